@@ -1,0 +1,200 @@
+"""The command line. Imports what a command needs inside the command, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.config import Sweep
+
+app = typer.Typer(
+    name="gravbench",
+    help="Explore how fast gravity between N bodies can be computed, and what each optimization is worth here.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigArgument = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file, or the stem of a packaged one.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--parameter", metavar="NAME=VALUES", help="Override, e.g. n=1024,4096 or p=64..512*2."),
+]
+Variants = Annotated[list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")]
+Toolkits = Annotated[list[str] | None, typer.Option("--toolkit", help="Only this toolkit; may be repeated.")]
+Devices = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda:0, ...; may be repeated.")]
+Bodies = Annotated[str | None, typer.Option(help="plummer, uniform, collision, or a file of bodies.")]
+Subset = Annotated[str | None, typer.Option(help="How n bodies are taken from a file: even or lee.")]
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _load(
+    config: str,
+    parameters: list[str] | None,
+    variants: list[str] | None,
+    toolkits: list[str] | None,
+    bodies: str | None,
+    subset: str | None,
+) -> Sweep:
+    from harness.config import load
+
+    return load(config, parameters or [], variants or [], toolkits or [], bodies, subset)
+
+
+@app.command("list")
+def list_variants() -> None:
+    """Show the ladder: every variant, what it changes, its source, toolkits and axes."""
+    from harness.report.inventory import show_variants
+    from harness.variant import discover
+
+    show_variants(discover(), _console())
+
+
+@app.command()
+def run(
+    config: ConfigArgument,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    bodies: Bodies = None,
+    subset: Subset = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
+    ] = False,
+) -> None:
+    """Verify, measure and record every case of a sweep."""
+    from harness import runner, runs
+    from harness.config import estimate_seconds
+    from harness.devices import select
+    from harness.progress import ConsoleWatcher, duration
+
+    sweep = _load(config, parameter, variant, toolkit, bodies, subset)
+    devices, no_gpu = select(device or [])
+    console = _console()
+    if out is None:
+        out = runs.find(sweep.name) if resume else runs.new_folder(sweep.name)
+    existing, words = runner.open_run(out, resume=resume) if not dry_run or resume else ([], [])
+    todo = runner.plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+    estimates = [0.0 if task.skip else estimate_seconds(task.case, sweep.measure) for task in todo.tasks]
+    if dry_run:
+        for task, seconds in zip(todo.tasks, estimates, strict=True):
+            what = f"skipped: {task.skip}" if task.skip else f"{task.device.selector}, up to about {duration(seconds)}"
+            again = ", anchor again" if task.anchor > 1 else ""
+            console.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
+        cases = sum(not task.skip for task in todo.tasks)
+        console.print(f"{cases} measurements, up to about {duration(sum(estimates))}; nothing was run")
+        return
+    for word in words:
+        console.print(word, markup=False)
+    if todo.reused:
+        console.print(f"{todo.reused} cases are in {out} already and are kept")
+    out.mkdir(parents=True, exist_ok=True)
+    runner.write_environment(out, devices, sys.argv)
+    try:
+        with ConsoleWatcher(console, estimates) as watcher:
+            records = runner.run(sweep, todo, out, watcher)
+    except KeyboardInterrupt:
+        console.print(
+            f"stopped; what was measured is in {out}. To go on: gravbench run {config} --resume --out {out} "
+            "with the same options",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(130) from None
+    counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
+    skipped = sum(record.status == "skipped" for record in records)
+    console.print(
+        f"{counts['ok']} ok, {counts['invalid']} invalid, {counts['failed']} failed, {skipped} skipped; "
+        f"records in {out}. Show them: gravbench report {out}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def check(
+    config: ConfigArgument,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    bodies: Bodies = None,
+    subset: Subset = None,
+) -> None:
+    """Verify every case of a sweep against float64 and measure nothing; exit code 1 if any is wrong."""
+    import tempfile
+
+    from harness import runner
+    from harness.devices import select
+    from harness.progress import ConsoleWatcher
+
+    sweep = _load(config, parameter, variant, toolkit, bodies, subset)
+    devices, no_gpu = select(device or [])
+    todo = runner.plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
+    console = _console()
+    with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(console, [1.0] * len(todo.tasks)) as watcher:
+        records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
+    wrong = sum(record.status in ("invalid", "failed") for record in records)
+    right = sum(record.status == "ok" for record in records)
+    console.print(f"{right} right, {wrong} wrong, {len(records) - right - wrong} skipped")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def report(run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")]) -> None:
+    """Print what a run found. Needs no GPU."""
+    from harness import runs
+    from harness.record import RecordFile
+    from harness.report.terminal import render
+    from harness.variant import discover
+
+    folder = runs.find(run_name)
+    records = RecordFile(folder).read()
+    render(records, _console(), {name: variant.parent for name, variant in discover().items()})
+
+
+@app.command()
+def doctor() -> None:
+    """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
+    from harness import environment
+    from harness.doctor import examine_all
+    from harness.report.inventory import show_findings
+
+    console = _console()
+    with console.status("looking for devices") as status:
+        devices, no_gpu, findings = examine_all(lambda title: status.update(f"trying {title}"))
+    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv), console)
+
+
+def main() -> None:
+    """Run the command line; what a person did wrong ends in one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"gravbench: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Conditions that keep or drop points of a sweep: comparisons of names and constants, and nothing else.
+
+The expression is read as Python's, every part of it is checked against the few that are accepted, and
+simpleeval, which has neither functions nor attributes to offer here, computes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import simpleeval
+
+from harness.config_file import shown
+from harness.errors import InputError, nearest
+
+MOST_CHARACTERS = 500
+ACCEPTED = "names, numbers, texts, and, or, not, in, comparisons and + - * / // %"
+
+_SYNTAX = (
+    *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub),
+    *(ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
+    *(ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn),
+    *(ast.Name, ast.Load, ast.Constant, ast.Tuple, ast.List),
+)
+
+
+def _of_numbers(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Refuse anything but numbers, for "%999999999d" % n is arithmetic to Python."""
+
+    def checked(left: Any, right: Any) -> Any:
+        if not isinstance(left, int | float) or not isinstance(right, int | float):
+            raise TypeError(f"arithmetic with {shown(left)} and {shown(right)}")
+        return compute(left, right)
+
+    return checked
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_OPERATORS = simpleeval.DEFAULT_OPERATORS | {kind: _of_numbers(compute) for kind, compute in _ARITHMETIC.items()}
+
+
+class Condition:
+    """An expression over ``names`` that is true or false; ``where`` begins the messages about it.
+
+    Of an expression ``A and B``, a part that uses a name without a value is not asked: in an entry for several
+    variants, ``unroll <= p and n >= p`` says only ``n >= p`` of one without the axis unroll.
+
+    Raises:
+        InputError: it is no expression, is too long, uses a name that is none of ``names``, or anything but
+            ``ACCEPTED``.
+    """
+
+    def __init__(self, text: str, names: Collection[str], where: str) -> None:
+        self.text = text
+        self._begin = f"{where}: when {shown(text)}"
+        if len(text) > MOST_CHARACTERS:
+            raise InputError(f"{self._begin} has {len(text)} characters; accepted: up to {MOST_CHARACTERS}")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "\d" and the like: Python's advice on style
+                body = ast.parse(text.strip(), mode="eval").body
+            parts = body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]
+            nodes = [(part, list(ast.walk(part))) for part in parts]
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise InputError(f"{self._begin} is no expression; accepted: {ACCEPTED}") from error
+        for _, found in nodes:
+            for node in found:
+                self._check(node, names)
+        self._parts = [(part, {node.id for node in found if isinstance(node, ast.Name)}) for part, found in nodes]
+
+    def _check(self, node: ast.AST, names: Collection[str]) -> None:
+        if isinstance(node, ast.Name) and node.id not in names:
+            raise InputError(f"{self._begin} names {shown(node.id)}; {nearest(node.id, sorted(names))}")
+        kind = type(node.value) if isinstance(node, ast.Constant) else type(node)
+        if kind not in (*_SYNTAX, bool, int, float, str):
+            raise InputError(f"{self._begin} uses {kind.__name__}; accepted: {ACCEPTED}")
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Say whether the condition is true of ``values``.
+
+        Raises:
+            InputError: a part is neither true nor false, or cannot be computed.
+        """
+        for part, used in self._parts:
+            if used <= values.keys() and not self._true(part, {name: values[name] for name in used}):
+                return False
+        return True
+
+    def _true(self, part: ast.expr, values: dict[str, Any]) -> bool:
+        given = f" (with {', '.join(f'{name} = {shown(value)}' for name, value in sorted(values.items()))})"
+        given = given if values else ""
+        evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=values)
+        try:
+            result = evaluator.eval(self.text, previously_parsed=part)
+        except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
+        if not isinstance(result, bool):
+            raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
+        return result

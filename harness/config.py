@@ -1,0 +1,171 @@
+"""A configuration file and what the command line overrides, made into the cases of a sweep.
+
+A list is swept and a scalar is fixed. Everything in the file is checked, whether or not a case comes to use
+it, and every message names the file and line, or the ``-p``, that has to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import configs
+from harness.config_file import Document, read, shown
+from harness.errors import InputError, nearest
+from harness.override import Override, parse
+from harness.record import Case
+from harness.request import Request, is_kind
+from harness.settings import PROTOCOL, Config, Measure, Protocol, validated
+from harness.variant import discover
+
+__all__ = ["Measure", "Sweep", "estimate_seconds", "find", "load", "packaged"]
+
+# What estimate_seconds assumes, rounded to be slow rather than fast.
+CPU_INTERACTIONS_PER_SECOND = 2e8
+GPU_INTERACTIONS_PER_SECOND = 1e12
+REFERENCE_INTERACTIONS_PER_SECOND = 5e8
+REFERENCE_ROWS = 4096
+COMPILE_SECONDS = 2.0
+FEWEST_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a configuration asks for: its cases, in its order and each once, and how to measure them."""
+
+    name: str
+    path: Path
+    description: str
+    cases: list[Case]
+    measure: Measure
+    flops_per_interaction: float
+    variant_folders: tuple[Path, ...]
+
+
+def packaged() -> dict[str, Path]:
+    """Name the configurations that gravbench brings along."""
+    return {path.stem: path for path in sorted(Path(configs.__path__[0]).glob("*.yaml"))}
+
+
+def find(config: str) -> Path:
+    """Find a configuration by the stem of a packaged one or by its path.
+
+    Raises:
+        InputError: there is none; the sentence names the packaged ones.
+    """
+    own = packaged()
+    if config in own:
+        return own[config]
+    path = Path(config)
+    try:
+        if path.is_file():
+            return path
+        reason = "a directory" if config and path.is_dir() else "no such file"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    shown_as = config if config.isprintable() and config else shown(config)
+    raise InputError(f"{shown_as}: {reason}, and no packaged configuration; {nearest(path.stem, list(own))}")
+
+
+def load(
+    config: str,
+    overrides: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    toolkits: Sequence[str] = (),
+    bodies: str | None = None,
+    subset: str | None = None,
+) -> Sweep:
+    """Read a configuration and make its cases.
+
+    Args:
+        config: see ``find``.
+        overrides: the texts of ``-p``, such as ``n=1024,4096``, ``p=64..512*2`` or ``measure.budget_seconds=1``;
+            each replaces what the configuration says, in every entry.
+        variants: keep only the cases of these.
+        toolkits: keep only the cases of these.
+        bodies: a generator or a file, instead of what the configuration says.
+        subset: likewise.
+
+    Raises:
+        InputError: one sentence that names what is not accepted, where it stands, and what would be.
+    """
+    path = find(config)
+    document = read(path)
+    content = validated(Config, document.data, document.where)
+    given = [parse(text) for text in overrides]
+    given += [
+        Override(name, [text], f"--{name} {text}")
+        for name, text in (("bodies", bodies), ("subset", subset))
+        if text is not None
+    ]
+    _check_once(given)
+    folders = _variant_folders(content, document)
+    measure, flops = _protocol(content, given)
+    request = Request(
+        document,
+        content,
+        discover(folders),
+        {one.name: one for one in given if one.name not in PROTOCOL},
+        tuple(variants),
+        tuple(toolkits),
+    )
+    return Sweep(
+        name=path.stem,
+        path=path,
+        description=content.description,
+        cases=request.cases(),
+        measure=measure,
+        flops_per_interaction=flops,
+        variant_folders=folders,
+    )
+
+
+def estimate_seconds(case: Case, measure: Measure) -> float:
+    """Guess, roughly and rather too high, how long a case takes from compiling to its record.
+
+    It knows nothing of the device: the speeds it assumes are the constants of this module.
+    """
+    speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
+    evaluation = case.interactions / speed
+    verifying = evaluation + min(case.n, REFERENCE_ROWS) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
+    warming_up = max(measure.warm_up_seconds, evaluation)
+    # A sample that has begun is finished, and a few are taken whatever the budget.
+    sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation
+    return min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)
+
+
+def _check_once(given: Sequence[Override]) -> None:
+    seen: dict[str, Override] = {}
+    for one in given:
+        if one.name in seen:
+            raise InputError(f"{one.where}: {one.name} is set already by {seen[one.name].where}; accepted: once")
+        seen[one.name] = one
+
+
+def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
+    folders = []
+    for index, text in enumerate(content.variant_folders):
+        folder = document.path.parent / text
+        if not is_kind(folder, Path.is_dir):
+            where = document.where(("variant_folders", index))
+            raise InputError(f"{where}: variant_folders has {shown(text)}, but {folder} is no folder")
+        folders.append(folder)
+    return tuple(folders)
+
+
+def _protocol(content: Config, given: Sequence[Override]) -> tuple[Measure, float]:
+    measure, flops = content.measure, content.flops_per_interaction
+    for one in given:
+        prefix, _, name = one.name.rpartition(".")
+        if prefix != "measure" and one.name != "flops_per_interaction":
+            continue
+        if len(one.values) != 1:
+            raise InputError(f"{one.where}: {one.name} has {len(one.values)} values; accepted: one")
+        said = {name: one.values[0]}
+        changed = validated(Protocol, {prefix: said} if prefix else said, one.at)
+        if prefix:
+            measure = measure.model_copy(update={name: getattr(changed.measure, name)})
+        else:
+            flops = changed.flops_per_interaction
+    return measure, flops

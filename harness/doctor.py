@@ -1,0 +1,93 @@
+"""What this machine has: devices, toolkits, compilers, and how to mend what is missing.
+
+A toolkit counts as usable when it has just compiled a kernel, run it and got the right accelerations.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import environment
+from harness.devices import CPU, Device, gpus, processor_name
+from harness.record import Case
+from harness.runner import Worker
+from harness.toolkits.catalogue import CATALOGUE
+from harness.variant import discover
+from harness.worker import Job
+
+PROBES = {"cupy": "naive", "pycuda": "naive", "numba": "naive", CPU: "numba_direct"}
+TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one toolkit."""
+
+    toolkit: str
+    version: str | None
+    usable: bool
+    reason: str
+
+
+class _Silent:
+    def begins(self, label: str, device: Device) -> None:
+        pass
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def ends(self, record: object, done: int, total: int) -> None:
+        pass
+
+
+def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
+    """Try a toolkit on a device with a small verified case."""
+    entry = CATALOGUE[toolkit]
+    if missing := entry.missing:
+        also = f"; also, {no_gpu}" if no_gpu and toolkit != CPU else ""
+        return Finding(toolkit, None, usable=False, reason=missing + also)
+    if device is None:
+        return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; install NVIDIA's driver for the card")
+    variant = discover()[PROBES[toolkit]]
+    case = Case(
+        variant=variant.name,
+        toolkit=toolkit,
+        axes=variant.complete({}),
+        n=1000,
+        dtype="float32",
+        bodies="plummer",
+        subset="even",
+        seed=1,
+        eps=0.025,
+        timed="force",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(device, (), Path(folder) / "worker.log")
+        try:
+            outcome = worker.ask(Job(case, None), TIMEOUT_SECONDS, _Silent())
+        finally:
+            worker.stop()
+    if outcome.status != "ok":
+        hint = entry.mend
+        if toolkit == "pycuda" and environment.nvcc() is None:
+            hint = "PyCUDA calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin folder on PATH"
+        return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
+    compiler = outcome.fields["compiler"]
+    return Finding(
+        toolkit, entry.version, usable=True, reason=f"compiled, ran and verified {variant.name} with {compiler}"
+    )
+
+
+def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
+    """Find the devices and try every toolkit; ``begin`` is told which one is next."""
+    found, no_gpu = gpus()
+    processor = Device(CPU, processor_name())
+    findings = []
+    for toolkit in CATALOGUE:
+        begin(CATALOGUE[toolkit].title)
+        device = processor if toolkit == CPU else (found[0] if found else None)
+        findings.append(examine(toolkit, device, no_gpu))
+    return [*found, processor], no_gpu, findings

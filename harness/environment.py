@@ -1,0 +1,117 @@
+"""Where a run took place: what a record and ``environment.json`` say of the machine, its software and the sources."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.devices import Device, processor_name
+from harness.record import Case, Fingerprint
+from harness.toolkits.catalogue import CATALOGUE
+from harness.variant import Variant
+from harness.version import VERSION
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("harness", "variants")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "llvmlite",
+    "scipy",
+    "pydantic",
+    "nvidia-ml-py",
+    "numba-cuda",
+    "cuda-core",
+    "cuda-bindings",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "pycuda",
+    "nvidia-cuda-nvrtc",
+    "nvidia-nvvm",
+    "nvidia-nvjitlink",
+)
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True, cwd=ROOT)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+@lru_cache
+def commit() -> str | None:
+    """Return the commit of the sources that run, with ``+changes`` where they differ from it.
+
+    None where the sources are not a git checkout.
+    """
+    if _output("git", "rev-parse", "--show-toplevel") != str(ROOT):
+        return None
+    head = _output("git", "rev-parse", "HEAD")
+    changes = _output("git", "status", "--porcelain", "--", *SOURCES)
+    return f"{head}+changes" if head and changes else head
+
+
+@lru_cache
+def nvcc() -> str | None:
+    """Return the path and the version of the nvcc that PyCUDA would call."""
+    path = shutil.which("nvcc")
+    version = _output(path, "--version") if path else None
+    if version is None:
+        return None
+    lines = [line for line in version.splitlines() if "release" in line]
+    return f"{path}: {lines[-1] if lines else version.splitlines()[-1]}"
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the installed packages that can change a result."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def fingerprint(case: Case, variant: Variant, device: Device) -> Fingerprint:
+    """Return what the case's result depends on, as far as it can be known without opening the device."""
+    entry = CATALOGUE[case.toolkit]
+    return Fingerprint(
+        source_sha256=variant.source_sha256(case.toolkit),
+        flags=list(entry.flags),
+        toolkit_version=entry.version,
+        driver=device.driver,
+        device=device.name,
+        device_uuid=device.uuid,
+    )
+
+
+def describe(devices: list[Device], command: list[str]) -> dict[str, Any]:
+    """Return what ``environment.json`` holds."""
+    return {
+        "command": command,
+        "harness_version": VERSION,
+        "commit": commit(),
+        "devices": [
+            {"selector": one.selector, "name": one.name, "uuid": one.uuid, "driver": one.driver} for one in devices
+        ],
+        "processor": processor_name(),
+        "operating_system": platform.platform(),
+        "python": sys.version,
+        "packages": packages(),
+        "nvcc": nvcc(),
+        "environment_variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(("CUDA_", "NUMBA_", "CUPY_", "OMP_")) and value
+        },
+    }

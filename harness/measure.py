@@ -1,0 +1,132 @@
+"""The measuring protocol: warm-up, samples, when to stop, and what the samples say.
+
+Knows no toolkit's library: it is given something that can time a batch.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from harness.settings import Measure
+from harness.devices import HARMLESS, Reading
+from harness.record import Measurement
+from harness.toolkits.interface import Timing
+
+CONFIDENCE = 0.95
+MOST_BATCH = 512
+"""Launches in a row: the driver lets about a thousand wait before it blocks the host."""
+FEWEST_SAMPLES = 3
+"""Taken even of a case whose single evaluation is longer than the budget."""
+
+
+class Clock(Protocol):
+    """What can time a batch of evaluations."""
+
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
+        """Time ``count`` evaluations in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A median and the interval that holds it with 95 % confidence."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval over the median."""
+        return (self.high - self.low) / (2 * self.median) if self.median > 0 else math.inf
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """Bound the median of what the samples are drawn from, whatever their distribution.
+
+    The bounds are order statistics, chosen by the binomial distribution (SciPy's ``quantile_test``). Fewer than
+    six samples cannot bound a median with 95 % confidence: then the bounds are infinite apart.
+    """
+    from scipy.stats import quantile_test
+
+    bounds = quantile_test(samples, p=0.5).confidence_interval(confidence_level=CONFIDENCE)
+    low, high = (float(bound) for bound in bounds)
+    return Interval(
+        median=float(np.median(samples)),
+        low=0.0 if math.isnan(low) else low,
+        high=math.inf if math.isnan(high) else high,
+    )
+
+
+def measure(
+    clock: Clock,
+    launch: Callable[[], None],
+    settings: Measure,
+    read: Callable[[], Reading | None] = lambda: None,
+) -> Measurement:
+    """Warm up, then sample until the median is known well enough or the budget is spent.
+
+    Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
+    ``sample_seconds``. ``read`` is called once a sample, while the device works.
+    """
+    batch = 1
+    began = time.perf_counter()
+    while True:
+        timing = clock.time(launch, batch, lambda: None)
+        spent = time.perf_counter() - began
+        wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
+        settled = wanted <= batch or batch == MOST_BATCH
+        batch = min(max(wanted, 1), MOST_BATCH) if not settled else batch
+        if spent >= settings.warm_up_seconds and settled:
+            break
+
+    samples: list[float] = []
+    launches: list[float] = []
+    readings: list[Reading] = []
+
+    def note() -> None:
+        if reading := read():
+            readings.append(reading)
+
+    began = time.perf_counter()
+    while True:
+        timing = clock.time(launch, batch, note)
+        samples.append(timing.seconds)
+        if timing.launch_seconds is not None:
+            launches.append(timing.launch_seconds)
+        spent = time.perf_counter() - began
+        over_budget = spent >= settings.budget_seconds
+        if len(samples) >= settings.min_samples:
+            interval = median_interval(samples)
+            if interval.half_width <= settings.half_width:
+                stop_reason = "interval"
+                break
+            if over_budget:
+                stop_reason = f"budget of {settings.budget_seconds:g} s spent"
+                break
+        elif over_budget and len(samples) >= FEWEST_SAMPLES:
+            interval = median_interval(samples)
+            stop_reason = f"budget of {settings.budget_seconds:g} s spent after {len(samples)} samples"
+            break
+
+    bounded = math.isfinite(interval.half_width)
+    reasons = sorted({reason for reading in readings for reason in reading.throttle_reasons})
+    return Measurement(
+        samples_seconds=samples,
+        batch=batch,
+        median_seconds=interval.median,
+        ci_low=interval.low if bounded else None,
+        ci_high=interval.high if bounded else None,
+        stop_reason=stop_reason,
+        launch_seconds=float(np.median(launches)) if launches else None,
+        sm_clock_mhz=[reading.sm_clock_mhz for reading in readings],
+        power_watts=[reading.power_watts for reading in readings],
+        temperature_celsius=[reading.temperature_celsius for reading in readings],
+        throttle_reasons=reasons,
+        throttled=bool(set(reasons) - HARMLESS),
+    )

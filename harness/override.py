@@ -1,0 +1,76 @@
+"""The text of a command-line override: ``n=1024,4096``, ``p=64..512*2``, ``theta=0.2..1+0.2``, ``dtype=float64``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from harness.config_file import NUMBER, WHOLE, plain, shown
+from harness.errors import InputError
+
+Scalar = bool | int | float | str | None
+
+MOST_VALUES = 1000  # of one range
+_FORM = "accepted: NAME=VALUE,VALUE... where FIRST..LAST*FACTOR and FIRST..LAST+STEP are ranges of values"
+_RANGE = re.compile(rf"({NUMBER.pattern})\.\.({NUMBER.pattern})([*+])({NUMBER.pattern})")
+
+
+@dataclass(frozen=True)
+class Override:
+    """``values`` in place of what the config says for ``name``; ``where`` begins the messages about it."""
+
+    name: str
+    values: list[Scalar]
+    where: str
+
+    def at(self, location: Sequence[int | str]) -> str:  # noqa: ARG002 - every location in it is this one
+        """Say where a value stands, as ``Document.where`` does."""
+        return self.where
+
+
+def parse(text: str) -> Override:
+    """Read the text of one ``-p``.
+
+    Raises:
+        InputError: it has no name or no value, or a range is none.
+    """
+    where = f"-p {text if text.isprintable() else shown(text)}"
+    name, equals, values = text.partition("=")
+    words = [word.strip() for word in values.split(",")]
+    if not name.strip() or not equals or "" in words:
+        raise InputError(f"{where}: a name or a value is missing; {_FORM}")
+    return Override(name.strip(), [value for word in words for value in _values(word, where)], where)
+
+
+def _values(word: str, where: str) -> list[Scalar]:
+    # A path may hold two dots (../bodies.tab): only what begins like a number is meant to be a range.
+    if not re.match(r"[-+.]*[0-9].*\.\.", word):
+        return [plain(word)]
+    match = _RANGE.fullmatch(word)
+    if match is None or len(word) > 100:
+        raise InputError(f"{where}: {shown(word)} is no range; {_FORM}")
+    first, last, sign, by = match.groups()
+    try:
+        found = _steps(Decimal(first), Decimal(last), sign, Decimal(by))
+    except ArithmeticError as error:
+        raise InputError(f"{where}: {shown(word)} leaves the range of numbers; {_FORM}") from error
+    if not found:
+        rule = "the first value above 0 and the factor above 1" if sign == "*" else "the step above 0"
+        raise InputError(f"{where}: {shown(word)} never grows to its end; accepted: {rule}, and the last not below")
+    if len(found) > MOST_VALUES:
+        raise InputError(f"{where}: {shown(word)} has more than {MOST_VALUES} values; accepted: fewer")
+    whole = all(WHOLE.fullmatch(part) for part in (first, last, by))
+    return [int(value) if whole else float(value) for value in found]
+
+
+def _steps(first: Decimal, last: Decimal, sign: str, by: Decimal) -> list[Decimal]:
+    """Count in decimals, in which 0.2 + 0.2 + 0.2 is 0.6; one value more than accepted is enough to refuse."""
+    if first > last or by <= (1 if sign == "*" else 0) or (sign == "*" and first <= 0):
+        return []
+    found: list[Decimal] = []
+    while first <= last and len(found) <= MOST_VALUES:
+        found.append(first)
+        first = first * by if sign == "*" else first + by
+    return found

@@ -1,0 +1,244 @@
+"""Cases, records, and the append-only file that keeps them.
+
+A case is one point of a sweep; a record is what measuring it gave, one JSON line, understandable alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.errors import InputError
+from harness.variant import Dtype
+
+RECORDS = "records.jsonl"
+ENVIRONMENT = "environment.json"
+
+Status = Literal["ok", "invalid", "skipped", "failed"]
+Value = bool | int | float | str
+
+
+class Case(BaseModel):
+    """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
+
+    ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
+    file, ``eps`` the softening length.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    variant: str
+    toolkit: str
+    axes: dict[str, Value]
+    n: int
+    dtype: Dtype
+    bodies: str
+    subset: str
+    seed: int
+    eps: float
+    timed: str
+
+    @property
+    def key(self) -> str:
+        """A name for this case that does not depend on the order of its parts or of the sweep."""
+        parts = self.model_dump(include=set(Case.model_fields))
+        parts["bodies"] = Path(self.bodies).name
+        text = json.dumps(parts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """The case in a few words, for progress and messages."""
+        axes = " ".join(f"{name}={value}" for name, value in self.axes.items())
+        return " ".join(filter(None, [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes]))
+
+    @property
+    def interactions(self) -> int:
+        """Directed pairs of one evaluation: every body with every body, itself included."""
+        return self.n * self.n
+
+
+class Fingerprint(BaseModel):
+    """What a result depends on beside its case: while any of it differs, an old result is not reused.
+
+    What a missing toolkit or device leaves unknown is None.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    source_sha256: str
+    flags: list[str]
+    toolkit_version: str | None = None
+    driver: str | None = None
+    device: str | None = None
+    device_uuid: str | None = None
+
+
+class Errors(BaseModel):
+    """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies."""
+
+    model_config = ConfigDict(frozen=True)
+
+    error_max: float | None = None
+    error_rms: float | None = None
+    error_rows: int | None = None
+
+
+class Measurement(BaseModel):
+    """What the measuring of a verified case gave. Times are seconds for one evaluation of all bodies.
+
+    ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row;
+    ``ci_low`` and ``ci_high`` bound the median with 95 % confidence. ``launch_seconds`` is the time the
+    host needs to hand over one evaluation; it is not part of the samples. Clock, power and temperature
+    have one reading a sample, taken while the device works.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    samples_seconds: list[float] = []
+    batch: int | None = None
+    median_seconds: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    stop_reason: str | None = None
+    launch_seconds: float | None = None
+    sm_clock_mhz: list[int] = []
+    power_watts: list[float] = []
+    temperature_celsius: list[int] = []
+    throttle_reasons: list[str] = []
+    throttled: bool = False
+
+
+class Resources(BaseModel):
+    """What the driver says of a compiled kernel and its launch.
+
+    ``occupancy`` is resident threads over the most a multiprocessor can hold; ``occupancy_limiter`` names
+    what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at once.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    threads_per_block: int | None = None
+    grid_blocks: int | None = None
+    blocks_per_multiprocessor: int | None = None
+    occupancy: float | None = None
+    occupancy_limiter: str | None = None
+    waves: float | None = None
+
+
+class Record(Case, Fingerprint, Errors, Measurement, Resources):
+    """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
+
+    ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
+    0 for an ordinary record, 1, 2, ... for the anchor's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status: Status
+    reason: str | None = None
+    anchor: int = 0
+    bodies_sha256: str | None = None
+    interactions_per_second: float | None = None
+    gflops: float | None = None
+    flops_per_interaction: float
+    compile_seconds: float | None = None
+    compute_capability: str | None = None
+    compiler: str | None = None
+    commit: str | None
+    started: str
+    harness_version: str
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The part of the record that has to match for its result to be reused."""
+        return self.model_dump(include=set(Fingerprint.model_fields))
+
+    @property
+    def configuration(self) -> str:
+        """Axis values in a few words: ``p=256 unroll=32``."""
+        return " ".join(f"{name}={value}" for name, value in self.axes.items())
+
+
+class RecordFile:
+    """The records of one run: appended line by line, each flushed to the disk before the next case starts."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use ``folder``/records.jsonl; neither has to exist."""
+        self.path = folder / RECORDS
+
+    def append(self, record: Record) -> None:
+        """Add one line and wait until the disk has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(record.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def repair(self) -> str | None:
+        """Cut off a last line that a killed process left half-written, and say so.
+
+        Returns a sentence about what was cut, or None when the file is whole or absent.
+        """
+        if not self.path.exists():
+            return None
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole == len(content):
+            return None
+        try:
+            Record.model_validate_json(content[whole:])
+        except ValidationError:
+            with self.path.open("r+b") as file:
+                file.truncate(whole)
+            return (
+                f"{self.path}: the last line was half-written ({len(content) - whole} bytes); "
+                "removed it, its case will be measured again"
+            )
+        with self.path.open("ab") as file:
+            file.write(b"\n")
+        return f"{self.path}: the last line lacked its end; completed it"
+
+    def read(self) -> list[Record]:
+        """Read every record.
+
+        A half-written last line is passed over: only ``repair`` changes the file.
+
+        Raises:
+            InputError: there is no such file, or a line before the last is no record.
+        """
+        if not self.path.exists():
+            raise InputError(f"{self.path}: no such file; a run writes it")
+        return list(self._records())
+
+    def _records(self) -> Iterator[Record]:
+        lines = self.path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                yield Record.model_validate_json(line)
+            except ValidationError as error:
+                if number == len(lines):
+                    return
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in first["loc"]) or "the line"
+                raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """Keep, of records for the same case and device, the one written last; anchors beyond the first are left out."""
+    kept: dict[tuple[str, str | None], Record] = {}
+    for record in records:
+        if record.anchor <= 1:
+            kept[record.key, record.device_uuid or record.device] = record
+    return list(kept.values())

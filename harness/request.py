@@ -1,0 +1,209 @@
+"""The cases that a configuration and the command line ask for together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from harness.bodies import GENERATORS
+from harness.condition import Condition
+from harness.config_file import Document, shown
+from harness.errors import InputError, nearest
+from harness.override import Override
+from harness.record import Case
+from harness.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
+from harness.sweep import Block, cases_of
+from harness.variant import BUILT_IN, TOOLKITS, AxisValue, Variant
+
+ALL = "all"
+MOST_CASES = 20_000
+
+
+def is_kind(path: Path, kind: Callable[[Path], bool]) -> bool:
+    """Ask ``Path.is_file`` or ``Path.is_dir``; what cannot be the name of a file is neither."""
+    try:
+        return kind(path)
+    except (OSError, ValueError):  # a name too long, or with a null byte
+        return False
+
+
+@dataclass(frozen=True)
+class Request:
+    """A configuration, and what the command line says about its cases."""
+
+    document: Document
+    content: Config
+    known: Mapping[str, Variant]
+    overrides: Mapping[str, Override]
+    chosen_variants: tuple[str, ...]
+    chosen_toolkits: tuple[str, ...]
+
+    def cases(self) -> list[Case]:
+        """Make every case once, in the order of the file."""
+        entries = [self._variants(index, entry) for index, entry in enumerate(self.content.variants)]
+        selected = self._selected({one.name: one for one in chain.from_iterable(entries)})
+        self._check_overrides(selected)
+        blocks = [self._blocks(index, own, selected) for index, own in enumerate(entries)]
+        if not any(block.toolkits for block in chain.from_iterable(blocks)):
+            has = sorted({toolkit for one in selected.values() for toolkit in one.toolkits})
+            asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
+            raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {', '.join(has)}")
+        combinations = sum(block.combinations for block in chain.from_iterable(blocks) if block.toolkits)
+        if combinations > MOST_CASES:
+            raise InputError(f"{self.document.path}: {combinations} combinations; accepted: up to {MOST_CASES}")
+        found: dict[tuple[str, str], Case] = {}
+        removed_at_all: Counter[str] = Counter()
+        for index, own in enumerate(blocks):
+            removed: Counter[str] = Counter()
+            made = [case for block in own for case in cases_of(block, removed)]
+            # What the command line changes or selects may well leave an entry nothing to do.
+            if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
+                raise InputError(f"{self.document.where(('variants', index))}: {_nothing_left(removed)}")
+            removed_at_all += removed
+            for case in made:
+                found.setdefault((case.key, case.bodies), case)
+        if not found:
+            raise InputError(f"{self.document.path}: {_nothing_left(removed_at_all)}")
+        return list(found.values())
+
+    def _variants(self, index: int, entry: Entry) -> list[Variant]:
+        """Look the names of an entry up, and check everything it says about them."""
+        names: dict[str, None] = {}
+        for position, name in enumerate(entry.variant):
+            if name == ALL:
+                names |= {one.name: None for one in self.known.values() if one.path.is_relative_to(BUILT_IN)}
+            elif name in self.known:
+                names[name] = None
+            else:
+                where = self.document.where(("variants", index, "variant", position))
+                raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL])}")
+        found = [self.known[name] for name in names]
+        for one in found:
+            for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:
+                raise InputError(f"{one.path}: axis {axis} has the name of a setting; accepted: another name")
+        self._check_toolkits(index, entry, found)
+        for axis, values in entry.axes.items():
+            where = self.document.where(("variants", index, axis))
+            if not values:
+                raise InputError(f"{where}: {axis} is []; accepted: at least one value")
+            owners = [one for one in found if axis in one.axes]
+            if not owners:
+                said = f"{found[0].name} has no" if len(found) == 1 else f"none of {', '.join(names)} has an"
+                accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
+                raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
+            for one in owners:
+                _axis_values(one, axis, values, where)
+        self._wanted(index, found)
+        return found
+
+    def _check_toolkits(self, index: int, entry: Entry, found: list[Variant]) -> None:
+        for position, toolkit in enumerate(entry.toolkit):
+            where = self.document.where(("variants", index, "toolkit", position))
+            offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
+            if toolkit not in TOOLKITS:
+                raise InputError(f"{where}: no toolkit {shown(toolkit)}; {nearest(toolkit, offered)}")
+            if toolkit not in offered:
+                names = ", ".join(one.name for one in found)
+                raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
+        for one in found:
+            # Of all variants, those are meant that have the toolkit; one that is named has to have it.
+            if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
+                where = self.document.where(("variants", index, "toolkit"))
+                said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
+                raise InputError(f"{where}: {said}; accepted: {', '.join(one.toolkits)}")
+
+    def _wanted(self, index: int, found: list[Variant]) -> Condition:
+        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in found)]
+        return Condition(self.content.variants[index].when, names, self.document.where(("variants", index, "when")))
+
+    def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
+        """Keep the variants that the command line chooses, and check what it chooses."""
+        for name in self.chosen_variants:
+            if name not in named:
+                raise InputError(f"--variant {name}: not in {self.document.path}; {nearest(name, list(named))}")
+        for name in self.chosen_toolkits:
+            if name not in TOOLKITS:
+                raise InputError(f"--toolkit {name}: no such toolkit; {nearest(name, list(TOOLKITS))}")
+        return {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
+
+    def _check_overrides(self, selected: Mapping[str, Variant]) -> None:
+        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
+        for one in self.overrides.values():
+            if one.name in SETTINGS:
+                validated(Settings, {one.name: one.values}, one.at)
+            elif one.name not in axes:
+                accepted = [*axes, *SETTINGS, *PROTOCOL]
+                raise InputError(f"{one.where}: no axis or setting {shown(one.name)}; {nearest(one.name, accepted)}")
+
+    def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
+        entry = self.content.variants[index]
+        settings = {name: self._setting(name, entry) for name in SETTINGS}
+        settings["bodies"] = [self._bodies(spec, index, entry) for spec in settings["bodies"]]
+        toolkits = [name for name in entry.toolkit or TOOLKITS if name in (self.chosen_toolkits or TOOLKITS)]
+        return [
+            Block(
+                one,
+                [name for name in one.toolkits if name in toolkits],
+                settings,
+                {axis: self._axis(one, axis, index, entry) for axis in one.axes},
+                self._wanted(index, variants),
+                self.document.where(("variants", index)),
+            )
+            for one in variants
+            if one.name in selected
+        ]
+
+    def _axis(self, variant: Variant, axis: str, index: int, entry: Entry) -> list[AxisValue]:
+        if axis in self.overrides:
+            one = self.overrides[axis]
+            return _axis_values(variant, axis, one.values, one.where)
+        values = entry.axes.get(axis, [variant.defaults[axis]])
+        return _axis_values(variant, axis, values, self.document.where(("variants", index, axis)))
+
+    def _setting(self, name: str, entry: Entry) -> list[Any]:
+        if name in self.overrides:
+            one = self.overrides[name]
+            return list(getattr(validated(Settings, {name: one.values}, one.at), name))
+        return list(getattr(entry if name in entry.model_fields_set else self.content, name))
+
+    def _bodies(self, spec: str, index: int, entry: Entry) -> str:
+        """Find a file of bodies: beside the configuration that names it, or from the working directory."""
+        if spec in GENERATORS:
+            return spec
+        if "bodies" in self.overrides:
+            where, places = self.overrides["bodies"].where, [Path(spec)]
+        else:
+            location = ("variants", index, "bodies") if "bodies" in entry.model_fields_set else ("bodies",)
+            where, places = self.document.where(location), [self.document.path.parent / spec, Path(spec)]
+        for place in places:
+            if is_kind(place, Path.is_file):
+                return str(place)
+        folder = spec and any(is_kind(place, Path.is_dir) for place in places)
+        kind = "a directory, not a file" if folder else "no file"
+        raise InputError(f"{where}: bodies is {shown(spec)}, {kind} nor a generator; {nearest(spec, list(GENERATORS))}")
+
+
+def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:
+    """Check values of an axis. True is not 1, and 64.0 not 64; but 1 will do for 1.0."""
+    found = []
+    for value in values:
+        fitting = [
+            one
+            for one in variant.axes[axis]
+            if one == value and (type(one) is type(value) or (type(one) is float and type(value) is int))
+        ]
+        if not fitting:
+            accepted = [str(one) for one in variant.axes[axis]]
+            hint = nearest(value, accepted) if isinstance(value, str) else f"accepted: {', '.join(accepted)}"
+            raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
+        found.append(fitting[0])
+    return found
+
+
+def _nothing_left(removed: Counter[str]) -> str:
+    reasons = "; ".join(f"{reason} ({count})" for reason, count in removed.items())
+    return f"no case is left, every combination is removed by {reasons}"

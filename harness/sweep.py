@@ -1,0 +1,87 @@
+"""Every combination of what is swept, less those that cannot run or are not wanted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from harness.bodies import GENERATORS, SUBSETS, available
+from harness.condition import Condition
+from harness.errors import InputError
+from harness.record import Case
+from harness.variant import AxisValue, Variant
+
+
+@dataclass(frozen=True)
+class Block:
+    """The part of a sweep that one variant of one entry makes; ``where`` begins the messages about it."""
+
+    variant: Variant
+    toolkits: Sequence[str]
+    settings: Mapping[str, Sequence[Any]]
+    axes: Mapping[str, Sequence[AxisValue]]
+    wanted: Condition
+    where: str
+
+    @property
+    def combinations(self) -> int:
+        """How many there are at most."""
+        return math.prod(len(values) or 1 for values in (self.toolkits, *self.settings.values(), *self.axes.values()))
+
+
+def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
+    """Make the cases of a block, and count in ``removed`` why others are left out.
+
+    A generator uses no subset and a file no seed: so that nothing is measured twice, the first value stands for all.
+
+    Raises:
+        InputError: a condition cannot be computed, or n is left open and the bodies do not say it.
+    """
+    variant = block.variant
+    able = Condition(variant.when or "True", list(variant.axes), str(variant.path))
+    grid = []
+    for axes in _combinations(block.axes):
+        if able.holds(axes):
+            grid.append(axes)
+        else:
+            removed[f"{variant.name}, which needs {variant.when}"] += 1
+    for settings in _settings(block):
+        if settings["dtype"] not in variant.dtypes:
+            removed[f"{variant.name}, which computes in {' or '.join(variant.dtypes)}"] += 1
+            continue
+        for toolkit, axes in product(block.toolkits, grid):
+            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **settings, **axes}):
+                yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings)
+            else:
+                removed[f"when: {block.wanted.text}"] += 1
+
+
+def _settings(block: Block) -> Iterator[dict[str, Any]]:
+    for bodies in block.settings["bodies"]:
+        made = bodies in GENERATORS
+        subsets = SUBSETS[:1] if made else block.settings["subset"]
+        seeds = block.settings["seed"] if made else block.settings["seed"][:1]
+        for subset in subsets:
+            values = {**block.settings, "bodies": [bodies], "subset": [subset], "seed": seeds}
+            if not values["n"]:
+                values["n"] = [_all_of(bodies, subset, block.where)]
+            yield from _combinations(values)
+
+
+def _all_of(bodies: str, subset: str, where: str) -> int:
+    try:
+        offered = available(bodies, subset)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if offered is None:
+        raise InputError(f"{where}: n is missing, and {bodies} makes any number of bodies; accepted: 1 or more")
+    return offered
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for chosen in product(*values.values()):
+        yield dict(zip(values, chosen, strict=True))

@@ -1,0 +1,70 @@
+"""Each toolkit by name: the library it needs, how to install it, its flags, and how to open it.
+
+Imports no toolkit's library before ``open_toolkit``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from dataclasses import dataclass
+
+from harness.toolkits.interface import FLAGS, DeviceToolkit
+from harness.variant import Dtype, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a toolkit before it is opened.
+
+    ``distributions`` are the packages on PyPI that bring it, any one of which is enough, ``extras`` the extras of
+    gravbench that install it, ``flags`` what its compiler is always given.
+    """
+
+    title: str
+    module: str
+    distributions: tuple[str, ...]
+    extras: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def version(self) -> str | None:
+        """The installed version, None where it is not installed."""
+        for distribution in self.distributions:
+            try:
+                return f"{distribution} {importlib.metadata.version(distribution)}"
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        return None
+
+    @property
+    def missing(self) -> str | None:
+        """Say why it is not usable and how to mend that; None when its library is installed."""
+        if importlib.util.find_spec(self.module) is not None:
+            return None
+        return f"{self.title} is not installed; {self.mend}"
+
+    @property
+    def mend(self) -> str:
+        """The command that installs it."""
+        return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+
+
+CATALOGUE = {
+    "cupy": Entry("CuPy", "cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), ("cuda13", "cuda12"), FLAGS),
+    "pycuda": Entry("PyCUDA", "pycuda", ("pycuda",), ("pycuda",), FLAGS),
+    "numba": Entry("numba-cuda", "numba_cuda", ("numba-cuda",), ("cuda13", "cuda12"), ("fastmath=True",)),
+    "cpu": Entry("Numba", "numba", ("numba",), (), ()),
+}
+
+
+def open_toolkit(name: str, variant: Variant, dtype: Dtype) -> DeviceToolkit:
+    """Import the toolkit's library and open it on the current device for one variant.
+
+    Raises:
+        ToolkitMissing: it cannot be used here, with the reason.
+    """
+    module = importlib.import_module(f"harness.toolkits.{name}")
+    toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype)
+    return toolkit

@@ -1,0 +1,67 @@
+"""The host: NumPy arrays, and functions compiled by Numba."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.toolkits.interface import DeviceToolkit, Timing
+from harness.variant import Dtype, Kernel, Variant
+
+
+class _Kernel:
+    """A compiled function; compiled at its first call, when the types of the arguments are known."""
+
+    def __init__(self, toolkit: CpuToolkit, dispatcher: Any) -> None:
+        self.toolkit = toolkit
+        self.dispatcher = dispatcher
+        self.compiled = False
+
+    def __call__(self, *arguments: Any) -> None:
+        if not self.compiled:
+            import numba
+
+            began = time.perf_counter()
+            self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
+            self.toolkit.compile_seconds += time.perf_counter() - began
+            self.compiled = True
+        self.dispatcher(*arguments)
+
+
+class CpuToolkit(DeviceToolkit):
+    """The processor this runs on."""
+
+    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+        return np.array(values, dtype=self.real, order="C")
+
+    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+        return np.asarray(array)
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002, D102
+        import numba
+
+        return _Kernel(self, self.variant.module.cpu_kernel(numba, self.real, **constants))
+
+    def synchronize(self) -> None:
+        """Nothing is left running when a call returns."""
+
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
+        """Time by ``perf_counter``; on a host there is no launching apart from the work."""
+        began = time.perf_counter()
+        for _ in range(count):
+            launch()
+        seconds = (time.perf_counter() - began) / count
+        while_busy()
+        return Timing(seconds, None)
+
+    @property
+    def compiler(self) -> str:  # noqa: D102
+        return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
+
+
+TOOLKIT: Callable[[Variant, Dtype], DeviceToolkit] = CpuToolkit

@@ -1,0 +1,94 @@
+"""CuPy: CUDA C compiled by NVRTC."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.record import Resources
+from harness.toolkits import driver
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissing
+from harness.variant import Dtype, Kernel, Variant
+
+
+class _Kernel:
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.launch = driver.Launch(0, 0)
+
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        self.launch = driver.Launch(grid, block)
+        self.raw((grid,), (block,), arguments)
+
+
+class CupyToolkit(GpuToolkit):
+    """CuPy on the current device."""
+
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+        super().__init__(variant, dtype)
+        # CuPy's cache on disk would make a compile time mean nothing.
+        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+        try:
+            import cupy
+
+            cupy.cuda.runtime.getDeviceCount()
+        except Exception as error:
+            raise ToolkitMissing(f"CuPy cannot start: {error}") from error
+        self.cupy = cupy
+        self._hold: Any = None
+
+    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+        return self.cupy.asarray(np.ascontiguousarray(values, dtype=self.real))
+
+    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+        return np.asarray(self.cupy.asnumpy(array))
+
+    def _compile(self, source: str, name: str, constants: dict[str, int]) -> Any:
+        defines = tuple(f"-D{key}={value}" for key, value in constants.items())
+        raw = self.cupy.RawKernel(source, name, options=FLAGS + defines)
+        raw.compile()
+        return raw
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: D102
+        if self.dtype == "float64":
+            constants = {"FLOAT64": 1, **constants}
+        began = time.perf_counter()
+        raw = self._compile(self.variant.cuda_source(), stem, constants)
+        self.compile_seconds += time.perf_counter() - began
+        return _Kernel(raw)
+
+    def synchronize(self) -> None:  # noqa: D102
+        self.cupy.cuda.runtime.deviceSynchronize()
+
+    def event(self) -> Any:  # noqa: D102
+        return self.cupy.cuda.Event()
+
+    def record(self, event: Any) -> None:  # noqa: D102
+        event.record()
+
+    def passed(self, event: Any) -> bool:  # noqa: D102
+        return bool(event.done)
+
+    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+        stop.synchronize()
+        return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def hold(self, microseconds: int) -> None:  # noqa: D102
+        if self._hold is None:
+            self._hold = self._compile(HOLD_SOURCE, "hold", {})
+        self._hold((1,), (1,), (np.int32(microseconds),))
+
+    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+        return driver.resources(int(kernel.raw.kernel.ptr), kernel.launch)
+
+    @property
+    def compiler(self) -> str:  # noqa: D102
+        return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
+
+
+TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = CupyToolkit

@@ -1,0 +1,121 @@
+"""The few questions that only the CUDA driver answers, the same way for every toolkit.
+
+A toolkit's own occupancy calculator is a table that ages; the driver knows the compiled kernel and the device.
+Needs a current CUDA context, so it is called in a worker only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+
+from harness.record import Resources
+
+# Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which keeps them for good.
+SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4
+MULTIPROCESSORS = 16
+MAX_THREADS_PER_MULTIPROCESSOR = 39
+CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
+MAX_SHARED_PER_MULTIPROCESSOR = 81
+MAX_BLOCKS_PER_MULTIPROCESSOR = 106
+RESERVED_SHARED_PER_BLOCK = 111
+
+
+class DriverError(RuntimeError):
+    """The CUDA driver refused a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A grid of blocks of threads."""
+
+    grid_blocks: int
+    threads_per_block: int
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _call(name: str, *arguments: object) -> None:
+    library = _library()
+    code = getattr(library, name)(*arguments)
+    if code:
+        text = ctypes.c_char_p()
+        library.cuGetErrorString(code, ctypes.byref(text))
+        raise DriverError(f"{name}: {text.value.decode() if text.value else code}")
+
+
+def device_attribute(attribute: int) -> int:
+    """Ask for an attribute of the device of the current context."""
+    device, value = ctypes.c_int(), ctypes.c_int()
+    _call("cuCtxGetDevice", ctypes.byref(device))
+    _call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+    return value.value
+
+
+def compute_capability() -> str:
+    """Return for example ``9.0``."""
+    return f"{device_attribute(CAPABILITY_MAJOR)}.{device_attribute(CAPABILITY_MINOR)}"
+
+
+def load_function(image: bytes, name: str) -> int:
+    """Load a cubin into the current context and return the handle of one of its kernels."""
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _call("cuModuleLoadData", ctypes.byref(module), image)
+    _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+    assert function.value is not None
+    return function.value
+
+
+def _function_attribute(function: int, attribute: int) -> int:
+    value = ctypes.c_int()
+    _call("cuFuncGetAttribute", ctypes.byref(value), attribute, ctypes.c_void_p(function))
+    return value.value
+
+
+def resources(function: int, launch: Launch) -> Resources:
+    """Ask what a kernel uses and how many of its blocks a multiprocessor holds at once.
+
+    The limiter is found by elimination: the limits of threads, blocks and shared memory are single attributes of
+    the device; where the driver's answer is below all three, registers are what is left. A grid too small
+    to fill the device once is named as well.
+
+    Raises:
+        DriverError: the driver refused.
+    """
+    threads = launch.threads_per_block
+    blocks = ctypes.c_int()
+    _call(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        ctypes.byref(blocks),
+        ctypes.c_void_p(function),
+        threads,
+        ctypes.c_size_t(0),
+    )
+    resident = blocks.value
+    shared = _function_attribute(function, SHARED_BYTES)
+    max_threads = device_attribute(MAX_THREADS_PER_MULTIPROCESSOR)
+    limits = {
+        "threads": max_threads // threads,
+        "blocks": device_attribute(MAX_BLOCKS_PER_MULTIPROCESSOR),
+        "shared memory": device_attribute(MAX_SHARED_PER_MULTIPROCESSOR)
+        // max(1, shared + device_attribute(RESERVED_SHARED_PER_BLOCK)),
+    }
+    limiters = [name for name, limit in limits.items() if limit <= resident] or ["registers"]
+    capacity = resident * device_attribute(MULTIPROCESSORS)
+    waves = launch.grid_blocks / capacity if capacity else math.inf
+    if waves < 1:
+        limiters.append("grid")
+    return Resources(
+        registers=_function_attribute(function, REGISTERS),
+        shared_bytes=shared,
+        local_bytes=_function_attribute(function, LOCAL_BYTES),
+        threads_per_block=threads,
+        grid_blocks=launch.grid_blocks,
+        blocks_per_multiprocessor=resident,
+        occupancy=resident * threads / max_threads,
+        occupancy_limiter=", ".join(limiters),
+        waves=waves,
+    )

@@ -1,0 +1,160 @@
+"""What the harness asks of a toolkit beyond what a variant does, and what all GPU toolkits share.
+
+Nothing here imports a toolkit's library.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.record import Resources
+from harness.variant import Dtype, Kernel, Variant
+
+FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
+"""Compiler flags of every CUDA C kernel on every toolkit.
+
+``-ftz=true`` is explicit because CuPy adds it by itself and nvcc does not; without it one interaction costs three more
+instructions on sm_90.
+"""
+
+HOLD_SOURCE = """
+extern "C" __global__ void hold(int microseconds) {
+    for (int k = 0; k < microseconds; ++k) __nanosleep(1000);
+}
+"""
+"""A kernel of one thread that keeps the device waiting while the host queues a batch behind it."""
+
+LONGEST_HOLD = 100_000
+
+
+class ToolkitMissing(RuntimeError):
+    """A toolkit cannot be used here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Time of a batch: seconds an evaluation on the device's clock, and seconds the host needed to launch one (None on a host)."""
+
+    seconds: float
+    launch_seconds: float | None
+
+
+class DeviceToolkit(ABC):
+    """A toolkit on one device, for one variant and number type. ``harness.variant.Toolkit`` is what variants see."""
+
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:
+        """Open the toolkit.
+
+        Raises:
+            ToolkitMissing: its library, or what the library needs, is not there.
+        """
+        self.variant = variant
+        self.dtype = dtype
+        self.compile_seconds = 0.0
+
+    @property
+    def real(self) -> type[np.floating[Any]]:
+        """The type of every real number in the kernels."""
+        return np.float32 if self.dtype == "float32" else np.float64
+
+    def empty(self, *shape: int) -> Any:
+        """Make a device array filled with NaN."""
+        return self.upload(np.full(shape, np.nan))
+
+    @abstractmethod
+    def upload(self, values: NDArray[Any]) -> Any:
+        """Copy to the device as contiguous ``real``."""
+
+    @abstractmethod
+    def download(self, array: Any) -> NDArray[Any]:
+        """Copy to the host."""
+
+    @abstractmethod
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        """Compile a kernel of the variant; adds to ``compile_seconds``."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything launched has run; raises what went wrong in it."""
+
+    @abstractmethod
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
+        """Time ``count`` launches in a row; call ``while_busy`` once while the device works on them."""
+
+    def resources(self, kernel: Kernel) -> Resources:  # noqa: ARG002
+        """What the driver says of the kernel as it was launched last; nothing where there is no driver."""
+        return Resources()
+
+    @property
+    @abstractmethod
+    def compiler(self) -> str:
+        """The compiler and its version."""
+
+    @property
+    def compute_capability(self) -> str | None:
+        """For example ``9.0``; None where there is no GPU."""
+        return None
+
+
+class GpuToolkit(DeviceToolkit):
+    """Timing on the device's own clock, from four things each library calls differently."""
+
+    _hold_microseconds = 200
+
+    @abstractmethod
+    def event(self) -> Any:
+        """Make an event that records time."""
+
+    @abstractmethod
+    def record(self, event: Any) -> None:
+        """Put the event behind everything launched so far."""
+
+    @abstractmethod
+    def passed(self, event: Any) -> bool:
+        """Tell whether the device has reached the event."""
+
+    @abstractmethod
+    def elapsed(self, start: Any, stop: Any) -> float:
+        """Wait for ``stop``; seconds from ``start`` to it."""
+
+    @abstractmethod
+    def hold(self, microseconds: int) -> None:
+        """Launch the holding kernel."""
+
+    @property
+    def compute_capability(self) -> str | None:
+        """Ask the driver."""
+        from harness.toolkits import driver
+
+        return driver.compute_capability()
+
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
+        """Time a batch between two events.
+
+        A short kernel ends before Python has launched the next, and events around such a batch would measure
+        Python. So a holding kernel goes first; if the device had already passed the first event when the last
+        launch was queued, the batch is repeated behind a longer hold.
+        """
+        while True:
+            start, stop = self.event(), self.event()
+            self.hold(self._hold_microseconds)
+            self.record(start)
+            began = time.perf_counter()
+            for _ in range(count):
+                launch()
+            launch_seconds = (time.perf_counter() - began) / count
+            held = not self.passed(start)
+            self.record(stop)
+            while_busy()
+            seconds = self.elapsed(start, stop) / count
+            # Where one evaluation outlasts a launch, the device never waits for the host after the first.
+            if held or seconds > 2 * launch_seconds or self._hold_microseconds >= LONGEST_HOLD:
+                return Timing(seconds, launch_seconds)
+            self._hold_microseconds *= 2

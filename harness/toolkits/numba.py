@@ -1,0 +1,138 @@
+"""numba.cuda: kernels written in Python, compiled by NVVM, or run in Numba's simulator."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.record import Resources
+from harness.toolkits import driver
+from harness.toolkits.interface import GpuToolkit, ToolkitMissing
+from harness.variant import Dtype, Kernel, Variant
+
+
+class _Kernel:
+    """A dispatcher that is compiled at its first launch, when the types of the arguments are known."""
+
+    def __init__(self, toolkit: NumbaToolkit, dispatcher: Any) -> None:
+        self.toolkit = toolkit
+        self.dispatcher = dispatcher
+        self.compiled: Any = None
+        self.configured: Any = None
+        self.launch = driver.Launch(0, 0)
+
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        launch = driver.Launch(grid, block)
+        if self.compiled is None:
+            began = time.perf_counter()
+            self.compiled = self.dispatcher.specialize(*arguments)
+            self.toolkit.compile_seconds += time.perf_counter() - began
+        if launch != self.launch:
+            self.launch = launch
+            with warnings.catch_warnings():
+                # A grid too small for the device is a finding of the record, not a mistake to warn of.
+                warnings.simplefilter("ignore")
+                self.configured = self.compiled[grid, block]
+        self.configured(*arguments)
+
+
+class _Simulator:
+    """The simulator's ``cuda`` as kernels see it that hold it in a closure.
+
+    Inside a running kernel the simulator replaces the *global* name ``cuda`` by one that knows the thread; this
+    does the same for a name that is not global.
+    """
+
+    def __init__(self, cuda: Any) -> None:
+        self._cuda = cuda
+
+    def __getattr__(self, name: str) -> Any:
+        from numba.cuda.simulator import kernel
+
+        return getattr(kernel._get_kernel_context() or self._cuda, name)
+
+
+class NumbaToolkit(GpuToolkit):
+    """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
+
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+        super().__init__(variant, dtype)
+        try:
+            from numba import cuda
+
+            self.simulated = not hasattr(cuda, "libdevice")
+            if not self.simulated:
+                cuda.current_context()
+        except Exception as error:
+            raise ToolkitMissing(f"numba.cuda cannot start: {error}") from error
+        self.cuda = _Simulator(cuda) if self.simulated else cuda
+        self._hold: Any = None
+
+    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+        return self.cuda.to_device(np.ascontiguousarray(values, dtype=self.real))
+
+    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+        return np.asarray(array.copy_to_host())
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002, D102
+        return _Kernel(self, self.variant.module.numba_kernel(self.cuda, self.real, **constants))
+
+    def synchronize(self) -> None:  # noqa: D102
+        self.cuda.synchronize()
+
+    def event(self) -> Any:  # noqa: D102
+        return self.cuda.event(timing=True)
+
+    def record(self, event: Any) -> None:  # noqa: D102
+        event.record()
+
+    def passed(self, event: Any) -> bool:  # noqa: D102
+        return bool(event.query())
+
+    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+        stop.synchronize()
+        return float(self.cuda.event_elapsed_time(start, stop)) * 1e-3
+
+    def hold(self, microseconds: int) -> None:  # noqa: D102
+        if self._hold is None:
+            cuda = self.cuda
+
+            @cuda.jit  # type: ignore[untyped-decorator]
+            def hold(microseconds):  # type: ignore[no-untyped-def]
+                for _ in range(microseconds):
+                    cuda.nanosleep(1000)
+
+            self._hold = _Kernel(self, hold)
+            before = self.compile_seconds
+            self._hold(1, 1, np.int32(0))
+            self.compile_seconds = before
+        self._hold(1, 1, np.int32(microseconds))
+
+    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+        if self.simulated:
+            return Resources()
+        overload = next(iter(kernel.compiled.overloads.values()))
+        return driver.resources(int(overload._codelibrary.get_cufunc().handle), kernel.launch)
+
+    @property
+    def compute_capability(self) -> str | None:
+        """None in the simulator."""
+        return None if self.simulated else super().compute_capability
+
+    @property
+    def compiler(self) -> str:  # noqa: D102
+        if self.simulated:
+            return "Numba's simulator"
+        try:
+            return f"NVVM {importlib.metadata.version('nvidia-nvvm')}"
+        except importlib.metadata.PackageNotFoundError:
+            return "NVVM of the installed CUDA toolkit"
+
+
+TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = NumbaToolkit

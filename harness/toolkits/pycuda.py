@@ -1,0 +1,99 @@
+"""PyCUDA: CUDA C compiled by nvcc."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.record import Resources
+from harness.toolkits import driver
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissing
+from harness.variant import Dtype, Kernel, Variant
+
+
+class _Kernel:
+    def __init__(self, function: Any, image: bytes, name: str) -> None:
+        self.function = function
+        self.image = image
+        self.name = name
+        self.launch = driver.Launch(0, 0)
+
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        self.launch = driver.Launch(grid, block)
+        self.function(*arguments, grid=(grid, 1, 1), block=(block, 1, 1))
+
+
+class PycudaToolkit(GpuToolkit):
+    """PyCUDA in the device's primary context, which the other toolkits use too."""
+
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+        super().__init__(variant, dtype)
+        try:
+            # Makes the primary context of the device current, once a process.
+            import pycuda.autoprimaryctx
+            import pycuda.compiler
+            import pycuda.driver
+            import pycuda.gpuarray
+        except Exception as error:
+            raise ToolkitMissing(f"PyCUDA cannot start: {error}") from error
+        self.pycuda = pycuda
+        self._hold: Any = None
+
+    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+        return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
+
+    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+        return np.asarray(array.get())
+
+    def _compile(self, source: str, name: str, constants: dict[str, int]) -> _Kernel:
+        image = self.pycuda.compiler.compile(
+            source,
+            options=[*FLAGS, *(f"-D{key}={value}" for key, value in constants.items())],
+            no_extern_c=True,
+            cache_dir=False,
+        )
+        return _Kernel(self.pycuda.driver.module_from_buffer(image).get_function(name), image, name)
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: D102
+        if self.dtype == "float64":
+            constants = {"FLOAT64": 1, **constants}
+        began = time.perf_counter()
+        kernel = self._compile(self.variant.cuda_source(), stem, constants)
+        self.compile_seconds += time.perf_counter() - began
+        return kernel
+
+    def synchronize(self) -> None:  # noqa: D102
+        self.pycuda.driver.Context.synchronize()
+
+    def event(self) -> Any:  # noqa: D102
+        return self.pycuda.driver.Event()
+
+    def record(self, event: Any) -> None:  # noqa: D102
+        event.record()
+
+    def passed(self, event: Any) -> bool:  # noqa: D102
+        return bool(event.query())
+
+    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+        stop.synchronize()
+        return float(stop.time_since(start)) * 1e-3
+
+    def hold(self, microseconds: int) -> None:  # noqa: D102
+        if self._hold is None:
+            self._hold = self._compile(HOLD_SOURCE, "hold", {})
+        self._hold(1, 1, np.int32(microseconds))
+
+    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+        # PyCUDA keeps the driver's handle to itself; the same cubin loaded once more has the same answers.
+        return driver.resources(driver.load_function(kernel.image, kernel.name), kernel.launch)
+
+    @property
+    def compiler(self) -> str:  # noqa: D102
+        return str(self.pycuda.compiler.get_nvcc_version("nvcc")).strip().splitlines()[-1]
+
+
+TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = PycudaToolkit

@@ -1,0 +1,278 @@
+"""What a variant is, how a file declares one, and how they are found.
+
+A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch
+geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA);
+a function ``numba_kernel`` in ``STEM.py``, when there, is its twin for numba.cuda. Nothing else has
+to be edited to add one: the toolkits a variant runs on are read off what its stem holds.
+
+This module knows no toolkit. ``Toolkit`` below is what a variant may ask of the one it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import InputError
+
+AxisValue = int | float | str | bool
+Axes = Mapping[str, AxisValue]
+Dtype = Literal["float32", "float64"]
+
+BUILT_IN = Path(__file__).resolve().parent.parent / "variants"
+CUDA_C_TOOLKITS = ("cupy", "pycuda")
+TOOLKITS = (*CUDA_C_TOOLKITS, "numba", "cpu")
+
+
+class HostBodies(Protocol):
+    """The part of ``harness.bodies.Bodies`` that a variant reads: float64 arrays on the host."""
+
+    @property
+    def mass(self) -> NDArray[np.float64]:
+        """Masses, shape (n,), in units where G = 1."""
+
+    @property
+    def position(self) -> NDArray[np.float64]:
+        """Positions, shape (n, 3)."""
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+
+    @property
+    def eps(self) -> float:
+        """Softening length, greater than zero."""
+
+
+class Kernel(Protocol):
+    """A compiled kernel. On a GPU: ``kernel(grid, block, *arguments)``; on a CPU: ``kernel(*arguments)``."""
+
+    def __call__(self, *arguments: Any) -> None:
+        """Launch it; on a GPU this returns before the kernel has run."""
+
+
+class Toolkit(Protocol):
+    """What a variant may ask of the toolkit that runs it."""
+
+    @property
+    def real(self) -> type[np.floating[Any]]:
+        """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        """Copy a host array to the device as an array of ``real``."""
+
+    def empty(self, *shape: int) -> Any:
+        """Make a device array of ``real`` filled with NaN, so that a row nobody wrote is seen."""
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
+
+    ``accelerations`` is a device array of shape (n, 3) or (n, 4), or three device arrays of shape
+    (n,), that one ``launch()`` writes completely. ``kernel`` is the kernel whose registers and
+    occupancy the record states (None where there is no device).
+    """
+
+    launch: Callable[[], None]
+    accelerations: Any
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Largest relative errors of the accelerations (of one body, and rms over all) that count as right."""
+
+    max: float
+    rms: float
+
+
+# Single precision: 2^-24 a rounding. At a million bodies added up one by one the largest error measured
+# elsewhere is 4.4e-5; a body near the centre, whose pulls nearly cancel, magnifies it further.
+# Double precision: the same reasoning with 2^-53, and room for the reference's own rounding.
+DIRECT_SUM: Mapping[str, Tolerance] = {
+    "float32": Tolerance(max=1e-3, rms=5e-5),
+    "float64": Tolerance(max=1e-9, rms=1e-11),
+}
+
+Prepare = Callable[..., Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One technique for computing the accelerations.
+
+    ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
+    said; ``when``, an expression over the axes, says which combinations can run at all. ``toolkits`` are
+    the toolkits its stem has a kernel for.
+    """
+
+    name: str
+    family: str
+    summary: str
+    explanation: str
+    parent: str | None
+    source: str
+    axes: Mapping[str, tuple[AxisValue, ...]]
+    defaults: Axes
+    when: str | None
+    dtypes: tuple[Dtype, ...]
+    tolerance: Mapping[str, Tolerance]
+    toolkits: tuple[str, ...]
+    prepare: Prepare
+    module: ModuleType = field(repr=False, compare=False)
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the stem, which holds the sources it shares with its family."""
+        return self.path.parent
+
+    def cuda_source(self) -> str:
+        """Join the family's headers and the stem's CUDA C into one text, each part behind ``#line``.
+
+        Joined rather than included, because a kernel cache keyed by the text of the source does not
+        see an edited header. A folder of one's own without a header has that of ``variants/all_pairs``.
+        """
+        headers = sorted(self.folder.glob("*.cuh")) or sorted((BUILT_IN / "all_pairs").glob("*.cuh"))
+        parts = [*headers, self.path.with_suffix(".cu")]
+        return "\n".join(f'#line 1 "{part.name}"\n{part.read_text("utf-8")}' for part in parts)
+
+    def source_sha256(self, toolkit: str) -> str:
+        """Hash everything in the stem and its family's shared files that decides what ``toolkit`` runs."""
+        shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
+        digest = hashlib.sha256()
+        for path in [self.path, *sorted(shared)]:
+            digest.update(path.read_bytes())
+        if toolkit in CUDA_C_TOOLKITS:
+            digest.update(self.cuda_source().encode())
+        return digest.hexdigest()
+
+    def complete(self, axes: Axes) -> dict[str, AxisValue]:
+        """Fill the defaults in, in the order the variant declares its axes."""
+        return {name: axes.get(name, self.defaults[name]) for name in self.axes}
+
+
+def variant(
+    *,
+    parent: str | None,
+    source: str,
+    axes: Mapping[str, tuple[AxisValue, ...]] | None = None,
+    defaults: Axes | None = None,
+    when: str | None = None,
+    dtypes: tuple[Dtype, ...] = ("float32", "float64"),
+    tolerance: Mapping[str, Tolerance] = DIRECT_SUM,
+) -> Callable[[Prepare], Variant]:
+    """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
+
+    The name is the file's stem and the summary the first line of its docstring.
+
+    Raises:
+        InputError: the file has no docstring, or an axis has no default among its values.
+    """
+    axes = dict(axes or {})
+    defaults = dict(defaults or {})
+
+    def declare(prepare: Prepare) -> Variant:
+        module = sys.modules[prepare.__module__]
+        path = Path(module.__file__ or "").resolve()
+        explanation = (module.__doc__ or "").strip()
+        if not explanation:
+            raise InputError(f"{path}: a variant's file begins with a docstring that says what it changes and why")
+        for axis, values in axes.items():
+            if defaults.get(axis) not in values:
+                raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
+        toolkits = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
+        if hasattr(module, "numba_kernel"):
+            toolkits = (*toolkits, "numba")
+        return Variant(
+            name=path.stem,
+            family=path.parent.name,
+            summary=explanation.splitlines()[0],
+            explanation=explanation,
+            parent=parent,
+            source=source,
+            axes=axes,
+            defaults=defaults,
+            when=when,
+            dtypes=dtypes,
+            tolerance=tolerance,
+            toolkits=toolkits or ("cpu",),
+            prepare=prepare,
+            module=module,
+            path=path,
+        )
+
+    return declare
+
+
+def _declares(path: Path) -> bool:
+    return "@variant(" in path.read_text("utf-8")
+
+
+def _load(path: Path) -> Variant:
+    name = f"gravbench_variant_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    if path.is_relative_to(BUILT_IN):
+        name = ".".join(["variants", *path.relative_to(BUILT_IN).with_suffix("").parts])
+    if name in sys.modules:
+        module = sys.modules[name]
+    else:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise InputError(f"{path}: not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    found = [value for value in vars(module).values() if isinstance(value, Variant)]
+    return found[0]
+
+
+@lru_cache
+def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
+    """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
+
+    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder.
+
+    Raises:
+        InputError: a folder is missing, two stems have one name, or a parent does not exist.
+    """
+    found: dict[str, Variant] = {}
+    for root in (BUILT_IN, *extra):
+        if not root.is_dir():
+            raise InputError(f"{root}: no such folder of variants")
+        if root != BUILT_IN and str(root.resolve()) not in sys.path:
+            # So that variants of one's own can share a module that lies beside them.
+            sys.path.append(str(root.resolve()))
+        for path in sorted(root.resolve().rglob("*.py")):
+            if not _declares(path):
+                continue
+            one = _load(path)
+            if one.name in found:
+                raise InputError(f"{path}: variant {one.name} is declared already by {found[one.name].path}")
+            found[one.name] = one
+    for one in found.values():
+        if one.parent is not None and one.parent not in found:
+            raise InputError(f"{one.path}: parent {one.parent} is no variant; there are: {', '.join(found)}")
+    ordered: dict[str, Variant] = {}
+
+    def place(parent: str | None) -> None:
+        for one in found.values():
+            if one.parent == parent:
+                ordered[one.name] = one
+                place(one.name)
+
+    place(None)
+    return ordered

@@ -1,0 +1,167 @@
+"""The process in which kernels run: one a device, spawned, replaceable.
+
+It is given one case at a time, prepares, verifies and measures it, and sends back what it found. A kernel that
+faults takes this process with it and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import bodies as initial_conditions
+from harness import reference
+from harness.settings import Measure
+from harness.devices import Device, Reading, sensor
+from harness.errors import InputError
+from harness.record import Case, Status
+from harness.toolkits.catalogue import open_toolkit
+from harness.toolkits.interface import DeviceToolkit, ToolkitMissing
+from harness.variant import Prepared, discover
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A case to verify and, unless ``settings`` is None, to measure."""
+
+    case: Case
+    settings: Measure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Word of what the worker has begun to do."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a case. ``fields`` are fields of ``Record``; ``broken`` asks for a new worker."""
+
+    status: Status
+    reason: str | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    broken: bool = False
+
+
+def serve(connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int) -> None:
+    """Work on jobs until the other side sends None or goes away.
+
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``.
+    """
+    with log.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    # Ctrl-C reaches the whole group of processes; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(parent)
+    # CUDA then sees this one device, by the name that does not depend on who counts.
+    os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
+    try:
+        with ExitStack() as stack:
+            read: Callable[[], Reading | None] = lambda: None  # noqa: E731
+            if device.uuid:
+                read = stack.enter_context(sensor(device.uuid))
+            while (job := connection.recv()) is not None:
+                outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
+                if outcome.status == "failed" and device.is_gpu:
+                    # After a fault the CUDA context refuses everything; a fresh process is the one sure cure.
+                    outcome.broken = True
+                connection.send(outcome)
+    except (EOFError, BrokenPipeError):
+        return
+
+
+def work(
+    job: Job,
+    folders: tuple[Path, ...],
+    read: Callable[[], Reading | None],
+    begin: Callable[[str], None],
+) -> Outcome:
+    """Do one job; everything that goes wrong in it becomes an outcome."""
+    fields: dict[str, Any] = {}
+    try:
+        return _work(job, folders, read, begin, fields)
+    except ToolkitMissing as error:
+        return Outcome("skipped", str(error), fields)
+    except InputError as error:
+        return Outcome("skipped", str(error), fields)
+    except MemoryError as error:
+        return Outcome("failed", f"out of memory: {error}", fields)
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", fields)
+
+
+def _work(
+    job: Job,
+    folders: tuple[Path, ...],
+    read: Callable[[], Reading | None],
+    begin: Callable[[str], None],
+    fields: dict[str, Any],
+) -> Outcome:
+    case = job.case
+    begin("loading")
+    variant = discover(folders)[case.variant]
+    bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
+    fields["bodies_sha256"] = bodies.sha256
+    begin("compiling")
+    toolkit = open_toolkit(case.toolkit, variant, case.dtype)
+    fields["compute_capability"] = toolkit.compute_capability
+    fields["compiler"] = toolkit.compiler
+    prepared = variant.prepare(toolkit, bodies, **case.axes)
+    begin("verifying")
+    prepared.launch()
+    toolkit.synchronize()
+    fields["compile_seconds"] = toolkit.compile_seconds
+    rows = reference.verified_rows(bodies.n)
+    errors = reference.compare(
+        _rows(toolkit, prepared, rows), reference.direct_accelerations(bodies, rows, case.dtype)
+    )
+    fields.update(errors.model_dump())
+    if prepared.kernel is not None:
+        fields.update(toolkit.resources(prepared.kernel).model_dump())
+    if objection := reference.objection(errors, variant.tolerance[case.dtype]):
+        return Outcome("invalid", objection, fields)
+    if job.settings is not None:
+        # SciPy and what it imports would otherwise load while the first case is measured.
+        from harness.measure import measure
+
+        begin("measuring")
+        fields.update(measure(toolkit, prepared.launch, job.settings, read).model_dump())
+        toolkit.synchronize()
+    return Outcome("ok", None, fields)
+
+
+def _rows(toolkit: DeviceToolkit, prepared: Prepared, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Download the accelerations of some bodies; shape (rows, 3)."""
+    if isinstance(prepared.accelerations, tuple):
+        return np.column_stack([toolkit.download(column)[rows] for column in prepared.accelerations])
+    return toolkit.download(prepared.accelerations)[rows, :3]
+
+
+def _first_lines(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(lines[:4])[:600]
+
+
+def _die_with(parent: int) -> None:
+    """Ask Linux to end this process when its parent is gone, even if that was killed while a kernel runs."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)

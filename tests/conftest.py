@@ -1,0 +1,41 @@
+"""What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.devices import gpus
+
+GPUS, NO_GPU = gpus()
+if not GPUS:
+    # Has to be said before numba.cuda is imported; inherited by every process a test starts.
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not GPUS:
+        if item.config.getoption("--require-gpu"):
+            pytest.fail(f"--require-gpu: {NO_GPU}")
+        pytest.skip(NO_GPU or "no GPU")
+
+
+@pytest.fixture
+def need_toolkit(request: pytest.FixtureRequest):
+    """Skip, or with --require-gpu fail, where a toolkit's library is not installed."""
+    from harness.toolkits.catalogue import CATALOGUE
+
+    def need(toolkit: str) -> None:
+        if missing := CATALOGUE[toolkit].missing:
+            if request.config.getoption("--require-gpu"):
+                pytest.fail(f"--require-gpu: {missing}")
+            pytest.skip(missing)
+
+    return need

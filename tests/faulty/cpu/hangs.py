@@ -1,0 +1,17 @@
+"""Never returns."""
+
+import time
+
+from faulty_direct import direct
+
+from harness.variant import variant
+
+
+@variant(parent="numpy_direct", source="a fault planted by the tests")
+def prepare(cpu, bodies):
+    """Evaluate and spoil."""
+
+    def spoil(accelerations):
+        time.sleep(3600)
+
+    return direct(cpu, bodies, spoil)

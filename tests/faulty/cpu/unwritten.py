@@ -1,0 +1,17 @@
+"""Forgets the last body."""
+
+import numpy as np
+
+from faulty_direct import direct
+
+from harness.variant import variant
+
+
+@variant(parent="numpy_direct", source="a fault planted by the tests")
+def prepare(cpu, bodies):
+    """Evaluate and spoil."""
+
+    def spoil(accelerations):
+        accelerations[-1] = np.nan
+
+    return direct(cpu, bodies, spoil)

@@ -1,0 +1,15 @@
+"""Returns accelerations that are a tenth too large, very fast."""
+
+from faulty_direct import direct
+
+from harness.variant import variant
+
+
+@variant(parent="numpy_direct", source="a fault planted by the tests")
+def prepare(cpu, bodies):
+    """Evaluate and spoil."""
+
+    def spoil(accelerations):
+        accelerations *= 1.1
+
+    return direct(cpu, bodies, spoil)

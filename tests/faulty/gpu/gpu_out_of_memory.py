@@ -1,0 +1,12 @@
+"""Asks the device for more memory than it has."""
+
+from harness.variant import variant
+from variants.all_pairs import body
+
+
+@variant(parent="naive", source="a fault planted by the tests")
+def prepare(gpu, bodies):
+    """Ask CuPy for 64 TB, without any of it on the host."""
+    kernel = gpu.compile("gpu_out_of_memory")
+    gpu.cupy.cuda.alloc(1 << 46)
+    return body.one_thread_a_body(gpu, bodies, kernel, 128)

@@ -1,0 +1,27 @@
+"""Compile CUDA C without a GPU."""
+
+from cuda.bindings import nvrtc
+
+
+def compile_cuda(source: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
+    """Return the machine code and the PTX of ``source`` for an architecture such as ``sm_90``.
+
+    Raises:
+        AssertionError: it does not compile; the message is the compiler's log.
+    """
+    error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    flags = [option.encode() for option in [f"-arch={architecture}", "-Werror=all-warnings", *options]]
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    image = b" " * size
+    nvrtc.nvrtcGetCUBIN(program, image)
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    return image, ptx.decode()

@@ -1,0 +1,423 @@
+"""The terminal report and the Markdown ladder, from made-up records."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.record import Record
+from harness.report import ranking
+from harness.report.terminal import ladder_markdown, render
+
+PARENTS = {
+    "naive": None,
+    "float4": "naive",
+    "tiled": "float4",
+    "symmetric": "tiled",
+    "numpy_direct": None,
+    "numba_parallel": "numpy_direct",
+}
+GPU = "NVIDIA Imaginary 9000"
+
+
+def record(variant: str, median: float | None = 1.0, **changes: Any) -> Record:
+    """Make a record up: no device ever measured these numbers, they are chosen to be easy to check by hand."""
+    n = changes.get("n", 1000)
+    gpu = changes.get("toolkit", "cupy") != "cpu"
+    measured = median is not None
+    fields: dict[str, Any] = {
+        "variant": variant,
+        "toolkit": "cupy",
+        "axes": {"p": 256},
+        "n": n,
+        "dtype": "float32",
+        "bodies": "plummer",
+        "subset": "first",
+        "seed": 1,
+        "eps": 0.01,
+        "timed": "kernel",
+        "source_sha256": "0" * 64,
+        "flags": ["-ftz=true"],
+        "driver": "999.01" if gpu else None,
+        "device": GPU if gpu else "Imaginary CPU",
+        "device_uuid": "GPU-00000000-1111" if gpu else None,
+        "error_max": 1.2e-6,
+        "error_rms": 2.5e-7,
+        "median_seconds": median,
+        "ci_low": 0.99 * median if median is not None else None,
+        "ci_high": 1.01 * median if median is not None else None,
+        "stop_reason": "interval",
+        "sm_clock_mhz": [1980, 1980, 1975] if gpu else [],
+        "registers": 40 if gpu else None,
+        "occupancy": 0.75 if gpu else None,
+        "occupancy_limiter": "registers" if gpu else None,
+        "status": "ok",
+        "interactions_per_second": n * n / median if measured and median else None,
+        "gflops": 20 * n * n / median / 1e9 if measured and median else None,
+        "flops_per_interaction": 20.0,
+        "compile_seconds": 0.4,
+        "commit": "c0ffee",
+        "started": "2026-01-01T00:00:00+00:00",
+        "harness_version": "0.1.0",
+    }
+    return Record(**(fields | changes))
+
+
+def ladder() -> list[Record]:
+    """A whole made-up run on a GPU and a CPU, in an order that is not the ladder's."""
+    return [
+        record("symmetric", 0.0001, n=10_000, toolkit="numba", axes={"p": 128, "unroll": 16}, throttled=True),
+        record("tiled", 0.0002, n=10_000, axes={"p": 512, "unroll": 8}),
+        record("tiled", 0.0001, n=10_000, axes={"p": 256, "unroll": 32}),
+        record("tiled", 0.0001005, n=10_000, axes={"p": 256, "unroll": 16}),
+        record("tiled", 0.00025, n=10_000, toolkit="pycuda", axes={"p": 256, "unroll": 32}),
+        record("numba_parallel", 0.02, n=10_000, toolkit="cpu", axes={"threads": 2}),
+        record("float4", 0.0004, n=10_000),
+        record("numpy_direct", 1.0, n=10_000, toolkit="cpu", axes={}),
+        record("naive", 0.0005, n=10_000),
+        record("naive", 0.000005, n=1_000, stop_reason="budget"),
+    ]
+
+
+def shown(records: list[Record], width: int = 200, *, terminal: bool = False) -> str:
+    """Render to a file of ``width`` columns."""
+    file = io.StringIO()
+    render(records, Console(width=width, file=file, force_terminal=terminal), PARENTS)
+    return file.getvalue()
+
+
+def flat(text: str) -> str:
+    """Undo wrapping."""
+    return " ".join(text.split())
+
+
+def rungs(records: list[Record]) -> list[ranking.Rung]:
+    """Return the rungs of the only ladder there is."""
+    ((_, by_n),) = ranking.ladders(records, PARENTS).items()
+    ((_, only),) = by_n.items()
+    return only
+
+
+def row(text: str, *words: str) -> str:
+    """Return the first line that begins with these words."""
+    return next(line for line in text.splitlines() if line.split()[: len(words)] == list(words))
+
+
+def test_ladder_stands_in_order_of_parents_whatever_the_order_of_records_and_names() -> None:
+    records = [record(name) for name in ("symmetric", "tiled", "naive", "float4")]
+    backwards = dict(reversed(PARENTS.items()))
+    for parents in (PARENTS, backwards):
+        ((_, by_n),) = ranking.ladders(records, parents).items()
+        assert [rung.best.variant for rung in by_n[1000]] == ["naive", "float4", "tiled", "symmetric"]
+
+
+def test_gpu_stands_before_cpu_and_the_two_never_share_a_table() -> None:
+    found = ranking.ladders([record("numpy_direct", toolkit="cpu"), record("naive")], PARENTS)
+    assert [shared.cpu for shared in found] == [False, True]
+    assert all(len(by_n[1000]) == 1 for by_n in found.values())
+
+
+def test_best_configuration_has_the_smallest_median_not_the_first_place_or_the_fastest_sample() -> None:
+    (rung,) = rungs(
+        [
+            record("tiled", 3.0, axes={"p": 64}, samples_seconds=[0.1, 3.0, 3.0]),
+            record("tiled", 1.0, axes={"p": 128}),
+            record("tiled", 2.0, axes={"p": 256}),
+        ]
+    )
+    assert rung.best.axes == {"p": 128}
+    assert (rung.compared, rung.indistinct, rung.over_slowest) == (3, 0, 3.0)
+
+
+def test_configurations_whose_intervals_overlap_count_as_as_fast() -> None:
+    (rung,) = rungs(
+        [
+            record("tiled", 1.0, axes={"p": 64}),
+            record("tiled", 1.015, axes={"p": 128}),
+            record("tiled", 1.5, axes={"p": 256}),
+            record("tiled", 1.6, axes={"p": 512}, ci_low=None, ci_high=None),
+            record("tiled", 1.7, axes={"p": 1024}, ci_low=float("nan"), ci_high=float("nan")),
+        ]
+    )
+    assert rung.indistinct == 3
+
+
+def test_speed_ups_are_over_the_best_of_parent_and_root_in_the_same_toolkit_and_n() -> None:
+    found = {
+        (rung.best.variant, rung.best.toolkit): (rung.over_parent, rung.over_root)
+        for rung in rungs(
+            [
+                record("naive", 16.0, axes={"p": 64}),
+                record("naive", 8.0),
+                record("naive", 40.0, toolkit="numba"),
+                record("float4", 4.0),
+                record("tiled", 1.0),
+                record("tiled", 10.0, toolkit="numba"),
+                record("tiled", 3.0, toolkit="pycuda"),
+            ]
+        )
+    }
+    assert found == {
+        ("naive", "cupy"): (None, 1.0),
+        ("naive", "numba"): (None, 1.0),
+        ("float4", "cupy"): (2.0, 2.0),
+        ("tiled", "cupy"): (4.0, 8.0),
+        ("tiled", "numba"): (None, 4.0),
+        ("tiled", "pycuda"): (None, None),
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n": 2000},
+        {"eps": 0.02},
+        {"seed": 2},
+        {"dtype": "float64"},
+        {"timed": "evaluation"},
+        {"bodies": "galaxies"},
+        {"device_uuid": "GPU-2222"},
+    ],
+)
+def test_no_speed_up_between_records_that_differ_in_more_than_the_variant(change: dict[str, Any]) -> None:
+    found = ranking.ladders([record("naive", 2.0), record("float4", 1.0, **change)], PARENTS)
+    every = [rung for by_n in found.values() for rungs in by_n.values() for rung in rungs]
+    assert len(every) == 2
+    assert all(rung.over_parent is None for rung in every)
+
+
+def test_a_file_of_bodies_is_the_same_wherever_it_lay() -> None:
+    records = [record("naive", 2.0, bodies="/here/disk.tab"), record("float4", 1.0, bodies="there/disk.tab")]
+    assert [rung.over_parent for rung in rungs(records)] == [None, 2.0]
+
+
+@pytest.mark.parametrize("status", ["invalid", "failed", "skipped"])
+def test_what_is_not_ok_is_never_ranked_even_when_fastest(status: str) -> None:
+    records = [
+        record("naive", 2.0),
+        record("naive", 0.001, axes={"p": 32}, status=status, reason="made up"),
+        record("tiled", 0.001, status=status, reason="made up"),
+    ]
+    (rung,) = rungs(records)
+    assert (rung.best.median_seconds, rung.compared) == (2.0, 1)
+    assert "tiled" not in ladder_markdown(records, PARENTS, {})
+    before, after = shown(records).split("Not ranked")
+    assert "tiled" not in before
+    assert f"{status}, 2 cases: made up" in after
+
+
+@pytest.mark.parametrize("median", [None, float("nan"), float("inf")])
+def test_ok_without_a_usable_median_is_named_and_not_ranked(median: float | None) -> None:
+    text = shown([record("naive", 2.0), record("tiled", None, median_seconds=median)])
+    before, after = text.split("Not ranked")
+    assert "tiled" not in before
+    assert "ok, 1 case: no median was recorded" in after
+
+
+def test_newest_record_of_a_case_counts_alone() -> None:
+    text = shown([record("naive", 1.0), record("naive", 0.001)])
+    assert "1 ok, 0 invalid" in text
+    assert row(text, "naive", "cupy").split()[3] == "1.000"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_every_reason_is_shown_completely_and_grouped(width: int) -> None:
+    skipped = "pycuda is not installed; pip install 'gravbench[pycuda]' [needs a compiler] " + "and patience " * 20
+    invalid = "largest relative error 0.0042 is above the tolerance 0.001 of this variant in float32"
+    records = [
+        record("naive", None, toolkit="pycuda", n=1024, status="skipped", reason=skipped),
+        record("naive", None, toolkit="pycuda", n=4096, status="skipped", reason=skipped),
+        record("tiled", None, n=4096, status="invalid", reason=invalid),
+        record("tiled", None, n=8192, status="failed", reason=None),
+    ]
+    text = flat(shown(records, width))
+    assert f"skipped, 2 cases: {skipped.strip()} naive: pycuda; n = 1,024, 4,096; float32; p=256" in text
+    assert f"invalid, 1 case: {invalid} tiled: cupy; n = 4,096; float32; p=256" in text
+    assert "failed, 1 case: no reason was recorded" in text
+    assert "0 ok, 1 invalid, 2 skipped, 1 failed" in text
+
+
+def test_many_skipped_cases_are_named_in_one_line() -> None:
+    records = [
+        record("tiled", None, n=2**k, axes={"p": p}, status="skipped", reason="too many threads")
+        for k in range(10, 20)
+        for p in (32, 64, 128, 256, 512)
+    ]
+    assert "tiled: cupy; 10 values of n from 1,024 to 524,288; float32; 5 configurations from p=32 to p=512" in shown(
+        records
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_no_line_is_wider_than_the_console_and_nothing_is_cut(width: int) -> None:
+    text = shown(ladder(), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert "..." not in text
+
+
+def test_at_80_columns_names_and_numbers_are_whole() -> None:
+    text = shown(ladder(), 80)
+    for name in ("naive", "float4", "tiled", "symmetric", "numpy_direct", "numba_parallel"):
+        assert name in text.split()
+    # 1e8 interactions in 0.0001 s, 20 operations each; 0.0004 / 0.0001 over float4.
+    assert row(text, "tiled", "cupy").split()[2:6] == ["1,000", "1.00", "20,000", "4.00"]
+    assert "1.2e-06" in row(text, "tiled", "cupy")
+
+
+def test_at_200_columns_everything_about_a_rung_is_shown() -> None:
+    text = shown(ladder(), 200)
+    expected = "tiled cupy p=256 unroll=32 1,000 1.00 20,000 4.00 5.00 75.0 registers 1.2e-06 2.5e-07 40 1,980 0.400"
+    assert flat(row(text, "tiled", "cupy")) == expected
+    assert "GFLOP/s" in text
+    assert "at 20" in text
+
+
+def test_a_name_longer_than_the_console_is_folded_and_not_cut() -> None:
+    name = "_".join(f"part{i}" for i in range(20))
+    text = shown([record(name)], 80)
+    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if set(line.strip()) == {"─"}) + 1 :]
+    assert "".join(line.split()[0] for line in table[: table.index("")]) == name
+
+
+@pytest.mark.parametrize("width", range(69, 89))
+def test_a_long_configuration_is_wrapped_so_that_names_and_numbers_stay_whole(width: int) -> None:
+    axes = {"p": 256, "unroll": 8, "q": 4, "r": 2}
+    records = [
+        record("numba_parallel_blocked", 1e-8, n=1_000_000, toolkit="pycuda", axes=axes),
+        record("numba_parallel_blocked", 2e-8, n=1_000_000, toolkit="pycuda", axes=axes | {"p": 64}),
+    ]
+    text = shown(records, width).split("The fastest configurations")[1]
+    assert max(map(len, text.splitlines())) <= width
+    # 1e12 interactions in 1e-8 s, in units of 1e9 a second. The counts stay: the configuration breaks first.
+    assert "1.000e+11" in row(text, "numba_parallel_blocked", "pycuda", "1,000,000")
+    assert {"unroll=8", "q=4", "r=2"} <= set(text.split())
+    assert row(text, "numba_parallel_blocked").split()[-2:] == ["2", "0"] or width < 88
+
+
+def test_variants_no_file_declares_are_shown_without_parent() -> None:
+    text = shown([record("naive", 2.0), record("mystery", 1.0)])
+    cells = row(text, "mystery", "cupy").split()
+    assert cells[3:6] == ["0.001000", "1.00", "0.02000"]
+    assert "because no file declares them here: mystery" in text
+    (_, mystery) = rungs([record("mystery", 1.0), record("naive", 2.0)])
+    assert (mystery.best.variant, mystery.over_parent, mystery.over_root) == ("mystery", None, None)
+
+
+def test_a_circle_of_parents_ends() -> None:
+    found = ranking.ladders([record("a"), record("b")], {"a": "b", "b": "a"})
+    ((_, by_n),) = found.items()
+    assert [(rung.best.variant, rung.over_root) for rung in by_n[1000]] == [("a", None), ("b", None)]
+
+
+def test_anchor_that_drifts_is_said_to() -> None:
+    records = [record("naive", median, anchor=i) for i, median in enumerate([1.0, 1.01, 1.03], 1)]
+    text = flat(shown(records))
+    # (1.03 - 1.00) / 1.01
+    assert "measured 3 times: the medians spread over 2.97 %" in text
+    assert "DRIFT above 1 %" in text
+
+
+def test_anchor_that_stays_is_said_to_and_bad_repetitions_are_counted() -> None:
+    records = [record("naive", median, anchor=i) for i, median in enumerate([1.0, 1.002, 1.004], 1)]
+    failed = record("naive", None, anchor=4, status="failed", reason="made up")
+    text = flat(shown([*records, failed]))
+    assert "measured 3 times (1 repetition more not ok): the medians spread over 0.40 %" in text
+    assert "no drift above 1 %" in text
+    assert "DRIFT" not in text
+
+
+def test_one_repetition_shows_no_drift_and_other_drivers_are_other_anchors() -> None:
+    records = [record("naive", 1.0, anchor=1), record("naive", 2.0, anchor=2, driver="999.02")]
+    assert [drift.spread for drift in ranking.drifts(records)] == [None, None]
+    assert flat(shown(records)).count("measured once: drift cannot be seen") == 2
+    assert "The anchor" not in shown([record("naive")])
+
+
+def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:
+    records = [
+        record("naive", 2.0),
+        record("float4", 1.0, throttled=True, throttle_reasons=["power cap"]),
+        record("tiled", 0.5, stop_reason="budget"),
+        record("symmetric", 0.4, throttled=True, stop_reason=None),
+    ]
+    for width in (80, 200):
+        text = shown(records, width)
+        assert " ! " in row(text, "float4", "cupy")
+        assert " ~ " in row(text, "tiled", "cupy")
+        assert " !~ " in row(text, "symmetric", "cupy")
+        assert not set("!~") & set(row(text, "naive", "cupy"))
+        assert "! throttled: the device slowed its clock down while this was measured (power cap)" in flat(text)
+        assert "~ sampling ended before the interval was as narrow as asked: budget, not recorded" in flat(text)
+    clean = shown([record("naive")])
+    assert "throttled" not in clean
+
+
+def test_two_devices_of_one_name_are_told_apart() -> None:
+    text = shown([record("naive"), record("naive", device_uuid="GPU-2222")])
+    assert f"{GPU} (GPU-2222)" in text
+    assert f"{GPU} (GPU-00000000-1111)" in text
+    assert "GPU-" not in shown([record("naive")])
+
+
+def test_heading_names_what_was_run() -> None:
+    text = flat(shown([record("naive"), record("tiled", started="2026-01-02T00:00:00+00:00")]))
+    assert f"{GPU} with driver 999.01" in text
+    assert "2026-01-01T00:00:00+00:00 to 2026-01-02T00:00:00+00:00" in text
+    for fact in ("plummer first", "float32", "eps 0.01", "2 ok, 0 invalid, 0 skipped, 0 failed", "c0ffee", "0.1.0"):
+        assert fact in text
+
+
+def test_a_pipe_gets_no_escape_codes() -> None:
+    assert "\x1b" not in shown(ladder())
+    assert "\x1b" in shown(ladder(), terminal=True)
+
+
+def test_missing_numbers_leave_blanks_and_nan_is_said() -> None:
+    bare = record("naive", 2.0, ci_low=None, ci_high=None, gflops=None, occupancy=None, error_rms=None, registers=None)
+    text = shown([bare, record("tiled", error_max=float("nan"), gflops=float("nan"))])
+    assert "None" not in text
+    assert "nan" in row(text, "tiled", "cupy").split()
+
+
+def test_no_records_give_one_sentence() -> None:
+    assert shown([]) == "No records: a run writes them.\n"
+    assert ladder_markdown([], PARENTS, {}) == "No record is ok: there is no ladder to show.\n"
+
+
+def test_markdown_has_one_table_a_device_with_hand_computed_rows() -> None:
+    text = ladder_markdown(ladder(), PARENTS, {"tiled": "Stage a tile | in shared\nmemory."})
+    assert text.count("| variant |") == 2
+    assert f"**{GPU}**: n = 10,000, plummer, float32, timed: kernel" in text
+    assert "| tiled | cupy | Stage a tile \\| in shared memory. | 1,000 ± 1.00 % | 4.00 | 5.00 | 1.2e-06 |" in text
+    assert "| numba_parallel | cpu |  | 5.000 ± 1.00 % | 50.0 | 50.0 | 1.2e-06 |" in text
+    assert "| symmetric | numba |  | 1,000 ± 1.00 % `!` |" in text
+    assert "`!` throttled" in text
+
+
+def test_markdown_takes_the_largest_n_at_which_the_whole_ladder_is_ok() -> None:
+    records = [record(name, 1.0, n=n) for n in (100, 2000, 30_000) for name in ("naive", "float4", "tiled")]
+    records.append(record("tiled", None, n=30_000, status="failed", reason="made up"))
+    assert "n = 2,000," in ladder_markdown(records, PARENTS, {})
+
+
+def test_ten_thousand_records_take_seconds() -> None:
+    records = [
+        record(variant, 1e-3 * (1 + p / 1000), toolkit=toolkit, n=2**k, axes={"p": p, "unroll": unroll})
+        for variant in ("naive", "float4", "tiled", "symmetric")
+        for toolkit in ("cupy", "pycuda", "numba")
+        for k in range(8, 21)
+        for p in (32, 64, 128, 256, 512, 1024, 96, 192)
+        for unroll in (1, 2, 4, 8, 16, 32, 64, 128)
+    ]
+    assert len(records) == 9984
+    before = time.process_time()
+    shown(records, 80)
+    # About half a second of computing where this was written; a loop over pairs of records would take minutes.
+    assert time.process_time() - before < 3

@@ -1,0 +1,271 @@
+"""What holds of every variant, by physics and by property. A new variant is tested without a new test."""
+
+import os
+import subprocess
+import sys
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from harness import bodies as initial_conditions
+from harness import reference
+from harness.bodies import Bodies
+from harness.toolkits.catalogue import open_toolkit
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE
+from harness.variant import CUDA_C_TOOLKITS, BUILT_IN, discover
+from nvrtc import compile_cuda
+
+VARIANTS = discover()
+GPU_TOOLKITS = (*CUDA_C_TOOLKITS, "numba")
+EPS = 0.05
+
+# numba.cuda is here twice: in the simulator on every machine, for real on a GPU.
+RUNS = [
+    pytest.param(
+        name,
+        toolkit,
+        dtype,
+        id=f"{name}-{toolkit}-{dtype}",
+        marks=[pytest.mark.gpu] if toolkit in CUDA_C_TOOLKITS else [],
+    )
+    for name, variant in VARIANTS.items()
+    for toolkit, dtype in product(variant.toolkits, variant.dtypes)
+]
+every_run = pytest.mark.parametrize(("name", "toolkit", "dtype"), RUNS)
+
+
+@pytest.fixture
+def accelerate(need_toolkit):
+    """Return a function that evaluates a variant once; shape (n, 3)."""
+
+    def evaluate(name, toolkit, dtype, bodies, **axes):
+        need_toolkit(toolkit)
+        variant = VARIANTS[name]
+        opened = open_toolkit(toolkit, variant, dtype)
+        if getattr(opened, "simulated", False):
+            # The simulator starts a Python thread for each of the block's.
+            axes = {"p": 32, "unroll": 8, **axes}
+        axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
+        prepared = variant.prepare(opened, bodies, **variant.complete(axes))
+        prepared.launch()
+        opened.synchronize()
+        result = prepared.accelerations
+        if isinstance(result, tuple):
+            return np.column_stack([opened.download(column) for column in result])
+        return opened.download(result)[:, :3]
+
+    return evaluate
+
+
+def simulator(toolkit):
+    return toolkit == "numba" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+
+def bodies_of(n, seed=3):
+    return initial_conditions.plummer(n, seed, EPS)
+
+
+@every_run
+@pytest.mark.parametrize("n", [1, 2, 31, 127, 128, 129, 1000])
+def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit, dtype, n):
+    if simulator(toolkit) and n == 1000:
+        n = 193  # the simulator is a thousand times slower; more than one block and an odd end is what counts
+    bodies = bodies_of(n)
+    rows = reference.verified_rows(n)
+    errors = reference.compare(
+        accelerate(name, toolkit, dtype, bodies), reference.direct_accelerations(bodies, rows, dtype)
+    )
+    assert reference.objection(errors, VARIANTS[name].tolerance[dtype]) is None
+
+
+@every_run
+def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit, dtype):
+    # a_0 = m_1 d / (d^2 + eps^2)^(3/2) along the line between them, and m_0 a_0 = -m_1 a_1.
+    bodies = Bodies(np.array([1.0, 3.0]), np.array([[0.0, 0, 0], [0, 2.0, 0]]), np.zeros((2, 3)), EPS)
+    pull = 2.0 / (4.0 + EPS**2) ** 1.5
+    accelerations = accelerate(name, toolkit, dtype, bodies)
+    # Four roundings of float32 in a row.
+    assert_allclose(accelerations, [[0, 3 * pull, 0], [0, -pull, 0]], rtol=2.5e-7, atol=0)
+
+
+@every_run
+def test_forces_sum_to_zero(accelerate, name, toolkit, dtype):
+    # Newton's third law: the sum of m a is zero but for rounding, a random walk over 128 * 128 pulls.
+    bodies = initial_conditions.collision(128, 5, EPS)
+    forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
+    rounding = np.finfo(dtype).eps * np.abs(forces).sum()
+    assert np.abs(forces.sum(axis=0)).max() < 4 * rounding
+
+
+@every_run
+def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, name, toolkit, dtype):
+    bodies = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
+    assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
+
+
+@every_run
+def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolkit, dtype):
+    bodies = bodies_of(40)
+    ghost = Bodies(
+        np.append(bodies.mass, 0.0),
+        np.vstack([bodies.position, [0.1, 0.2, 0.3]]),
+        np.vstack([bodies.velocity, [0, 0, 0]]),
+        EPS,
+    )
+    with_ghost = accelerate(name, toolkit, dtype, ghost)
+    assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=1e-5)
+    assert np.linalg.norm(with_ghost[40]) > 0
+
+
+@every_run
+def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit, dtype):
+    """Walk along each axis with the others at their defaults."""
+    variant = VARIANTS[name]
+    if not variant.axes:
+        pytest.skip("has no axes")
+    bodies = bodies_of(70)
+    expected = reference.direct_accelerations(bodies, np.arange(70), dtype)
+    for axis, values in variant.axes.items():
+        for value in values:
+            axes = variant.complete({axis: value})
+            if variant.when and not eval(variant.when, {}, axes):
+                continue
+            if simulator(toolkit) and (axes.get("p", 0) > 128 or axis == "p" and value > 64):
+                continue
+            errors = reference.compare(accelerate(name, toolkit, dtype, bodies, **axes), expected)
+            assert reference.objection(errors, variant.tolerance[dtype]) is None, axes
+
+
+CUDA_C = [name for name, variant in VARIANTS.items() if "cupy" in variant.toolkits]
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+
+
+def combinations(variant):
+    for values in product(*variant.axes.values()):
+        axes = dict(zip(variant.axes, values, strict=True))
+        if not variant.when or eval(variant.when, {}, axes):
+            yield axes
+
+
+class Recorder:
+    """Stands in for a toolkit: keeps what a variant asks to be compiled."""
+
+    def __init__(self, dtype):
+        self.real = np.dtype(dtype).type
+        self.asked = []
+
+    def upload(self, values):
+        return np.asarray(values, self.real)
+
+    def empty(self, *shape):
+        return np.full(shape, np.nan, self.real)
+
+    def compile(self, stem, /, **constants):
+        self.asked.append((stem, constants))
+        return lambda *arguments: None
+
+
+def asked_for(variant, dtype, axes):
+    """Return the kernels and constants that a variant compiles for these axes."""
+    recorder = Recorder(dtype)
+    variant.prepare(recorder, bodies_of(8), **axes)
+    return [(stem, tuple(constants.items())) for stem, constants in recorder.asked]
+
+
+def compiled(variant, architecture, dtype, constants):
+    defines = [f"-D{key}={value}" for key, value in constants]
+    if dtype == "float64":
+        defines.append("-DFLOAT64=1")
+    return compile_cuda(variant.cuda_source(), architecture, [*FLAGS, *defines])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", CUDA_C)
+def test_cuda_c_compiles_without_a_warning(name, architecture):
+    variant = VARIANTS[name]
+    for dtype in variant.dtypes:
+        for stem, constants in asked_for(variant, dtype, variant.complete({})):
+            image, ptx = compiled(variant, architecture, dtype, constants)
+            assert image.startswith(b"\x7fELF")
+            assert f".entry {stem}(" in ptx
+
+
+@pytest.mark.parametrize("name", CUDA_C)
+def test_no_float64_instruction_in_a_float32_kernel(name):
+    variant = VARIANTS[name]
+    builds = {build for axes in combinations(variant) for build in asked_for(variant, "float32", axes)}
+    for _, constants in builds:
+        _, ptx = compiled(variant, "sm_90", "float32", constants)
+        assert ".f64" not in ptx, constants
+        assert "rsqrt.approx.ftz.f32" in ptx, constants
+
+
+def test_a_float64_constant_would_be_seen():
+    """The check above can fail: this is the mistake it is for."""
+    variant = SimpleNamespace(
+        cuda_source=lambda: VARIANTS["naive"].cuda_source().replace("dx * dx", "0.1 * dx * dx"),
+    )
+    _, ptx = compiled(variant, "sm_90", "float32", ())
+    assert ".f64" in ptx
+
+
+def test_the_tile_is_read_with_one_vector_load_an_interaction():
+    _, ptx = compiled(VARIANTS["tiled"], "sm_90", "float32", (("P", 256), ("UNROLL", 32)))
+    assert ptx.count("ld.shared.v4.f32") == 32
+    assert ptx.count("rsqrt.approx.ftz.f32") == 32
+    assert "ld.shared.f32" not in ptx
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_holding_kernel_compiles(architecture):
+    assert compile_cuda(HOLD_SOURCE, architecture, list(FLAGS))[0].startswith(b"\x7fELF")
+
+
+def test_the_parallel_loop_on_the_cpu_is_vectorized():
+    """The machine code multiplies packed numbers; the serial loop, whose order of sums is kept, does not."""
+    script = """
+import numba, numpy, re, sys
+from variants.cpu import numba_direct, numba_parallel
+for module in (numba_direct, numba_parallel):
+    kernel = module.cpu_kernel(numba, numpy.float32)
+    columns = [numpy.ones(8, numpy.float32) for _ in range(7)]
+    kernel(*columns[:4], numpy.float32(1), *columns[4:])
+    code = "".join(kernel.inspect_asm().values())
+    print(len(re.findall(r"v?mulps\\b|\\bfmla\\s+v", code)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=BUILT_IN.parent
+    )
+    serial, parallel = map(int, done.stdout.split())
+    assert serial == 0
+    assert parallel > 0
+
+
+def test_every_variant_has_a_head_comment_a_source_and_a_known_parent():
+    for variant in VARIANTS.values():
+        assert variant.summary.endswith("."), variant.name
+        assert len(variant.explanation) > len(variant.summary) or variant.parent is None, variant.name
+        assert variant.source
+        assert variant.parent is None or variant.parent in VARIANTS
+        if "cupy" in variant.toolkits:
+            assert variant.path.with_suffix(".cu").read_text().startswith("// "), variant.name
+
+
+def test_the_numba_twin_has_the_same_launch_geometry_and_signature():
+    """Both come from one ``prepare``; what can differ is the number of parameters."""
+    import inspect
+    import re
+
+    for variant in VARIANTS.values():
+        if "numba" not in variant.toolkits or "cupy" not in variant.toolkits:
+            continue
+        (stem, constants), *_ = asked_for(variant, "float32", variant.complete({}))
+        source = variant.path.with_suffix(".cu").read_text()
+        parameters = re.search(rf"\b{stem}\((.*?)\)", source, re.DOTALL).group(1).split(",")
+        numba = pytest.importorskip("numba.cuda")
+        kernel = variant.module.numba_kernel(numba, np.float32, **dict(constants))
+        own = inspect.signature(kernel.py_func).parameters
+        assert [word.split()[-1].lstrip("*") for word in parameters] == list(own), variant.name

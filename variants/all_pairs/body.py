@@ -1,0 +1,112 @@
+"""What every all-pairs kernel for numba.cuda shares: the twin of body.cuh.
+
+``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``.
+"""
+
+import math
+
+import numpy as np
+
+from harness.variant import Prepared
+
+
+def one_thread_a_body(gpu, bodies, kernel, p):
+    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of ``PosMass``: ceil(n / p) blocks of p threads."""
+    own = gpu.upload(rows(bodies))
+    accelerations = gpu.empty(bodies.n, 4)
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), accelerations, kernel)
+
+
+def rows(bodies):
+    """Return an (n, 4) array of x, y, z, mass: ``PosMass`` of body.cuh."""
+    return np.column_stack([bodies.position, bodies.mass])
+
+
+def simulated(cuda):
+    """Tell whether ``cuda`` is Numba's simulator, which runs Python and has neither libdevice nor LLVM."""
+    return not hasattr(cuda, "libdevice")
+
+
+def alignment(cuda):
+    """Bytes to which a shared array of bodies is aligned; without it a body takes four loads instead of one."""
+    return None if simulated(cuda) else 16
+
+
+def inverse_sqrt(cuda, real):
+    """Return the device function 1 / sqrt(value): one instruction in float32, as ``rsqrtf`` in CUDA C."""
+    if simulated(cuda):
+        return lambda value: real(1) / real(math.sqrt(value))
+    return cuda.libdevice.rsqrtf if real is np.float32 else cuda.libdevice.rsqrt
+
+
+def interaction(cuda, real):
+    """Return the device function that adds the pull of one body to ``ax, ay, az``; ``interact`` of body.cuh."""
+    rsqrt = inverse_sqrt(cuda, real)
+
+    @cuda.jit(device=True, fastmath=True)
+    def interact(ax, ay, az, xi, yi, zi, xj, yj, zj, mass, eps2):
+        dx = xj - xi
+        dy = yj - yi
+        dz = zj - zi
+        r2 = dx * dx + (dy * dy + (dz * dz + eps2))
+        inverse = rsqrt(r2)
+        strength = mass * inverse * (inverse * inverse)
+        return ax + strength * dx, ay + strength * dy, az + strength * dz
+
+    return interact
+
+
+def load_body(cuda):
+    """Return the device function that reads row ``j`` of an (n, 4) array with one 16-byte load (two in float64).
+
+    Numba knows no alignment for an array that it is given, so by itself it would load four numbers one by one.
+    Arrays that a toolkit uploads begin on at least 256 bytes.
+    """
+    if simulated(cuda):
+        return lambda bodies, j: (bodies[j, 0], bodies[j, 1], bodies[j, 2], bodies[j, 3])
+
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def load(typing_context, bodies, j):
+        signature = types.UniTuple(bodies.dtype, 4)(bodies, j)
+
+        def generate(context, builder, signature, arguments):
+            array_type, index_type = signature.args
+            array = context.make_array(array_type)(context, builder, arguments[0])
+            row = context.cast(builder, arguments[1], index_type, types.int64)
+            number = context.get_data_type(array_type.dtype)
+            address = builder.gep(array.data, [builder.mul(row, ir.Constant(row.type, 4))])
+            vector = builder.load(builder.bitcast(address, ir.VectorType(number, 4).as_pointer()), align=16)
+            numbers = [builder.extract_element(vector, ir.Constant(ir.IntType(32), k)) for k in range(4)]
+            return context.make_tuple(builder, signature.return_type, numbers)
+
+        return signature, generate
+
+    return load
+
+
+def repeated(cuda, step, times):
+    """Return a device function that does ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 in straight line.
+
+    Numba leaves unrolling to LLVM, which stops early. Pasting a step behind itself, twice as long each time, unrolls
+    by exactly ``times``, a power of two.
+    """
+    width = 1
+    while width < times:
+        step = _twice(cuda, step, np.int32(width))
+        width *= 2
+    return step
+
+
+def _twice(cuda, step, width):
+    @cuda.jit(device=True, fastmath=True)
+    def both(tile, k, xi, yi, zi, eps2, ax, ay, az):
+        ax, ay, az = step(tile, k, xi, yi, zi, eps2, ax, ay, az)
+        return step(tile, k + width, xi, yi, zi, eps2, ax, ay, az)
+
+    return both

@@ -1,0 +1,50 @@
+"""One thread a body; every thread reads every body from four arrays in global memory.
+
+The plain C loop over all pairs with its outer loop handed to threads: where the ladder starts. A warp reads the
+same address at once, so the caches serve it, but every interaction issues four loads.
+"""
+
+import numpy as np
+
+from harness.variant import Prepared, variant
+from variants.all_pairs import body
+
+
+def numba_kernel(cuda, real):
+    """Twin of naive.cu."""
+    interact = body.interaction(cuda, real)
+
+    @cuda.jit(fastmath=True)
+    def naive(x, y, z, mass, ax, ay, az, n, eps2):
+        i = cuda.grid(1)
+        if i >= n:
+            return
+        xi, yi, zi = x[i], y[i], z[i]
+        aix = aiy = aiz = real(0)
+        for j in range(n):
+            aix, aiy, aiz = interact(aix, aiy, aiz, xi, yi, zi, x[j], y[j], z[j], mass[j], eps2)
+        ax[i] = aix
+        ay[i] = aiy
+        az[i] = aiz
+
+    return naive
+
+
+@variant(
+    parent=None,
+    source="Lee 2008, naive float version",
+    axes={"p": (32, 64, 128, 256, 512, 1024)},
+    defaults={"p": 256},
+)
+def prepare(gpu, bodies, *, p):
+    """Upload x, y, z and mass apart and launch ceil(n / p) blocks of p threads."""
+    kernel = gpu.compile("naive")
+    columns = [gpu.upload(column) for column in (*bodies.position.T, bodies.mass)]
+    accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(
+        launch=lambda: kernel(grid, p, *columns, *accelerations, n, eps2),
+        accelerations=accelerations,
+        kernel=kernel,
+    )

@@ -1,0 +1,41 @@
+"""The double loop over all pairs on every core, with SIMD.
+
+Against numba_direct: the outer loop is divided among the cores, and the sums over j may be taken in any order, so
+that a vector register's worth of bodies is added at once.
+"""
+
+from harness.variant import variant
+from variants.cpu import loops
+
+
+def cpu_kernel(numba, real):
+    """Compile the loop for all cores, its sums in any order.
+
+    Infinities and NaN stay as IEEE 754 has them (neither ``ninf`` nor ``nnan``): a wrong result must stay visible.
+    """
+
+    @numba.njit(parallel=True, error_model="numpy", fastmath={"reassoc", "nsz", "arcp", "contract", "afn"})
+    def numba_parallel(x, y, z, mass, eps2, ax, ay, az):
+        for i in numba.prange(x.size):
+            xi, yi, zi = x[i], y[i], z[i]
+            aix = aiy = aiz = real(0)
+            for j in range(x.size):
+                dx = x[j] - xi
+                dy = y[j] - yi
+                dz = z[j] - zi
+                inverse = real(1) / (dx * dx + dy * dy + dz * dz + eps2) ** real(0.5)
+                strength = mass[j] * inverse * inverse * inverse
+                aix += strength * dx
+                aiy += strength * dy
+                aiz += strength * dz
+            ax[i] = aix
+            ay[i] = aiy
+            az[i] = aiz
+
+    return numba_parallel
+
+
+@variant(parent="numba_direct", source="Elsen et al. 2006, tuned SSE, as quoted by GPU Gems 3, section 31.5")
+def prepare(cpu, bodies):
+    """Lay x, y, z and mass out apart."""
+    return loops.over_columns(cpu, bodies, cpu.compile("numba_parallel"))
