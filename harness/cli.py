@@ -73,9 +73,7 @@ def run(
     device: Devices = None,
     bodies: Bodies = None,
     subset: Subset = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
     ] = False,
@@ -109,7 +107,6 @@ def run(
         console.print(word, markup=False)
     if todo.reused:
         console.print(f"{todo.reused} cases are in {out} already and are kept")
-    out.mkdir(parents=True, exist_ok=True)
     runner.write_environment(out, devices, sys.argv)
     try:
         with ConsoleWatcher(console, estimates) as watcher:

@@ -20,7 +20,7 @@ import yaml
 from harness.errors import InputError
 
 WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)(?:[eE][-+]?[0-9]+)?")
 MOST_DIGITS = 300  # beyond it a whole number is a mistake, and costs Python time
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _SHOWN = 60  # characters of a faulty value that a message quotes

@@ -158,4 +158,6 @@ def sensor(uuid: str) -> Iterator[Callable[[], Reading | None]]:
 
 def _words(name: str) -> str:
     """Turn ``SwPowerCap`` into ``sw power cap``."""
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip().replace("g p u", "gpu")
+    return (
+        "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip().replace("g p u", "gpu")
+    )

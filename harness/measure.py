@@ -9,13 +9,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from harness.settings import Measure
 from harness.devices import HARMLESS, Reading
 from harness.record import Measurement
+from harness.settings import Measure
 from harness.toolkits.interface import Timing
 
 CONFIDENCE = 0.95
@@ -54,8 +54,9 @@ def median_interval(samples: Sequence[float]) -> Interval:
     """
     from scipy.stats import quantile_test
 
-    bounds = quantile_test(samples, p=0.5).confidence_interval(confidence_level=CONFIDENCE)
-    low, high = (float(bound) for bound in bounds)
+    result: Any = quantile_test(samples, p=0.5)
+    bounds = result.confidence_interval(confidence_level=CONFIDENCE)
+    low, high = float(bounds.low), float(bounds.high)
     return Interval(
         median=float(np.median(samples)),
         low=0.0 if math.isnan(low) else low,

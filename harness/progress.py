@@ -103,5 +103,7 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
         again = f" (anchor, time {record.anchor})" if record.anchor > 1 else ""
         counter = f"{done:>{len(str(total))}}/{total}"
         self.console.print(
-            f"[{colour}]{sign}[/] {counter} {escape(record.label + again)}: {escape(outcome(record))}", highlight=False
+            f"[{colour}]{sign}[/] {counter} {escape(record.label + again)}: {escape(outcome(record))}",
+            highlight=False,
+            soft_wrap=True,
         )

@@ -236,9 +236,13 @@ class RecordFile:
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
-    """Keep, of records for the same case and device, the one written last; anchors beyond the first are left out."""
+    """Keep the newest record of each case on each device, and of a repeated anchor the first.
+
+    A case that was skipped for want of a device is left out once some device has it.
+    """
     kept: dict[tuple[str, str | None], Record] = {}
     for record in records:
         if record.anchor <= 1:
             kept[record.key, record.device_uuid or record.device] = record
-    return list(kept.values())
+    found = {key for key, device in kept if device is not None}
+    return [record for (key, device), record in kept.items() if device is not None or key not in found]

@@ -142,7 +142,9 @@ class Request:
     def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
         entry = self.content.variants[index]
         settings = {name: self._setting(name, entry) for name in SETTINGS}
-        settings["bodies"] = [self._bodies(spec, index, entry) for spec in settings["bodies"]]
+        settings["bodies"] = [
+            self._bodies(spec, index, entry, position) for position, spec in enumerate(settings["bodies"])
+        ]
         toolkits = [name for name in entry.toolkit or TOOLKITS if name in (self.chosen_toolkits or TOOLKITS)]
         return [
             Block(
@@ -170,15 +172,16 @@ class Request:
             return list(getattr(validated(Settings, {name: one.values}, one.at), name))
         return list(getattr(entry if name in entry.model_fields_set else self.content, name))
 
-    def _bodies(self, spec: str, index: int, entry: Entry) -> str:
+    def _bodies(self, spec: str, index: int, entry: Entry, position: int) -> str:
         """Find a file of bodies: beside the configuration that names it, or from the working directory."""
         if spec in GENERATORS:
             return spec
         if "bodies" in self.overrides:
             where, places = self.overrides["bodies"].where, [Path(spec)]
         else:
-            location = ("variants", index, "bodies") if "bodies" in entry.model_fields_set else ("bodies",)
-            where, places = self.document.where(location), [self.document.path.parent / spec, Path(spec)]
+            own = ("variants", index) if "bodies" in entry.model_fields_set else ()
+            where = self.document.where((*own, "bodies", position))
+            places = [self.document.path.parent / spec, Path(spec)]
         for place in places:
             if is_kind(place, Path.is_file):
                 return str(place)

@@ -210,13 +210,16 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     nothing is measured and nothing kept. KeyboardInterrupt passes through after the workers are stopped.
     """
     variants = discover(sweep.variant_folders)
+    folder.mkdir(parents=True, exist_ok=True)
     store = None if verify_only else RecordFile(folder)
     crew = Crew(sweep.variant_folders, folder / WORKER_LOG)
     settings = None if verify_only else sweep.measure
-    total = len(todo.tasks)
     records: list[Record] = []
+    useless: set[str] = set()  # anchors that cannot be measured, and so show no drift
     try:
-        for task in todo.tasks:
+        for done, task in enumerate(todo.tasks, 1):
+            if task.anchor and task.case.key in useless:
+                continue
             if not task.skip:
                 watcher.begins(task.case.label, task.device)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -229,7 +232,9 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             if store:
                 store.append(record)
             records.append(record)
-            watcher.ends(record, len(records), total)
+            if task.anchor and record.status != "ok":
+                useless.add(record.key)
+            watcher.ends(record, done, len(todo.tasks))
     finally:
         crew.dismiss()
     return records
@@ -275,6 +280,7 @@ def open_run(folder: Path, *, resume: bool) -> tuple[list[Record], list[str]]:
 
 def write_environment(folder: Path, devices: list[Device], command: list[str]) -> None:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
     entries: list[Any] = []
     if path.exists():
@@ -285,8 +291,3 @@ def write_environment(folder: Path, devices: list[Device], command: list[str]) -
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
     temporary.replace(path)
-
-
-def now() -> str:
-    """Return the time in the form that run folders end in."""
-    return time.strftime("%Y%m%d-%H%M%S")

@@ -41,4 +41,6 @@ def find(run: str) -> Path:
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
     if known:
         raise InputError(f"{run}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}")
-    raise InputError(f"{run}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one")
+    raise InputError(
+        f"{run}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
+    )

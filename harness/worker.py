@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from harness import bodies as initial_conditions
 from harness import reference
-from harness.settings import Measure
 from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
 from harness.record import Case, Status
+from harness.settings import Measure
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import DeviceToolkit, ToolkitMissing
 from harness.variant import Prepared, discover
@@ -128,9 +128,7 @@ def _work(
     toolkit.synchronize()
     fields["compile_seconds"] = toolkit.compile_seconds
     rows = reference.verified_rows(bodies.n)
-    errors = reference.compare(
-        _rows(toolkit, prepared, rows), reference.direct_accelerations(bodies, rows, case.dtype)
-    )
+    errors = reference.compare(_rows(toolkit, prepared, rows), reference.direct_accelerations(bodies, rows, case.dtype))
     fields.update(errors.model_dump())
     if prepared.kernel is not None:
         fields.update(toolkit.resources(prepared.kernel).model_dump())

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from nvrtc import compile_cuda
 
 from harness import bodies as initial_conditions
 from harness import reference
 from harness.bodies import Bodies
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE
-from harness.variant import CUDA_C_TOOLKITS, BUILT_IN, discover
-from nvrtc import compile_cuda
+from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, discover
 
 VARIANTS = discover()
 GPU_TOOLKITS = (*CUDA_C_TOOLKITS, "numba")
@@ -133,7 +133,7 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
             axes = variant.complete({axis: value})
             if variant.when and not eval(variant.when, {}, axes):
                 continue
-            if simulator(toolkit) and (axes.get("p", 0) > 128 or axis == "p" and value > 64):
+            if simulator(toolkit) and (axes.get("p", 0) > 128 or (axis == "p" and value > 64)):
                 continue
             errors = reference.compare(accelerate(name, toolkit, dtype, bodies, **axes), expected)
             assert reference.objection(errors, variant.tolerance[dtype]) is None, axes
@@ -165,7 +165,7 @@ class Recorder:
 
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))
-        return lambda *arguments: None
+        return lambda *_: None
 
 
 def asked_for(variant, dtype, axes):

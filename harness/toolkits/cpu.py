@@ -36,13 +36,13 @@ class _Kernel:
 class CpuToolkit(DeviceToolkit):
     """The processor this runs on."""
 
-    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+    def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
 
-    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+    def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002, D102
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002
         import numba
 
         return _Kernel(self, self.variant.module.cpu_kernel(numba, self.real, **constants))
@@ -60,7 +60,7 @@ class CpuToolkit(DeviceToolkit):
         return Timing(seconds, None)
 
     @property
-    def compiler(self) -> str:  # noqa: D102
+    def compiler(self) -> str:
         return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
 
 

@@ -29,7 +29,7 @@ class _Kernel:
 class CupyToolkit(GpuToolkit):
     """CuPy on the current device."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         # CuPy's cache on disk would make a compile time mean nothing.
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
@@ -42,10 +42,10 @@ class CupyToolkit(GpuToolkit):
         self.cupy = cupy
         self._hold: Any = None
 
-    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+    def upload(self, values: NDArray[Any]) -> Any:
         return self.cupy.asarray(np.ascontiguousarray(values, dtype=self.real))
 
-    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+    def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(self.cupy.asnumpy(array))
 
     def _compile(self, source: str, name: str, constants: dict[str, int]) -> Any:
@@ -54,7 +54,7 @@ class CupyToolkit(GpuToolkit):
         raw.compile()
         return raw
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: D102
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
@@ -62,32 +62,32 @@ class CupyToolkit(GpuToolkit):
         self.compile_seconds += time.perf_counter() - began
         return _Kernel(raw)
 
-    def synchronize(self) -> None:  # noqa: D102
+    def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
 
-    def event(self) -> Any:  # noqa: D102
+    def event(self) -> Any:
         return self.cupy.cuda.Event()
 
-    def record(self, event: Any) -> None:  # noqa: D102
+    def record(self, event: Any) -> None:
         event.record()
 
-    def passed(self, event: Any) -> bool:  # noqa: D102
+    def passed(self, event: Any) -> bool:
         return bool(event.done)
 
-    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+    def elapsed(self, start: Any, stop: Any) -> float:
         stop.synchronize()
         return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
 
-    def hold(self, microseconds: int) -> None:  # noqa: D102
+    def hold(self, microseconds: int) -> None:
         if self._hold is None:
             self._hold = self._compile(HOLD_SOURCE, "hold", {})
         self._hold((1,), (1,), (np.int32(microseconds),))
 
-    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+    def resources(self, kernel: Any) -> Resources:
         return driver.resources(int(kernel.raw.kernel.ptr), kernel.launch)
 
     @property
-    def compiler(self) -> str:  # noqa: D102
+    def compiler(self) -> str:
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
 
 

@@ -61,7 +61,7 @@ class _Simulator:
 class NumbaToolkit(GpuToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         try:
             from numba import cuda
@@ -74,36 +74,36 @@ class NumbaToolkit(GpuToolkit):
         self.cuda = _Simulator(cuda) if self.simulated else cuda
         self._hold: Any = None
 
-    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+    def upload(self, values: NDArray[Any]) -> Any:
         return self.cuda.to_device(np.ascontiguousarray(values, dtype=self.real))
 
-    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+    def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002, D102
+    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002
         return _Kernel(self, self.variant.module.numba_kernel(self.cuda, self.real, **constants))
 
-    def synchronize(self) -> None:  # noqa: D102
+    def synchronize(self) -> None:
         self.cuda.synchronize()
 
-    def event(self) -> Any:  # noqa: D102
+    def event(self) -> Any:
         return self.cuda.event(timing=True)
 
-    def record(self, event: Any) -> None:  # noqa: D102
+    def record(self, event: Any) -> None:
         event.record()
 
-    def passed(self, event: Any) -> bool:  # noqa: D102
+    def passed(self, event: Any) -> bool:
         return bool(event.query())
 
-    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+    def elapsed(self, start: Any, stop: Any) -> float:
         stop.synchronize()
         return float(self.cuda.event_elapsed_time(start, stop)) * 1e-3
 
-    def hold(self, microseconds: int) -> None:  # noqa: D102
+    def hold(self, microseconds: int) -> None:
         if self._hold is None:
             cuda = self.cuda
 
-            @cuda.jit  # type: ignore[untyped-decorator]
+            @cuda.jit
             def hold(microseconds):  # type: ignore[no-untyped-def]
                 for _ in range(microseconds):
                     cuda.nanosleep(1000)
@@ -114,7 +114,7 @@ class NumbaToolkit(GpuToolkit):
             self.compile_seconds = before
         self._hold(1, 1, np.int32(microseconds))
 
-    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+    def resources(self, kernel: Any) -> Resources:
         if self.simulated:
             return Resources()
         overload = next(iter(kernel.compiled.overloads.values()))
@@ -126,7 +126,7 @@ class NumbaToolkit(GpuToolkit):
         return None if self.simulated else super().compute_capability
 
     @property
-    def compiler(self) -> str:  # noqa: D102
+    def compiler(self) -> str:
         if self.simulated:
             return "Numba's simulator"
         try:

@@ -30,7 +30,7 @@ class _Kernel:
 class PycudaToolkit(GpuToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:  # noqa: D102
+    def __init__(self, variant: Variant, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         try:
             # Makes the primary context of the device current, once a process.
@@ -43,10 +43,10 @@ class PycudaToolkit(GpuToolkit):
         self.pycuda = pycuda
         self._hold: Any = None
 
-    def upload(self, values: NDArray[Any]) -> Any:  # noqa: D102
+    def upload(self, values: NDArray[Any]) -> Any:
         return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
 
-    def download(self, array: Any) -> NDArray[Any]:  # noqa: D102
+    def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.get())
 
     def _compile(self, source: str, name: str, constants: dict[str, int]) -> _Kernel:
@@ -58,7 +58,7 @@ class PycudaToolkit(GpuToolkit):
         )
         return _Kernel(self.pycuda.driver.module_from_buffer(image).get_function(name), image, name)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: D102
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
@@ -66,33 +66,33 @@ class PycudaToolkit(GpuToolkit):
         self.compile_seconds += time.perf_counter() - began
         return kernel
 
-    def synchronize(self) -> None:  # noqa: D102
+    def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
 
-    def event(self) -> Any:  # noqa: D102
+    def event(self) -> Any:
         return self.pycuda.driver.Event()
 
-    def record(self, event: Any) -> None:  # noqa: D102
+    def record(self, event: Any) -> None:
         event.record()
 
-    def passed(self, event: Any) -> bool:  # noqa: D102
+    def passed(self, event: Any) -> bool:
         return bool(event.query())
 
-    def elapsed(self, start: Any, stop: Any) -> float:  # noqa: D102
+    def elapsed(self, start: Any, stop: Any) -> float:
         stop.synchronize()
         return float(stop.time_since(start)) * 1e-3
 
-    def hold(self, microseconds: int) -> None:  # noqa: D102
+    def hold(self, microseconds: int) -> None:
         if self._hold is None:
             self._hold = self._compile(HOLD_SOURCE, "hold", {})
         self._hold(1, 1, np.int32(microseconds))
 
-    def resources(self, kernel: Any) -> Resources:  # noqa: D102
+    def resources(self, kernel: Any) -> Resources:
         # PyCUDA keeps the driver's handle to itself; the same cubin loaded once more has the same answers.
         return driver.resources(driver.load_function(kernel.image, kernel.name), kernel.launch)
 
     @property
-    def compiler(self) -> str:  # noqa: D102
+    def compiler(self) -> str:
         return str(self.pycuda.compiler.get_nvcc_version("nvcc")).strip().splitlines()[-1]
 
 

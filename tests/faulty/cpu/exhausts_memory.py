@@ -1,7 +1,6 @@
 """Asks for more memory than there is."""
 
 import numpy as np
-
 from faulty_direct import direct
 
 from harness.variant import variant
@@ -12,6 +11,6 @@ def prepare(cpu, bodies):
     """Evaluate and spoil."""
 
     def spoil(accelerations):
-        np.ones(1 << 60)
+        np.ones(1 << 46)
 
     return direct(cpu, bodies, spoil)

@@ -10,6 +10,6 @@ def prepare(cpu, bodies):
     """Evaluate and spoil."""
 
     def spoil(accelerations):
-        accelerations[0, 0] = float('nan')
+        accelerations[0, 0] = float("nan")
 
     return direct(cpu, bodies, spoil)

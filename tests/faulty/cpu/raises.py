@@ -10,6 +10,6 @@ def prepare(cpu, bodies):
     """Evaluate and spoil."""
 
     def spoil(accelerations):
-        raise RuntimeError('the planted error')
+        raise RuntimeError("the planted error")
 
     return direct(cpu, bodies, spoil)

@@ -1,7 +1,6 @@
 """Forgets the last body."""
 
 import numpy as np
-
 from faulty_direct import direct
 
 from harness.variant import variant
