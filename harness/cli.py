@@ -13,7 +13,7 @@ from harness.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.config import Sweep
+    from harness.config.load import Sweep
 
 app = typer.Typer(
     name="gravbench",
@@ -50,7 +50,7 @@ def _load(
     bodies: str | None,
     subset: str | None,
 ) -> Sweep:
-    from harness.config import load
+    from harness.config.load import load
 
     return load(config, parameters or [], variants or [], toolkits or [], bodies, subset)
 
@@ -83,7 +83,7 @@ def run(
 ) -> None:
     """Verify, measure and record every case of a sweep."""
     from harness import runner, runs
-    from harness.config import estimate_seconds
+    from harness.config.load import estimate_seconds
     from harness.devices import select
     from harness.progress import ConsoleWatcher, duration
 

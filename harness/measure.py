@@ -13,16 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.config.settings import FEWEST_SAMPLES, Measure
 from harness.devices import HARMLESS, Reading
 from harness.record import Measurement
-from harness.settings import Measure
 from harness.toolkits.interface import Timing
 
 CONFIDENCE = 0.95
 MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""
-FEWEST_SAMPLES = 3
-"""Taken even of a case whose single evaluation is longer than the budget."""
 
 
 class Clock(Protocol):

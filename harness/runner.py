@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness import environment
-from harness.config import Sweep, estimate_seconds
+from harness.config.load import Sweep, estimate_seconds
+from harness.config.settings import Measure
 from harness.devices import CPU, Device
 from harness.errors import InputError
 from harness.record import ENVIRONMENT, Case, Record, RecordFile
-from harness.settings import Measure
 from harness.toolkits.catalogue import CATALOGUE
 from harness.variant import Variant, discover
 from harness.version import VERSION

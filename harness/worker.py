@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from harness import bodies as initial_conditions
 from harness import reference
+from harness.config.settings import Measure
 from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
 from harness.record import Case, Status
-from harness.settings import Measure
 from harness.toolkits.catalogue import open_toolkit
-from harness.toolkits.interface import DeviceToolkit, ToolkitMissing
+from harness.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from harness.variant import Prepared, discover
 
 
@@ -95,7 +95,7 @@ def work(
     fields: dict[str, Any] = {}
     try:
         return _work(job, folders, read, begin, fields)
-    except ToolkitMissing as error:
+    except ToolkitMissingError as error:
         return Outcome("skipped", str(error), fields)
     except InputError as error:
         return Outcome("skipped", str(error), fields)

@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.bodies import SUBSETS
-from harness.condition import Condition
-from harness.config import Measure, estimate_seconds, find, load, packaged
+from harness.config.condition import Condition
+from harness.config.load import estimate_seconds, find, load, packaged
+from harness.config.override import parse
+from harness.config.settings import Measure, Subset
 from harness.errors import InputError
-from harness.override import parse
-from harness.settings import Subset
 from harness.variant import discover
 
 OWN_VARIANT = '''"""A variant of one's own."""

@@ -10,11 +10,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from conftest import GPUS, ROOT
 from rich.console import Console
 
-from conftest import GPUS, ROOT
 from harness import runner
-from harness.config import load
+from harness.config.load import load
 from harness.devices import CPU, Device, processor_name
 from harness.progress import ConsoleWatcher
 from harness.record import RECORDS, RecordFile, latest

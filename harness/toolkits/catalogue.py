@@ -63,7 +63,7 @@ def open_toolkit(name: str, variant: Variant, dtype: Dtype) -> DeviceToolkit:
     """Import the toolkit's library and open it on the current device for one variant.
 
     Raises:
-        ToolkitMissing: it cannot be used here, with the reason.
+        ToolkitMissingError: it cannot be used here, with the reason.
     """
     module = importlib.import_module(f"harness.toolkits.{name}")
     toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissing
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Variant
 
 
@@ -36,9 +36,10 @@ class CupyToolkit(GpuToolkit):
         try:
             import cupy
 
-            cupy.cuda.runtime.getDeviceCount()
+            # Makes the device's primary context current, which the driver is asked about before any array is made.
+            cupy.cuda.Device().synchronize()
         except Exception as error:
-            raise ToolkitMissing(f"CuPy cannot start: {error}") from error
+            raise ToolkitMissingError(f"CuPy cannot start: {error}") from error
         self.cupy = cupy
         self._hold: Any = None
 

@@ -69,6 +69,14 @@ def load_function(image: bytes, name: str) -> int:
     return function.value
 
 
+def function_of_kernel(kernel: int) -> int:
+    """Return the function in the current context of a kernel that was loaded without one (a ``CUkernel``)."""
+    function = ctypes.c_void_p()
+    _call("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(kernel))
+    assert function.value is not None
+    return function.value
+
+
 def _function_attribute(function: int, attribute: int) -> int:
     value = ctypes.c_int()
     _call("cuFuncGetAttribute", ctypes.byref(value), attribute, ctypes.c_void_p(function))

@@ -34,13 +34,16 @@ extern "C" __global__ void hold(int microseconds) {
 LONGEST_HOLD = 100_000
 
 
-class ToolkitMissing(RuntimeError):
+class ToolkitMissingError(RuntimeError):
     """A toolkit cannot be used here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of a batch: seconds an evaluation on the device's clock, and seconds the host needed to launch one (None on a host)."""
+    """Time of a batch: seconds an evaluation took on the device's clock.
+
+    ``launch_seconds`` is what the host needed to launch one; None where the host is the device.
+    """
 
     seconds: float
     launch_seconds: float | None
@@ -53,7 +56,7 @@ class DeviceToolkit(ABC):
         """Open the toolkit.
 
         Raises:
-            ToolkitMissing: its library, or what the library needs, is not there.
+            ToolkitMissingError: its library, or what the library needs, is not there.
         """
         self.variant = variant
         self.dtype = dtype

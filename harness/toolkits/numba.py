@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import GpuToolkit, ToolkitMissing
+from harness.toolkits.interface import GpuToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Variant
 
 
@@ -70,7 +70,7 @@ class NumbaToolkit(GpuToolkit):
             if not self.simulated:
                 cuda.current_context()
         except Exception as error:
-            raise ToolkitMissing(f"numba.cuda cannot start: {error}") from error
+            raise ToolkitMissingError(f"numba.cuda cannot start: {error}") from error
         self.cuda = _Simulator(cuda) if self.simulated else cuda
         self._hold: Any = None
 
@@ -118,7 +118,8 @@ class NumbaToolkit(GpuToolkit):
         if self.simulated:
             return Resources()
         overload = next(iter(kernel.compiled.overloads.values()))
-        return driver.resources(int(overload._codelibrary.get_cufunc().handle), kernel.launch)
+        handle = int(overload._codelibrary.get_cufunc().handle)
+        return driver.resources(driver.function_of_kernel(handle), kernel.launch)
 
     @property
     def compute_capability(self) -> str | None:

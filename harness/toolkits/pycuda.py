@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissing
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Variant
 
 
@@ -39,7 +39,7 @@ class PycudaToolkit(GpuToolkit):
             import pycuda.driver
             import pycuda.gpuarray
         except Exception as error:
-            raise ToolkitMissing(f"PyCUDA cannot start: {error}") from error
+            raise ToolkitMissingError(f"PyCUDA cannot start: {error}") from error
         self.pycuda = pycuda
         self._hold: Any = None
 
@@ -93,7 +93,8 @@ class PycudaToolkit(GpuToolkit):
 
     @property
     def compiler(self) -> str:
-        return str(self.pycuda.compiler.get_nvcc_version("nvcc")).strip().splitlines()[-1]
+        lines = str(self.pycuda.compiler.get_nvcc_version("nvcc")).splitlines()
+        return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")
 
 
 TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = PycudaToolkit

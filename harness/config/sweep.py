@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from harness.bodies import GENERATORS, SUBSETS, available
-from harness.condition import Condition
+from harness.config.condition import Condition
 from harness.errors import InputError
 from harness.record import Case
 from harness.variant import AxisValue, Variant

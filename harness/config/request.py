@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.bodies import GENERATORS
-from harness.condition import Condition
-from harness.config_file import Document, shown
+from harness.config.condition import Condition
+from harness.config.document import Document, shown
+from harness.config.override import Override
+from harness.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
+from harness.config.sweep import Block, cases_of
 from harness.errors import InputError, nearest
-from harness.override import Override
 from harness.record import Case
-from harness.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
-from harness.sweep import Block, cases_of
 from harness.variant import BUILT_IN, TOOLKITS, AxisValue, Variant
 
 ALL = "all"

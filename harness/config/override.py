@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from harness.config_file import NUMBER, WHOLE, plain, shown
+from harness.config.document import NUMBER, WHOLE, plain, shown
 from harness.errors import InputError
 
 Scalar = bool | int | float | str | None

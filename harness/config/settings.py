@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from harness.bodies import SMALLEST_EPS
-from harness.config_file import shown
+from harness.config.document import shown
 from harness.errors import InputError, nearest
 from harness.variant import Dtype
 
@@ -22,6 +22,9 @@ Timed = Literal["force"]
 Location = Sequence[int | str]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
+
+FEWEST_SAMPLES = 3
+"""Taken even of a case whose single evaluation is longer than the budget."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -14,7 +14,7 @@ from typing import Any
 
 import simpleeval
 
-from harness.config_file import shown
+from harness.config.document import shown
 from harness.errors import InputError, nearest
 
 MOST_CHARACTERS = 500

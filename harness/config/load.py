@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import configs
-from harness.config_file import Document, read, shown
+from harness.config.document import Document, read, shown
+from harness.config.override import Override, parse
+from harness.config.request import Request, is_kind
+from harness.config.settings import FEWEST_SAMPLES, PROTOCOL, Config, Measure, Protocol, validated
 from harness.errors import InputError, nearest
-from harness.override import Override, parse
 from harness.record import Case
-from harness.request import Request, is_kind
-from harness.settings import PROTOCOL, Config, Measure, Protocol, validated
+from harness.reference import ALL_ROWS_UP_TO
 from harness.variant import discover
-
-__all__ = ["Measure", "Sweep", "estimate_seconds", "find", "load", "packaged"]
 
 # What estimate_seconds assumes, rounded to be slow rather than fast.
 CPU_INTERACTIONS_PER_SECOND = 2e8
 GPU_INTERACTIONS_PER_SECOND = 1e12
 REFERENCE_INTERACTIONS_PER_SECOND = 5e8
-REFERENCE_ROWS = 4096
 COMPILE_SECONDS = 2.0
-FEWEST_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
     """
     speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
     evaluation = case.interactions / speed
-    verifying = evaluation + min(case.n, REFERENCE_ROWS) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
+    verifying = evaluation + min(case.n, ALL_ROWS_UP_TO) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
     sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation
