@@ -85,19 +85,22 @@ def run(
     from harness import runner, runs
     from harness.config.load import estimate_seconds
     from harness.devices import select
+    from harness.plan import plan
     from harness.progress import ConsoleWatcher, duration
 
     sweep = _load(config, parameter, variant, toolkit, bodies, subset)
     devices, no_gpu = select(device or [])
     console = _console()
     if out is None:
-        out = runs.find(sweep.name) if resume else runs.new_folder(sweep.name)
-    existing, words = runner.open_run(out, resume=resume) if not dry_run or resume else ([], [])
-    todo = runner.plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+        out = runs.newest(sweep.name) if resume else runs.new_folder(sweep.name)
+    existing, words = runner.open_run(out, resume=resume, change=not dry_run)
+    todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
     estimates = [0.0 if task.skip else estimate_seconds(task.case, sweep.measure) for task in todo.tasks]
     if dry_run:
         for task, seconds in zip(todo.tasks, estimates, strict=True):
-            what = f"skipped: {task.skip}" if task.skip else f"{task.device.selector}, up to about {duration(seconds)}"
+            what = (
+                f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
+            )
             again = ", anchor again" if task.anchor > 1 else ""
             console.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
         cases = sum(not task.skip for task in todo.tasks)
@@ -144,11 +147,12 @@ def check(
 
     from harness import runner
     from harness.devices import select
+    from harness.plan import plan
     from harness.progress import ConsoleWatcher
 
     sweep = _load(config, parameter, variant, toolkit, bodies, subset)
     devices, no_gpu = select(device or [])
-    todo = runner.plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
+    todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
     console = _console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(console, [1.0] * len(todo.tasks)) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)

@@ -18,8 +18,20 @@ from harness.errors import InputError, nearest
 
 CPU = "cpu"
 
+# The bits of nvmlClocksEventReasons, which NVML keeps for good; its Python names come and go.
+CLOCK_REASONS = {
+    0x001: "gpu idle",
+    0x002: "clocks chosen by a user",
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "temperature (software)",
+    0x040: "temperature (hardware)",
+    0x080: "power brake",
+    0x100: "display clocks",
+}
 # Reasons for a lower clock that are no complaint: nothing to do, or a clock somebody chose.
-HARMLESS = {"gpu idle", "applications clocks setting", "sync boost", "display clock setting"}
+HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +51,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a GPU says of itself at one moment."""
+    """What a GPU says of itself at one moment; None for what it does not tell."""
 
-    sm_clock_mhz: int
-    power_watts: float
-    temperature_celsius: int
-    throttle_reasons: tuple[str, ...]
+    sm_clock_mhz: int | None
+    power_watts: float | None
+    temperature_celsius: int | None
+    throttle_reasons: tuple[str, ...] | None
 
 
 def processor_name() -> str:
@@ -130,34 +142,30 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
 
 
 @contextlib.contextmanager
-def sensor(uuid: str) -> Iterator[Callable[[], Reading | None]]:
-    """Open the GPU with this UUID for reading; a reading it refuses is None."""
+def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
+    """Open the GPU with this UUID for reading."""
     with _nvml() as nvml:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        bits = {
-            getattr(nvml, name): name.removeprefix("nvmlClocksEventReason").removeprefix("nvmlClocksThrottleReason")
-            for name in dir(nvml)
-            if name.startswith(("nvmlClocksEventReason", "nvmlClocksThrottleReason"))
-            and not name.endswith(("None", "All"))
-        }
+        # Drivers before 535 know the older name only.
+        reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        reasons = reasons or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
 
-        def read() -> Reading | None:
+        def ask(function: Callable[..., int], *arguments: Any) -> int | None:
             try:
-                mask = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-                return Reading(
-                    sm_clock_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-                    power_watts=nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-                    temperature_celsius=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-                    throttle_reasons=tuple(sorted(_words(name) for bit, name in bits.items() if mask & bit)),
-                )
+                return function(handle, *arguments)
             except nvml.NVMLError:
                 return None
 
+        def read() -> Reading:
+            milliwatts = ask(nvml.nvmlDeviceGetPowerUsage)
+            mask = ask(reasons)
+            return Reading(
+                sm_clock_mhz=ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+                power_watts=None if milliwatts is None else milliwatts / 1000,
+                temperature_celsius=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+                throttle_reasons=(
+                    None if mask is None else tuple(word for bit, word in CLOCK_REASONS.items() if mask & bit)
+                ),
+            )
+
         yield read
-
-
-def _words(name: str) -> str:
-    """Turn ``SwPowerCap`` into ``sw power cap``."""
-    return (
-        "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip().replace("g p u", "gpu")
-    )

@@ -33,7 +33,7 @@ class Finding:
 
 
 class _Silent:
-    def begins(self, label: str, device: Device) -> None:
+    def begins(self, label: str, device: str) -> None:
         pass
 
     def phase(self, name: str) -> None:
@@ -71,7 +71,9 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         finally:
             worker.stop()
     if outcome.status != "ok":
-        hint = entry.mend
+        hint = "it is installed but does not work; see whether its CUDA version suits the driver, and reinstall it"
+        if entry.extras:
+            hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
         if toolkit == "pycuda" and environment.nvcc() is None:
             hint = "PyCUDA calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin folder on PATH"
         return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")

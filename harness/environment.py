@@ -82,16 +82,17 @@ def packages() -> dict[str, str]:
     return found
 
 
-def fingerprint(case: Case, variant: Variant, device: Device) -> Fingerprint:
+def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = CATALOGUE[case.toolkit]
     return Fingerprint(
         source_sha256=variant.source_sha256(case.toolkit),
         flags=list(entry.flags),
-        toolkit_version=entry.version,
-        driver=device.driver,
-        device=device.name,
-        device_uuid=device.uuid,
+        # PyCUDA's compiler is no package but whatever nvcc is on PATH.
+        toolkit_version=f"{entry.version}, {nvcc()}" if case.toolkit == "pycuda" and entry.version else entry.version,
+        driver=device.driver if device else None,
+        device=device.name if device else None,
+        device_uuid=device.uuid if device else None,
     )
 
 

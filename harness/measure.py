@@ -32,7 +32,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A median and the interval that holds it with 95 % confidence."""
+    """A median and the interval that holds it with a nominal confidence of 95 %."""
 
     median: float
     low: float
@@ -87,6 +87,7 @@ def measure(
     samples: list[float] = []
     launches: list[float] = []
     readings: list[Reading] = []
+    launch_bound = False
 
     def note() -> None:
         if reading := read():
@@ -96,6 +97,7 @@ def measure(
     while True:
         timing = clock.time(launch, batch, note)
         samples.append(timing.seconds)
+        launch_bound |= timing.launch_bound
         if timing.launch_seconds is not None:
             launches.append(timing.launch_seconds)
         spent = time.perf_counter() - began
@@ -114,7 +116,8 @@ def measure(
             break
 
     bounded = math.isfinite(interval.half_width)
-    reasons = sorted({reason for reading in readings for reason in reading.throttle_reasons})
+    told = [reading.throttle_reasons for reading in readings if reading.throttle_reasons is not None]
+    reasons = sorted({reason for words in told for reason in words})
     return Measurement(
         samples_seconds=samples,
         batch=batch,
@@ -123,9 +126,13 @@ def measure(
         ci_high=interval.high if bounded else None,
         stop_reason=stop_reason,
         launch_seconds=float(np.median(launches)) if launches else None,
-        sm_clock_mhz=[reading.sm_clock_mhz for reading in readings],
-        power_watts=[reading.power_watts for reading in readings],
-        temperature_celsius=[reading.temperature_celsius for reading in readings],
+        sm_clock_mhz=[reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None],
+        power_watts=[reading.power_watts for reading in readings if reading.power_watts is not None],
+        temperature_celsius=[
+            reading.temperature_celsius for reading in readings if reading.temperature_celsius is not None
+        ],
         throttle_reasons=reasons,
-        throttled=bool(set(reasons) - HARMLESS),
+        throttled=bool(set(reasons) - HARMLESS) if told else None,
+        launch_bound=launch_bound,
+        protocol=settings.model_dump(),
     )

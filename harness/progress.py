@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from harness.devices import Device
 from harness.record import Record
 
 # A sign as well as a colour, for those who see no colours.
@@ -46,7 +45,7 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
         self.estimates = estimates
         self.done = 0
         self.began = time.monotonic()
-        self.last_skip: str | None = None
+        self.explained: set[str] = set()
         self.progress: Progress | None = None
         self.bar = TaskID(0)
         self.label = ""
@@ -79,9 +78,9 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
         pace = spent / expected if expected > 5 else 1.0
         return f"about {duration(pace * sum(self.estimates[self.done :]))} left"
 
-    def begins(self, label: str, device: Device) -> None:
+    def begins(self, label: str, device: str) -> None:
         """Show which case is next."""
-        self.label = f"{label} on {device.selector}"
+        self.label = f"{label} on {device}"
         if self.progress:
             self.progress.update(self.bar, description=escape(self.label), left=self._left())
 
@@ -91,14 +90,14 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
             self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
 
     def ends(self, record: Record, done: int, total: int) -> None:
-        """Leave a line about it; skipped cases are counted and explained once a reason."""
+        """Leave a line about it; of the cases skipped for one reason, about the first only."""
         self.done = done
         if self.progress:
             self.progress.update(self.bar, completed=done, left=self._left())
-        if record.status == "skipped":
-            if record.reason == self.last_skip:
+        if record.status == "skipped" and record.reason:
+            if record.reason in self.explained:
                 return
-            self.last_skip = record.reason
+            self.explained.add(record.reason)
         sign, colour = SIGNS[record.status]
         again = f" (anchor, time {record.anchor})" if record.anchor > 1 else ""
         counter = f"{done:>{len(str(total))}}/{total}"

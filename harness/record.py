@@ -93,10 +93,12 @@ class Errors(BaseModel):
 class Measurement(BaseModel):
     """What the measuring of a verified case gave. Times are seconds for one evaluation of all bodies.
 
-    ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row;
-    ``ci_low`` and ``ci_high`` bound the median with 95 % confidence. ``launch_seconds`` is the time the
-    host needs to hand over one evaluation; it is not part of the samples. Clock, power and temperature
-    have one reading a sample, taken while the device works.
+    ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
+    ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
+    makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
+    evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
+    Clock, power and temperature have one reading a sample, asked for once its work is queued; ``throttled``
+    is None where the device does not tell.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +114,9 @@ class Measurement(BaseModel):
     power_watts: list[float] = []
     temperature_celsius: list[int] = []
     throttle_reasons: list[str] = []
-    throttled: bool = False
+    throttled: bool | None = None
+    launch_bound: bool = False
+    protocol: dict[str, float] | None = None
 
 
 class Resources(BaseModel):
@@ -142,7 +146,8 @@ class Record(Case, Fingerprint, Errors, Measurement, Resources):
     0 for an ordinary record, 1, 2, ... for the anchor's.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # JSON has no NaN: an error that is one is written as a string, rather than lost.
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
     status: Status
     reason: str | None = None

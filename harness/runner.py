@@ -1,4 +1,4 @@
-"""Cases in, records out: plan, isolate, verify, measure, record.
+"""A plan in, records out: isolate, verify, measure, record.
 
 No CUDA in this process. Every device has one worker process; what happens to a worker is recorded, never suffered.
 """
@@ -10,34 +10,30 @@ import datetime
 import json
 import multiprocessing
 import os
-import random
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness import environment
-from harness.config.load import Sweep, estimate_seconds
-from harness.config.settings import Measure
-from harness.devices import CPU, Device
+from harness.config.load import Sweep
+from harness.devices import Device
 from harness.errors import InputError
-from harness.record import ENVIRONMENT, Case, Record, RecordFile
-from harness.toolkits.catalogue import CATALOGUE
-from harness.variant import Variant, discover
+from harness.plan import Plan, Task
+from harness.record import ENVIRONMENT, Record, RecordFile
+from harness.variant import discover
 from harness.version import VERSION
 from harness.worker import Job, Outcome, Phase, serve
 
 WORKER_LOG = "worker.log"
-NO_DEVICE = Device("none", "")
 
 
 class Watcher(Protocol):
     """Who is told how a run goes on."""
 
-    def begins(self, label: str, device: Device) -> None:
+    def begins(self, label: str, device: str) -> None:
         """A case is about to be worked on."""
 
     def phase(self, name: str) -> None:
@@ -45,91 +41,6 @@ class Watcher(Protocol):
 
     def ends(self, record: Record, done: int, total: int) -> None:
         """A case has its record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One case on one device; with ``skip``, why it will not run; ``anchor`` as in ``Record``."""
-
-    case: Case
-    device: Device
-    skip: str | None = None
-    anchor: int = 0
-
-
-@dataclass(slots=True)
-class Plan:
-    """What a run will do, in order, and how much of it an earlier run has done already."""
-
-    tasks: list[Task]
-    reused: int = 0
-
-
-def plan(
-    sweep: Sweep,
-    devices: Sequence[Device],
-    no_gpu: str | None,
-    existing: Sequence[Record] = (),
-    *,
-    chosen: bool = False,
-    anchors: bool = True,
-) -> Plan:
-    """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
-
-    ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
-    for other devices are left out instead of being recorded as skipped.
-
-    An existing result is reused when it was ok or invalid and made from the same source, flags, toolkit, driver
-    and device; what failed or was skipped is tried again.
-    """
-    variants = discover(sweep.variant_folders)
-    done = {(record.key, json.dumps(record.fingerprint)) for record in existing if record.status in ("ok", "invalid")}
-    repeated = {}
-    for record in existing:
-        if record.anchor:
-            repeated[record.key] = record.anchor
-
-    skipped: list[Task] = []
-    by_device: dict[str, list[Task]] = {}
-    for case in sweep.cases:
-        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        if not fitting:
-            if not chosen:
-                skipped.append(Task(case, NO_DEVICE, no_gpu or "no device for this toolkit"))
-            continue
-        if missing := CATALOGUE[case.toolkit].missing:
-            skipped.append(Task(case, NO_DEVICE, missing))
-            continue
-        for device in fitting:
-            by_device.setdefault(device.selector, []).append(Task(case, device))
-
-    result = Plan(skipped)
-    shuffler = random.Random(sweep.measure.order_seed)
-    for own in by_device.values():
-        shuffler.shuffle(own)
-        open_tasks = [task for task in own if _identity(task, variants) not in done]
-        result.reused += len(own) - len(open_tasks)
-        if anchors and len(open_tasks) > 1:
-            typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
-            open_tasks = list(_with_anchors(open_tasks, typical, sweep.measure, repeated.get(typical.case.key, 0)))
-        result.tasks += open_tasks
-    return result
-
-
-def _identity(task: Task, variants: Any) -> tuple[str, str]:
-    own: Variant = variants[task.case.variant]
-    return task.case.key, json.dumps(environment.fingerprint(task.case, own, task.device).model_dump())
-
-
-def _with_anchors(tasks: list[Task], typical: Task, settings: Measure, repeated: int) -> Iterator[Task]:
-    """Measure the ``typical`` task first, again after every few others, and last."""
-    others = [task for task in tasks if task is not typical]
-    for position, task in enumerate(others):
-        if position % settings.anchor_every == 0:
-            repeated += 1
-            yield Task(typical.case, typical.device, anchor=repeated)
-        yield task
-    yield Task(typical.case, typical.device, anchor=repeated + 1)
 
 
 class Worker:
@@ -141,7 +52,12 @@ class Worker:
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, device, folders, log, os.getpid()), daemon=True)
-        self.process.start()
+        # A Ctrl-C now would end the worker before it could say that it leaves them to us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         # Only the worker may hold its end: the pipe then tells when it has gone.
         theirs.close()
 
@@ -158,7 +74,7 @@ class Worker:
                 assert isinstance(message, Phase)
                 phase = message.name
                 watcher.phase(phase)
-        except (EOFError, BrokenPipeError, ConnectionResetError):
+        except (EOFError, OSError):
             return Outcome("failed", f"the worker died while {phase}: {self._epitaph()}", broken=True)
         return Outcome("failed", f"no end after {timeout:g} s (measure.timeout_seconds) while {phase}", broken=True)
 
@@ -215,37 +131,34 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     crew = Crew(sweep.variant_folders, folder / WORKER_LOG)
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
-    useless: set[str] = set()  # anchors that cannot be measured, and so show no drift
+    useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
     try:
         for done, task in enumerate(todo.tasks, 1):
-            if task.anchor and task.case.key in useless:
+            if task.anchor and replace(task, anchor=1) in useless:
                 continue
-            if not task.skip:
-                watcher.begins(task.case.label, task.device)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            outcome = (
-                Outcome("skipped", task.skip)
-                if task.skip
-                else crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
-            )
-            record = _record(task, outcome, variants[task.case.variant], sweep.flops_per_interaction, started)
+            if task.device is None:
+                outcome = Outcome("skipped", task.skip)
+            else:
+                watcher.begins(task.case.label, task.device.selector)
+                outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
+                if environment.fingerprint(task.case, variants[task.case.variant], task.device) != task.fingerprint:
+                    outcome = Outcome("failed", "its source was edited during the run, so it is not known what ran")
+            record = _record(task, outcome, sweep.flops_per_interaction, started)
             if store:
                 store.append(record)
             records.append(record)
             if task.anchor and record.status != "ok":
-                useless.add(record.key)
+                useless.append(replace(task, anchor=1))
             watcher.ends(record, done, len(todo.tasks))
     finally:
         crew.dismiss()
     return records
 
 
-def _record(task: Task, outcome: Outcome, variant: Variant, flops: float, started: str) -> Record:
+def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
-    fields |= environment.fingerprint(task.case, variant, task.device).model_dump()
-    if task.device is NO_DEVICE:
-        fields["device"] = None
-    fields |= outcome.fields
+    fields |= task.fingerprint.model_dump() | outcome.fields
     if outcome.status == "ok" and (median := fields.get("median_seconds")):
         speed = task.case.interactions / median
         fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
@@ -261,8 +174,10 @@ def _record(task: Task, outcome: Outcome, variant: Variant, flops: float, starte
     )
 
 
-def open_run(folder: Path, *, resume: bool) -> tuple[list[Record], list[str]]:
+def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[Record], list[str]]:
     """Open a folder for a run; return the records it holds and sentences about what was repaired.
+
+    With ``change`` false nothing is repaired.
 
     Raises:
         InputError: it holds records and ``resume`` was not asked for.
@@ -274,7 +189,7 @@ def open_run(folder: Path, *, resume: bool) -> tuple[list[Record], list[str]]:
         raise InputError(
             f"{store.path} exists already; add --resume to measure only what is missing from it, or name another --out"
         )
-    word = store.repair()
+    word = store.repair() if change else None
     return store.read(), [word] if word else []
 
 

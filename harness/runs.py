@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 from pathlib import Path
 
@@ -16,10 +18,17 @@ def new_folder(name: str) -> Path:
     return REPORTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _newest(name: str) -> Path | None:
-    # Names end in date and time, so the last in order is the newest.
-    found = sorted(path.parent for path in REPORTS.glob(f"{name}-*-*/{RECORDS}"))
-    return found[-1] if found else None
+def newest(name: str) -> Path:
+    """Return the newest reports/NAME-DATE-TIME.
+
+    Raises:
+        InputError: there is none.
+    """
+    pattern = re.compile(re.escape(name) + r"-\d{8}-\d{6}")
+    found = sorted(path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name))
+    if not found:
+        raise InputError(f"there is no run {REPORTS / name}-DATE-TIME yet; name the folder of one with --out")
+    return found[-1]
 
 
 def find(run: str) -> Path:
@@ -36,8 +45,8 @@ def find(run: str) -> Path:
     for folder in (path, REPORTS / run):
         if (folder / RECORDS).is_file():
             return folder
-    if newest := _newest(run):
-        return newest
+    with contextlib.suppress(InputError):
+        return newest(run)
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
     if known:
         raise InputError(f"{run}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}")

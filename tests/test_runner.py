@@ -16,6 +16,7 @@ from rich.console import Console
 from harness import runner
 from harness.config.load import load
 from harness.devices import CPU, Device, processor_name
+from harness.plan import plan
 from harness.progress import ConsoleWatcher
 from harness.record import RECORDS, RecordFile, latest
 from harness.report.terminal import render
@@ -35,7 +36,7 @@ def write_config(folder, kind, variants, timeout=20.0, n=40):
 def run(config, out, devices=(PROCESSOR,), resume=False):
     sweep = load(str(config))
     existing, words = runner.open_run(out, resume=resume)
-    todo = runner.plan(sweep, devices, None, existing)
+    todo = plan(sweep, devices, None, existing)
     with ConsoleWatcher(Console(file=StringIO()), [1.0] * len(todo.tasks)) as watcher:
         records = runner.run(sweep, todo, out, watcher)
     return {record.variant: record for record in records}, todo, words
@@ -86,7 +87,7 @@ def test_every_fault_of_a_kernel_is_recorded_and_the_sweep_goes_on(tmp_path, nee
     }
     config = write_config(tmp_path, "gpu", [*expected, "tiled"], timeout=20, n=2000)
     sweep = load(str(config), toolkits=["cupy"])
-    todo = runner.plan(sweep, GPUS[:1], None)
+    todo = plan(sweep, GPUS[:1], None)
     with ConsoleWatcher(Console(file=StringIO()), [1.0] * len(todo.tasks)) as watcher:
         records = {record.variant: record for record in runner.run(sweep, todo, tmp_path, watcher)}
     for name, (status, reason) in expected.items():
@@ -189,7 +190,7 @@ def test_resume_measures_what_is_missing_or_was_made_from_other_source(tmp_path)
     ]
     store.path.write_text("".join(record.model_dump_json() + "\n" for record in changed))
     existing, _ = runner.open_run(out, resume=True)
-    todo = runner.plan(load(str(config)), [PROCESSOR], None, existing)
+    todo = plan(load(str(config)), [PROCESSOR], None, existing)
     assert {task.case.variant for task in todo.tasks} == {"wrong", "raises"}
 
 
@@ -199,31 +200,31 @@ def test_a_result_from_another_environment_is_not_reused(tmp_path, field):
     run(config, tmp_path / "out")
     (record,) = RecordFile(tmp_path / "out").read()
     sweep = load(str(config))
-    assert runner.plan(sweep, [PROCESSOR], None, [record]).reused == 1
+    assert plan(sweep, [PROCESSOR], None, [record]).reused == 1
     other = record.model_copy(update={field: ["-O0"] if field == "flags" else "another"})
-    assert runner.plan(sweep, [PROCESSOR], None, [other]).reused == 0
+    assert plan(sweep, [PROCESSOR], None, [other]).reused == 0
 
 
 def test_the_order_is_shuffled_by_the_seed_and_the_anchor_comes_back():
     sweep = load("quick", ["n=64..1024*2", "measure.anchor_every=4"], variants=["numpy_direct", "numba_direct"])
-    tasks = runner.plan(sweep, [PROCESSOR], None).tasks
+    tasks = plan(sweep, [PROCESSOR], None).tasks
     anchors = [position for position, task in enumerate(tasks) if task.anchor]
     assert [tasks[position].anchor for position in anchors] == [1, 2, 3, 4]
     assert anchors == [0, 5, 10, len(tasks) - 1]
     assert len({tasks[position].case.key for position in anchors}) == 1
     others = [task.case for task in tasks if not task.anchor]
     assert others != [case for case in sweep.cases if case in others]
-    assert tasks == runner.plan(sweep, [PROCESSOR], None).tasks
+    assert tasks == plan(sweep, [PROCESSOR], None).tasks
     reseeded = load("quick", ["n=64..1024*2", "measure.order_seed=2"], variants=["numpy_direct", "numba_direct"])
-    assert [task.case for task in runner.plan(reseeded, [PROCESSOR], None).tasks if not task.anchor] != others
+    assert [task.case for task in plan(reseeded, [PROCESSOR], None).tasks if not task.anchor] != others
 
 
 def test_without_a_gpu_each_gpu_case_says_why_it_is_skipped():
     sweep = load("quick")
-    todo = runner.plan(sweep, [PROCESSOR], "no NVIDIA GPU: a reason")
+    todo = plan(sweep, [PROCESSOR], "no NVIDIA GPU: a reason")
     skipped = {(task.case.variant, task.case.toolkit) for task in todo.tasks if task.skip == "no NVIDIA GPU: a reason"}
     assert skipped == {(case.variant, case.toolkit) for case in sweep.cases if case.toolkit != CPU}
-    chosen = runner.plan(sweep, [PROCESSOR], "not chosen", chosen=True)
+    chosen = plan(sweep, [PROCESSOR], "not chosen", chosen=True)
     assert all(task.case.toolkit == CPU for task in chosen.tasks)
 
 
@@ -235,7 +236,7 @@ def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
     config.write_text(f"bodies: hundred.npz\nn: [50, 200]\n{QUICK % 20}variants: numba_direct\n")
     sweep = load(str(config))
     watcher = ConsoleWatcher(Console(file=StringIO()), [])
-    records = runner.run(sweep, runner.plan(sweep, [PROCESSOR], None, anchors=False), tmp_path / "out", watcher)
+    records = runner.run(sweep, plan(sweep, [PROCESSOR], None, anchors=False), tmp_path / "out", watcher)
     assert {(record.n, record.status) for record in records} == {(50, "ok"), (200, "skipped")}
     (reason,) = [record.reason for record in records if record.reason]
     assert "100" in reason

@@ -60,7 +60,7 @@ class Measure(BaseModel):
     min_samples: Annotated[int, Field(ge=1)] = 10
     budget_seconds: Positive = 5.0
     warm_up_seconds: Annotated[Number, Field(ge=0)] = 0.5
-    sample_seconds: Positive = 0.002
+    sample_seconds: Positive = 0.01
     timeout_seconds: Positive = 300.0
     anchor_every: Annotated[int, Field(ge=1)] = 10
     order_seed: int = 1

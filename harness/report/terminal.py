@@ -306,7 +306,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _signs(record: Record) -> str:
-    return THROTTLED * record.throttled + UNSETTLED * (record.stop_reason != INTERVAL)
+    return THROTTLED * bool(record.throttled) + UNSETTLED * (record.stop_reason != INTERVAL)
 
 
 def _footnotes(rungs: list[Rung]) -> list[str]:

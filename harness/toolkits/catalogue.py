@@ -5,6 +5,7 @@ Imports no toolkit's library before ``open_toolkit``.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -19,7 +20,8 @@ class Entry:
     """What is known of a toolkit before it is opened.
 
     ``distributions`` are the packages on PyPI that bring it, any one of which is enough, ``extras`` the extras of
-    gravbench that install it, ``flags`` what its compiler is always given.
+    gravbench that install it, ``flags`` what its compiler is always given, ``companions`` the packages beside it
+    that decide what it compiles to.
     """
 
     title: str
@@ -27,16 +29,13 @@ class Entry:
     distributions: tuple[str, ...]
     extras: tuple[str, ...]
     flags: tuple[str, ...]
+    companions: tuple[str, ...]
 
     @property
     def version(self) -> str | None:
-        """The installed version, None where it is not installed."""
-        for distribution in self.distributions:
-            try:
-                return f"{distribution} {importlib.metadata.version(distribution)}"
-            except importlib.metadata.PackageNotFoundError:
-                continue
-        return None
+        """The installed version and those of its companions, None where it is not installed."""
+        own = versions(self.distributions)
+        return ", ".join([*own[:1], *versions(self.companions)]) if own else None
 
     @property
     def missing(self) -> str | None:
@@ -51,11 +50,23 @@ class Entry:
         return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
 
 
+def versions(distributions: tuple[str, ...]) -> list[str]:
+    """Name the installed ones of these packages with their versions."""
+    found = []
+    for distribution in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{distribution} {importlib.metadata.version(distribution)}")
+    return found
+
+
+NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+NVVM = ("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12")
+
 CATALOGUE = {
-    "cupy": Entry("CuPy", "cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), ("cuda13", "cuda12"), FLAGS),
-    "pycuda": Entry("PyCUDA", "pycuda", ("pycuda",), ("pycuda",), FLAGS),
-    "numba": Entry("numba-cuda", "numba_cuda", ("numba-cuda",), ("cuda13", "cuda12"), ("fastmath=True",)),
-    "cpu": Entry("Numba", "numba", ("numba",), (), ()),
+    "cupy": Entry("CuPy", "cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), ("cuda13", "cuda12"), FLAGS, NVRTC),
+    "pycuda": Entry("PyCUDA", "pycuda", ("pycuda",), ("pycuda",), FLAGS, ()),
+    "numba": Entry("numba-cuda", "numba_cuda", ("numba-cuda",), ("cuda13", "cuda12"), ("fastmath=True",), NVVM),
+    "cpu": Entry("Numba", "numba", ("numba",), (), (), ("llvmlite", "numpy")),
 }
 
 

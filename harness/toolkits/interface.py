@@ -43,10 +43,12 @@ class Timing:
     """Time of a batch: seconds an evaluation took on the device's clock.
 
     ``launch_seconds`` is what the host needed to launch one; None where the host is the device.
+    ``launch_bound`` says that the device had to wait for the host, so that ``seconds`` is not its own.
     """
 
     seconds: float
     launch_seconds: float | None
+    launch_bound: bool = False
 
 
 class DeviceToolkit(ABC):
@@ -152,12 +154,13 @@ class GpuToolkit(DeviceToolkit):
             began = time.perf_counter()
             for _ in range(count):
                 launch()
+            self.record(stop)
             launch_seconds = (time.perf_counter() - began) / count
             held = not self.passed(start)
-            self.record(stop)
             while_busy()
             seconds = self.elapsed(start, stop) / count
             # Where one evaluation outlasts a launch, the device never waits for the host after the first.
-            if held or seconds > 2 * launch_seconds or self._hold_microseconds >= LONGEST_HOLD:
-                return Timing(seconds, launch_seconds)
+            launch_bound = not held and seconds <= 2 * launch_seconds
+            if not launch_bound or self._hold_microseconds >= LONGEST_HOLD:
+                return Timing(seconds, launch_seconds, launch_bound)
             self._hold_microseconds *= 2

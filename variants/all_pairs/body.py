@@ -95,10 +95,14 @@ def repeated(cuda, step, times):
 
     Numba leaves unrolling to LLVM, which stops early. Pasting a step behind itself, twice as long each time, unrolls
     by exactly ``times``, a power of two.
+
+    Indices are unsigned, because Numba lets a signed index count from the end of an array and tests for that at
+    every access: four more instructions an interaction. A ``range`` whose length is not constant costs as much
+    again, so loops over n are written with ``while``.
     """
     width = 1
     while width < times:
-        step = _twice(cuda, step, np.int32(width))
+        step = _twice(cuda, step, np.uint32(width))
         width *= 2
     return step
 

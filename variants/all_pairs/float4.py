@@ -4,6 +4,8 @@ Against naive: four arrays become one of x, y, z, mass, so an interaction issues
 same bytes.
 """
 
+import numpy as np
+
 from harness.variant import variant
 from variants.all_pairs import body
 
@@ -20,9 +22,11 @@ def numba_kernel(cuda, real):
             return
         xi, yi, zi, _ = load(bodies, i)
         ax = ay = az = real(0)
-        for j in range(n):
+        j = np.uint64(0)  # unsigned, and no range: see body.repeated
+        while j < np.uint64(n):
             xj, yj, zj, mass = load(bodies, j)
             ax, ay, az = interact(ax, ay, az, xi, yi, zi, xj, yj, zj, mass, eps2)
+            j += np.uint64(1)
         accelerations[i, 0] = ax
         accelerations[i, 1] = ay
         accelerations[i, 2] = az

@@ -21,8 +21,10 @@ def numba_kernel(cuda, real):
             return
         xi, yi, zi = x[i], y[i], z[i]
         aix = aiy = aiz = real(0)
-        for j in range(n):
+        j = np.uint64(0)  # unsigned, and no range: see body.repeated
+        while j < np.uint64(n):
             aix, aiy, aiz = interact(aix, aiy, aiz, xi, yi, zi, x[j], y[j], z[j], mass[j], eps2)
+            j += np.uint64(1)
         ax[i] = aix
         ay[i] = aiy
         az[i] = aiz

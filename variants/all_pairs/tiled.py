@@ -34,8 +34,8 @@ def numba_kernel(cuda, real, *, P, UNROLL):
             for number in range(4):
                 tile[thread, number] = bodies[j, number] if j < n else real(0)
             cuda.syncthreads()
-            for k in range(0, P, UNROLL):
-                ax, ay, az = several(tile, np.int32(k), xi, yi, zi, eps2, ax, ay, az)
+            for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
+                ax, ay, az = several(tile, k, xi, yi, zi, eps2, ax, ay, az)
             cuda.syncthreads()
         if i < n:
             accelerations[i, 0] = ax

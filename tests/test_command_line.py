@@ -1,0 +1,317 @@
+"""The command line as a person meets it: a process, in a folder of one's own, without a GPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from harness.record import RECORDS, RecordFile
+from harness.toolkits.catalogue import CATALOGUE
+from harness.variant import discover
+
+FAULTY = Path(__file__).parent / "faulty" / "cpu"
+PROTOCOL = "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 6, timeout_seconds: 60}\n"
+TINY = f"n: [16, 20]\n{PROTOCOL}variants: numpy_direct\n"
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+# No GPU on any machine, and a terminal of the usual width.
+ENVIRONMENT |= {"PYTHONPATH": str(ROOT), "COLUMNS": "80", "NO_COLOR": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def gravbench(folder, *words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *words],
+        cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, encoding="utf-8", timeout=120,
+    )  # fmt: skip
+
+
+def content(folder):
+    """Everything in the folder: the bytes of each file, None for each folder."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def assert_narrow(text):
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A folder in which ``run`` was called once; returns it and what was printed."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "tiny.yaml").write_text(TINY, "utf-8")
+    done = gravbench(folder, "run", "tiny.yaml", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def run_of(folder):
+    (run,) = (folder / "reports").iterdir()
+    return run
+
+
+# Help
+
+
+def test_help_answers_in_half_a_second_of_computing(tmp_path):
+    spent = []
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "--help"],
+            cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        spent.append(usage.ru_utime)
+    # The least: the first writes byte code, and other processes may disturb.
+    assert min(spent) < 0.5
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["report", "-h"], ["doctor", "-h"], ["list", "-h"]])
+def test_help_imports_nothing_heavy(tmp_path, words):
+    script = (
+        "import sys\n"
+        "from harness.cli import app\n"
+        f"app({words!r}, standalone_mode=False)\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'cupy', 'pycuda', 'pynvml'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "run", "check", "report", "doctor"])
+def test_every_command_is_in_the_help(tmp_path, command):
+    assert f" {command} " in gravbench(tmp_path, "--help").stdout
+
+
+# What a person does wrong
+
+WRONG = {
+    "no such configuration": (["run", "nosuch"], "nosuch"),
+    "a misspelt packaged configuration": (["run", "quik"], "did you mean quick?"),
+    "no such configuration to check": (["check", "nosuch.yaml"], "nosuch.yaml"),
+    "a misspelt axis": (["run", "quick", "-p", "unrol=4"], 'unrol"; did you mean unroll?'),
+    "a misspelt axis in the file": (["run", "axis.yaml"], 'unrol"; did you mean unroll?'),
+    "a value the axis has not": (["run", "quick", "-p", "p=257"], "257"),
+    "a misspelt variant": (["run", "quick", "--variant", "tild"], "tild"),
+    "a misspelt toolkit": (["run", "quick", "--toolkit", "cuppy"], "cuppy"),
+    "no file of bodies": (["run", "tiny.yaml", "--bodies", "missing.txt"], "missing.txt"),
+    "no file of bodies in the file": (["run", "bodies.yaml"], "missing.txt"),
+    "no bodies": (["run", "tiny.yaml", "-p", "n=0"], "n is 0"),
+    "no bodies in the file": (["run", "none.yaml"], "n is 0"),
+    "no such device": (["run", "tiny.yaml", "--device", "cuda:7"], "--device cuda:7"),
+    "no such device to check on": (["check", "tiny.yaml", "--device", "tpu"], "--device tpu"),
+    "no such device in a dry run": (["run", "tiny.yaml", "--dry-run", "--device", "cuda:7"], "--device cuda:7"),
+    "no such run": (["report", "nosuch"], "nosuch"),
+    "a folder without records": (["report", "empty"], "empty"),
+    "a run with a spoilt record": (["report", "spoilt"], f"spoilt/{RECORDS}, line 1"),
+    "a folder that has records": (["run", "tiny.yaml", "--device", "cpu", "--out", "spoilt"], "--resume"),
+    "a file as the folder": (["run", "tiny.yaml", "--device", "cpu", "--out", "tiny.yaml"], "tiny.yaml"),
+    "a folder below a file": (["run", "tiny.yaml", "--device", "cpu", "--out", "tiny.yaml/below"], "tiny.yaml"),
+    "resuming where nothing was run": (["run", "tiny.yaml", "--resume"], "tiny"),
+}
+
+
+@pytest.mark.parametrize(("words", "named"), WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_is_one_sentence_and_code_2_and_leaves_nothing_behind(folder, words, named):
+    (folder / "axis.yaml").write_text("n: 16\nvariants: [{variant: tiled, unrol: 4}]\n")
+    (folder / "bodies.yaml").write_text("n: 16\nbodies: missing.txt\nvariants: numpy_direct\n")
+    (folder / "none.yaml").write_text("n: 0\nvariants: numpy_direct\n")
+    (folder / "empty").mkdir()
+    (folder / "spoilt").mkdir()
+    (folder / "spoilt" / RECORDS).write_text("nonsense\n")
+    before = content(folder)
+    done = gravbench(folder, *words)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gravbench: ")
+    assert named in line
+    assert content(folder) == before
+
+
+def test_resuming_without_an_earlier_run_says_that_there_is_none(folder):
+    done = gravbench(folder, "run", "tiny.yaml", "--resume")
+    assert "there is no run" in done.stderr
+    assert "reports/tiny" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_run_is_named_with_the_runs_there_are(measured):
+    folder, _ = measured
+    done = gravbench(folder, "report", "tidy")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "tidy" in line
+    assert run_of(folder).name in line
+
+
+# Running and reporting
+
+
+def test_a_run_says_where_its_records_are_and_how_to_show_them(measured):
+    folder, printed = measured
+    run = run_of(folder)
+    assert run.name.startswith("tiny-2")
+    assert "3 ok, 0 invalid, 0 failed, 0 skipped" in printed
+    assert f"gravbench report {run.relative_to(folder)}" in printed
+    records = RecordFile(run).read()
+    assert [(record.status, record.anchor) for record in records] == [("ok", 1), ("ok", 0), ("ok", 2)]
+    assert {record.n for record in records} == {16, 20}
+    (entry,) = json.loads((run / "environment.json").read_text("utf-8"))
+    assert entry["command"][1:] == ["run", "tiny.yaml", "--device", "cpu"]
+
+
+@pytest.mark.parametrize("by", ["name", "name and time", "path", "absolute path", "records"])
+def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, by):
+    folder, _ = measured
+    run = run_of(folder)
+    named = {
+        "name": "tiny",
+        "name and time": run.name,
+        "path": str(run.relative_to(folder)),
+        "absolute path": str(run),
+        "records": str(run / RECORDS),
+    }
+    before = content(folder)
+    done = gravbench(folder, "report", named[by])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert_narrow(done.stdout)
+    assert "n = 16" in done.stdout
+    assert "n = 20" in done.stdout
+    assert "numpy_direct" in done.stdout
+    assert "The anchor" in done.stdout
+    assert content(folder) == before
+
+
+def test_a_report_can_be_piped_where_there_is_no_utf8(measured):
+    folder, _ = measured
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "report", "tiny"],
+        cwd=folder, env=ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"numpy_direct" in done.stdout
+
+
+def test_a_run_that_is_whole_is_kept_when_it_is_resumed(measured, tmp_path):
+    folder, _ = measured
+    (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / RECORDS).write_bytes((run_of(folder) / RECORDS).read_bytes())
+    done = gravbench(tmp_path, "run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "2 cases are in out already" in done.stdout
+    assert (out / RECORDS).read_bytes() == (run_of(folder) / RECORDS).read_bytes()
+
+
+@pytest.mark.parametrize("options", [[], ["--out", "chosen"], ["-p", "n=100000"]])
+def test_a_dry_run_prints_the_cases_and_an_estimate_and_writes_nothing(folder, options):
+    before = content(folder)
+    done = gravbench(folder, "run", "tiny.yaml", "--dry-run", "--device", "cpu", *options)
+    assert done.returncode == 0, done.stderr
+    *cases, last = done.stdout.splitlines()
+    assert all(line.startswith("numpy_direct cpu n=") and "up to about" in line for line in cases)
+    assert last.startswith(f"{len(cases)} measurements, up to about ")
+    assert last.endswith("nothing was run")
+    assert content(folder) == before
+
+
+def test_a_dry_run_says_why_cases_would_be_skipped(folder):
+    done = gravbench(folder, "run", "quick", "--dry-run", "-p", "n=64")
+    assert "naive numba n=64 float32 p=256 (skipped: no NVIDIA GPU" in done.stdout
+
+
+# Checking
+
+
+def test_checking_a_wrong_variant_is_code_1_and_says_what_is_wrong(tmp_path):
+    (tmp_path / "wrong.yaml").write_text(f"variant_folders: [{FAULTY}]\nn: 16\nvariants: [wrong, numpy_direct]\n")
+    before = content(tmp_path)
+    done = gravbench(tmp_path, "check", "wrong.yaml", "--device", "cpu")
+    assert done.returncode == 1, done.stderr
+    assert "largest relative error 0.1 is above the variant's tolerance 0.001" in flat(done.stdout)
+    assert "1 right, 1 wrong, 0 skipped" in done.stdout
+    assert content(tmp_path) == before
+
+
+def test_checking_a_variant_that_fails_is_code_1_too(tmp_path):
+    (tmp_path / "raises.yaml").write_text(f"variant_folders: [{FAULTY}]\nn: 16\nvariants: raises\n")
+    done = gravbench(tmp_path, "check", "raises.yaml", "--device", "cpu")
+    assert done.returncode == 1
+    assert "the planted error" in done.stdout
+    assert "0 right, 1 wrong, 0 skipped" in done.stdout
+
+
+def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder):
+    before = content(folder)
+    done = gravbench(folder, "check", "tiny.yaml", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "2 right, 0 wrong, 0 skipped" in done.stdout
+    assert "interactions/s" not in done.stdout
+    assert content(folder) == before
+
+
+# Looking around
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_the_list_names_every_variant_with_its_axes_and_toolkits(tmp_path, columns):
+    done = gravbench(tmp_path, "list", COLUMNS=columns)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= int(columns)
+    # What stands in the cells of one variant, undone of the wrapping.
+    text, current = {}, None
+    for line in done.stdout.splitlines():
+        cells = [cell.strip() for cell in line.split("│")[1:-1]]
+        if len(cells) == 4:
+            current = cells[0] or current
+            text[current] = f"{text.get(current, '')} {cells[3]}"
+    assert list(text) == list(discover())
+    for name, variant in discover().items():
+        for toolkit in variant.toolkits:
+            assert toolkit in text[name]
+        for axis, values in variant.axes.items():
+            said = " ".join(f"[{value}]" if value == variant.defaults[axis] else str(value) for value in values)
+            assert f"{axis} = {said}" in flat(text[name])
+
+
+def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_path):
+    done = gravbench(tmp_path, "doctor", COLUMNS="1000")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("  cpu: ") for line in lines)
+    assert any("no NVIDIA GPU" in line for line in lines)
+    (cpu,) = [line for line in lines if line.startswith("  + usable: cpu ")]
+    assert "verified numba_direct" in cpu
+    for toolkit, entry in CATALOGUE.items():
+        if toolkit == "cpu":
+            continue
+        (line,) = [one for one in lines if one.startswith(f"  - not usable: {toolkit}")]
+        assert "no NVIDIA GPU" in line
+        assert "install NVIDIA's driver" in line if entry.missing is None else "pip install 'gravbench[" in line
+    assert content(tmp_path) == {}
+
+
+def test_the_doctor_fits_80_columns(tmp_path):
+    done = gravbench(tmp_path, "doctor")
+    assert done.returncode == 0, done.stderr
+    assert_narrow(done.stdout)

@@ -1,0 +1,414 @@
+"""The measuring protocol, on a time that passes only when something is timed: no test sleeps."""
+
+import itertools
+import math
+import random
+import statistics
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness import measure as measuring
+from harness.config.settings import FEWEST_SAMPLES, Measure
+from harness.devices import CLOCK_REASONS, HARMLESS, Reading
+from harness.measure import MOST_BATCH, measure, median_interval
+from harness.toolkits import interface
+from harness.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
+
+
+class Time:
+    """A time of its own, for the modules that ask ``time.perf_counter``."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def pass_by(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock_time(monkeypatch):
+    own = Time()
+    fake = SimpleNamespace(perf_counter=lambda: own.now)
+    monkeypatch.setattr(measuring, "time", fake)
+    monkeypatch.setattr(interface, "time", fake)
+    return own
+
+
+class FakeClock:
+    """Each batch takes as long an evaluation as ``durations`` says next; remembers every batch."""
+
+    def __init__(self, time, durations, launch_seconds=None, overhead=0.0):
+        self.time_of = time
+        self.durations = iter(durations)
+        self.launch_seconds = launch_seconds
+        self.overhead = overhead
+        self.batches = []
+        self.seconds = []
+
+    def time(self, launch, count, while_busy):
+        for _ in range(count):
+            launch()
+        while_busy()
+        seconds = next(self.durations)
+        self.time_of.pass_by(seconds * count + self.overhead)
+        self.batches.append(count)
+        self.seconds.append(seconds)
+        return Timing(seconds, self.launch_seconds)
+
+
+def constant(seconds):
+    return itertools.repeat(seconds)
+
+
+def noisy(seconds, spread, seed=1):
+    source = random.Random(seed)
+    while True:
+        yield seconds * math.exp(spread * source.gauss(0, 1))
+
+
+def settings(**changes):
+    values = {"half_width": 0.005, "min_samples": 10, "budget_seconds": 5.0, "warm_up_seconds": 0.5}
+    return Measure(**(values | {"sample_seconds": 0.002} | changes))
+
+
+def nothing():
+    """Launch nothing."""
+
+
+def reading(clock=1980, power=650.5, temperature=60, reasons=()):
+    return Reading(clock, power, temperature, tuple(reasons))
+
+
+# The interval of the median
+
+
+@pytest.mark.parametrize("count", [6, 11, 40])
+@pytest.mark.parametrize(
+    ("draw", "median"),
+    [
+        (lambda source, shape: source.exponential(1.0, shape), math.log(2)),
+        (lambda source, shape: source.lognormal(0.0, 1.5, shape), 1.0),
+        (lambda source, shape: source.pareto(1.0, shape), 1.0),
+        (lambda source, shape: source.standard_normal(shape), 0.0),
+    ],
+    ids=["exponential", "lognormal", "pareto", "normal"],
+)
+def test_the_interval_holds_the_median_at_least_93_times_in_100(draw, median, count):
+    trials = 300
+    samples = draw(np.random.default_rng(count), (trials, count))
+    intervals = [median_interval(row) for row in samples]
+    covered = sum(one.low <= median <= one.high for one in intervals)
+    assert covered / trials >= 0.93
+    for row, one in zip(samples, intervals, strict=True):
+        assert one.low in row
+        assert one.high in row
+        assert one.low <= one.median <= one.high
+        assert one.median == statistics.median(row)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_fewer_than_six_samples_bound_no_median(count):
+    interval = median_interval([1.0 + 0.001 * k for k in range(count)])
+    assert interval.half_width == math.inf
+    assert interval.high == math.inf
+
+
+def test_six_samples_are_the_fewest_that_bound_a_median():
+    interval = median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0])
+    assert (interval.low, interval.median, interval.high) == (1.0, 3.5, 6.0)
+    assert interval.half_width == pytest.approx(5 / 7)
+
+
+def test_samples_of_no_length_have_no_relative_width():
+    assert median_interval([0.0] * 10).half_width == math.inf
+
+
+# When to stop
+
+
+@pytest.mark.parametrize("min_samples", [6, 10, 40])
+def test_equal_samples_stop_by_interval_at_the_fewest_allowed(clock_time, min_samples):
+    result = measure(FakeClock(clock_time, constant(0.001)), nothing, settings(min_samples=min_samples))
+    assert result.stop_reason == "interval"
+    assert len(result.samples_seconds) == min_samples
+    assert result.median_seconds == result.ci_low == result.ci_high == 0.001
+
+
+def test_it_does_not_stop_by_interval_before_an_interval_exists(clock_time):
+    result = measure(FakeClock(clock_time, constant(0.001)), nothing, settings(min_samples=3))
+    assert result.stop_reason == "interval"
+    assert len(result.samples_seconds) == 6
+
+
+def test_it_goes_on_until_the_interval_is_as_narrow_as_asked_and_no_longer(clock_time):
+    result = measure(FakeClock(clock_time, noisy(0.001, 0.02)), nothing, settings(half_width=0.005))
+    assert result.stop_reason == "interval"
+    assert len(result.samples_seconds) > 20
+    assert (result.ci_high - result.ci_low) / 2 / result.median_seconds <= 0.005
+    assert median_interval(result.samples_seconds[:-1]).half_width > 0.005
+
+
+def test_it_stops_by_the_budget_and_says_so(clock_time):
+    clock = FakeClock(clock_time, noisy(0.01, 0.5))
+    result = measure(clock, nothing, settings(budget_seconds=2.5, half_width=0.001))
+    assert result.stop_reason == "budget of 2.5 s spent"
+    assert sum(result.samples_seconds) * result.batch >= 2.5
+    assert sum(result.samples_seconds[:-1]) * result.batch < 2.5
+    assert result.ci_low < result.median_seconds < result.ci_high
+
+
+def test_the_budget_is_the_time_that_passes_and_not_only_what_the_device_counts(clock_time):
+    clock = FakeClock(clock_time, noisy(0.01, 0.5), overhead=0.09)
+    result = measure(clock, nothing, settings(budget_seconds=2.5, half_width=0.001))
+    assert 20 <= len(result.samples_seconds) <= 30
+
+
+@pytest.mark.parametrize("samples", [3, 4, 5, 7])
+def test_a_budget_spent_before_enough_samples_says_how_many_there_are(clock_time, samples):
+    clock = FakeClock(clock_time, noisy(1.0, 0.0001))
+    result = measure(clock, nothing, settings(budget_seconds=samples - 0.5, min_samples=10))
+    assert len(result.samples_seconds) == samples
+    assert result.stop_reason == f"budget of {samples - 0.5:g} s spent after {samples} samples"
+    assert (result.ci_low is None, result.ci_high is None) == (samples < 6, samples < 6)
+    assert result.median_seconds == statistics.median(result.samples_seconds)
+
+
+@pytest.mark.parametrize("min_samples", [1, 2, 3, 10])
+def test_there_are_never_fewer_than_three_samples(clock_time, min_samples):
+    clock = FakeClock(clock_time, constant(100.0))
+    result = measure(clock, nothing, settings(budget_seconds=0.1, min_samples=min_samples))
+    assert len(result.samples_seconds) == FEWEST_SAMPLES == 3
+    assert "budget" in result.stop_reason
+    assert result.ci_low is None
+    assert result.ci_high is None
+
+
+def test_every_sample_is_kept_in_its_order_and_none_of_the_warm_up(clock_time):
+    clock = FakeClock(clock_time, noisy(0.01, 0.3))
+    result = measure(clock, nothing, settings(budget_seconds=1.0, warm_up_seconds=0.3, half_width=0.001))
+    kept = len(result.samples_seconds)
+    assert kept < len(clock.seconds)
+    assert result.samples_seconds == clock.seconds[-kept:]
+
+
+# Warm-up and batches
+
+
+def test_warming_up_goes_on_for_its_time_and_is_not_kept(clock_time):
+    # Ten times slower at first, as a device is before its clock has risen.
+    clock = FakeClock(clock_time, itertools.chain([0.1] * 5, constant(0.01)))
+    result = measure(clock, nothing, settings(warm_up_seconds=0.5))
+    warm_up = clock.seconds[: -len(result.samples_seconds)]
+    assert sum(warm_up) >= 0.5
+    assert set(result.samples_seconds) == {0.01}
+
+
+def test_without_warm_up_time_one_evaluation_still_goes_first(clock_time):
+    clock = FakeClock(clock_time, itertools.chain([1.0], constant(0.01)))
+    result = measure(clock, nothing, settings(warm_up_seconds=0.0))
+    assert 1.0 not in result.samples_seconds
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "batch"),
+    [(1.0, 1), (0.002, 1), (0.0011, 2), (0.0003, 7), (0.00001, 200), (0.000001, MOST_BATCH), (0.0, MOST_BATCH)],
+)
+def test_a_sample_is_as_many_evaluations_as_fill_its_time_and_at_most_512(clock_time, evaluation, batch):
+    clock = FakeClock(clock_time, constant(evaluation), overhead=0.0001)
+    launched = []
+    result = measure(clock, lambda: launched.append(1), settings(sample_seconds=0.002, budget_seconds=0.02))
+    assert MOST_BATCH == 512
+    assert result.batch == batch
+    assert set(clock.batches[-len(result.samples_seconds) :]) == {batch}
+    assert len(launched) == sum(clock.batches)
+    assert result.batch * evaluation >= 0.002 or result.batch == MOST_BATCH
+
+
+def test_a_slow_first_evaluation_does_not_make_samples_too_short(clock_time):
+    # The first call also loads what it needs.
+    clock = FakeClock(clock_time, itertools.chain([0.05], constant(0.0001)))
+    result = measure(clock, nothing, settings(sample_seconds=0.002, warm_up_seconds=0.5))
+    assert result.batch * 0.0001 >= 0.002
+
+
+def test_the_time_of_a_launch_is_the_median_and_absent_on_the_host(clock_time):
+    assert measure(FakeClock(clock_time, constant(0.01), 3e-6), nothing, settings()).launch_seconds == 3e-6
+    assert measure(FakeClock(clock_time, constant(0.01)), nothing, settings()).launch_seconds is None
+
+
+# Readings
+
+
+def test_there_is_one_reading_a_sample(clock_time):
+    clocks = itertools.count(1000)
+    result = measure(FakeClock(clock_time, constant(0.01)), nothing, settings(), lambda: reading(next(clocks), 1.5, 40))
+    count = len(result.samples_seconds)
+    assert result.sm_clock_mhz == list(range(1000, 1000 + count))
+    assert result.power_watts == [1.5] * count
+    assert result.temperature_celsius == [40] * count
+
+
+def test_a_reading_that_is_refused_is_left_out(clock_time):
+    answers = itertools.cycle([reading(), None])
+    result = measure(FakeClock(clock_time, constant(0.01)), nothing, settings(), lambda: next(answers))
+    assert len(result.sm_clock_mhz) == 5
+    assert len(result.samples_seconds) == 10
+    assert not result.throttled
+
+
+def test_no_reading_at_all_is_no_throttling(clock_time):
+    result = measure(FakeClock(clock_time, constant(0.01)), nothing, settings())
+    assert result.sm_clock_mhz == result.power_watts == result.throttle_reasons == []
+    assert result.throttled is None
+
+
+def test_a_device_that_does_not_tell_reasons_is_neither_throttled_nor_not(clock_time):
+    silent = Reading(sm_clock_mhz=None, power_watts=None, temperature_celsius=None, throttle_reasons=None)
+    result = measure(FakeClock(clock_time, constant(0.01)), nothing, settings(), lambda: silent)
+    assert result.throttled is None
+    assert result.sm_clock_mhz == result.power_watts == result.temperature_celsius == []
+
+
+@pytest.mark.parametrize("reason", sorted(HARMLESS))
+def test_a_harmless_reason_is_kept_and_is_no_throttling(clock_time, reason):
+    clock = FakeClock(clock_time, constant(0.01))
+    result = measure(clock, nothing, settings(), lambda: reading(reasons=[reason]))
+    assert result.throttle_reasons == [reason]
+    assert result.throttled is False
+
+
+@pytest.mark.parametrize("reason", sorted(set(CLOCK_REASONS.values()) - HARMLESS))
+def test_one_reading_with_a_real_reason_is_throttling(clock_time, reason):
+    answers = itertools.chain([reading(reasons=["gpu idle", reason])], itertools.repeat(reading()))
+    result = measure(FakeClock(clock_time, constant(0.01)), nothing, settings(), lambda: next(answers))
+    assert result.throttled
+    assert result.throttle_reasons == sorted(["gpu idle", reason])
+
+
+def test_what_slowed_the_warm_up_down_is_not_held_against_the_samples(clock_time):
+    clock = FakeClock(clock_time, constant(0.01))
+
+    def read():
+        # Warm-up lasts half a second of the own time.
+        return reading(reasons=["hw slowdown"] if clock_time.now < 1000.45 else [])
+
+    assert not measure(clock, nothing, settings(warm_up_seconds=0.5), read).throttled
+
+
+# Holding the device while the host queues a batch
+
+
+class FakeGpu(GpuToolkit):
+    """A device that works through a queue on its own time: the host's launches cost time on the host's."""
+
+    def __init__(self, time, launch_seconds, kernel_seconds):
+        self.time_of = time
+        self.launch_cost = launch_seconds
+        self.kernel_seconds = kernel_seconds
+        self.free_at = 0.0
+        self.holds = []
+        self.dtype = "float32"
+
+    def launch(self):
+        self.time_of.pass_by(self.launch_cost)
+        self.free_at = max(self.free_at, self.time_of.now) + self.kernel_seconds
+
+    def hold(self, microseconds):
+        self.holds.append(microseconds)
+        self.free_at = max(self.free_at, self.time_of.now) + microseconds * 1e-6
+
+    def event(self):
+        return SimpleNamespace(at=None)
+
+    def record(self, event):
+        event.at = max(self.free_at, self.time_of.now)
+
+    def passed(self, event):
+        return self.time_of.now >= event.at
+
+    def elapsed(self, start, stop):
+        self.time_of.now = max(self.time_of.now, stop.at)
+        return stop.at - start.at
+
+    def synchronize(self):
+        self.time_of.now = max(self.time_of.now, self.free_at)
+
+    def upload(self, values):
+        raise NotImplementedError
+
+    def download(self, array):
+        raise NotImplementedError
+
+    def compile(self, stem, /, **constants):
+        raise NotImplementedError
+
+    @property
+    def compiler(self):
+        return "none"
+
+
+def test_a_batch_that_is_queued_in_time_is_timed_at_once(clock_time):
+    gpu = FakeGpu(clock_time, launch_seconds=2e-6, kernel_seconds=1e-6)
+    timing = gpu.time(gpu.launch, 50)
+    assert gpu.holds == [200]
+    assert timing.seconds == pytest.approx(1e-6)
+    assert timing.launch_seconds == pytest.approx(2e-6)
+
+
+def test_the_hold_is_lengthened_until_the_device_waits_for_the_whole_batch(clock_time):
+    # 500 launches of 10 microseconds: 5 ms on the host, 0.5 ms on the device.
+    gpu = FakeGpu(clock_time, launch_seconds=10e-6, kernel_seconds=1e-6)
+    timing = gpu.time(gpu.launch, 500)
+    assert gpu.holds == [200, 400, 800, 1600, 3200, 6400]
+    assert timing.seconds == pytest.approx(1e-6), "this is the host's time, not the device's"
+    assert not timing.launch_bound
+    gpu.time(gpu.launch, 500)
+    assert gpu.holds[6:] == [6400], "what was learnt is forgotten"
+
+
+def test_it_gives_up_at_the_longest_hold_and_still_answers(clock_time):
+    gpu = FakeGpu(clock_time, launch_seconds=1.0, kernel_seconds=1e-6)
+    timing = gpu.time(gpu.launch, 2)
+    assert gpu.holds[-1] >= LONGEST_HOLD
+    assert gpu.holds[-2] < LONGEST_HOLD
+    assert timing.launch_seconds == pytest.approx(1.0)
+    assert timing.launch_bound
+    gpu.time(gpu.launch, 2)
+    assert len(gpu.holds) == len(set(gpu.holds)) + 1
+
+
+def test_an_evaluation_that_outlasts_its_launch_needs_no_longer_hold(clock_time):
+    # 300 launches of 10 microseconds outlast the hold, but a kernel of 100 never waits for the next launch.
+    gpu = FakeGpu(clock_time, launch_seconds=10e-6, kernel_seconds=100e-6)
+    timing = gpu.time(gpu.launch, 300)
+    assert gpu.holds == [200]
+    assert timing.seconds == pytest.approx(100e-6)
+    assert not timing.launch_bound
+
+
+@pytest.mark.parametrize("launch_seconds", [1e-6, 0.2])
+def test_a_measurement_says_whether_the_device_waited_for_the_host(clock_time, launch_seconds):
+    gpu = FakeGpu(clock_time, launch_seconds=launch_seconds, kernel_seconds=1e-6)
+    assert measure(gpu, gpu.launch, settings(sample_seconds=1e-5)).launch_bound == (launch_seconds == 0.2)
+
+
+def test_the_device_is_read_while_it_works(clock_time):
+    gpu = FakeGpu(clock_time, launch_seconds=2e-6, kernel_seconds=1e-4)
+    busy = []
+    gpu.time(gpu.launch, 50, lambda: busy.append(gpu.free_at > clock_time.now))
+    assert busy == [True]
+
+
+def test_a_batch_that_is_repeated_behind_a_longer_hold_leaves_one_reading(clock_time):
+    gpu = FakeGpu(clock_time, launch_seconds=2e-6, kernel_seconds=1e-6)
+
+    def read():
+        # From the first sample on the host is slower, so that its batch is repeated.
+        gpu.launch_cost = 10e-6
+        return reading()
+
+    result = measure(gpu, gpu.launch, settings(sample_seconds=0.0005, warm_up_seconds=0.1), read)
+    assert len(set(gpu.holds)) > 2
+    assert len(result.sm_clock_mhz) == len(result.samples_seconds)

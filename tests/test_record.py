@@ -1,0 +1,360 @@
+"""Records and the file that keeps them: nothing written is lost, changed or mixed up."""
+
+import json
+import os
+
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config.load import load
+from harness.devices import CPU, Device
+from harness.errors import InputError
+from harness.plan import plan
+from harness.record import RECORDS, Case, Record, RecordFile, latest
+
+CASE = {
+    "variant": "tiled",
+    "toolkit": "cupy",
+    "axes": {"p": 256, "unroll": 32},
+    "n": 1000,
+    "dtype": "float32",
+    "bodies": "plummer",
+    "subset": "even",
+    "seed": 1,
+    "eps": 0.025,
+    "timed": "force",
+}
+REST = {
+    "source_sha256": "a" * 64,
+    "flags": ["-ftz=true"],
+    "toolkit_version": "cupy 14",
+    "driver": "600.1",
+    "device": "Imaginary GPU",
+    "device_uuid": "GPU-1",
+    "status": "ok",
+    "flops_per_interaction": 20.0,
+    "commit": None,
+    "started": "2026-01-01T00:00:00+00:00",
+    "harness_version": "0.1.0",
+}
+
+
+def record(**changes):
+    return Record(**(CASE | REST | changes))
+
+
+def lines_of(store):
+    return store.path.read_bytes().splitlines(keepends=True)
+
+
+NAMED_BY_THE_ISSUE = """
+variant toolkit axes n dtype bodies seed eps status reason samples_seconds median_seconds ci_low ci_high
+interactions_per_second gflops flops_per_interaction error_max error_rms registers shared_bytes local_bytes occupancy
+occupancy_limiter compile_seconds device compute_capability driver toolkit_version flags source_sha256 commit started
+stop_reason harness_version
+"""
+
+
+@pytest.mark.parametrize("name", NAMED_BY_THE_ISSUE.split())
+def test_a_line_has_the_field(name):
+    assert name in json.loads(record().model_dump_json())
+
+
+# Round trip
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+# A lone surrogate is no text: no UTF-8 can hold it.
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.booleans() | st.integers() | numbers | texts
+changes = st.fixed_dictionaries(
+    {
+        "variant": texts,
+        "axes": st.dictionaries(texts, values),
+        "n": st.integers(1, 2**31 - 1),
+        "bodies": texts,
+        "seed": st.integers(0, 2**70),
+        "eps": numbers,
+        "samples_seconds": st.lists(numbers),
+    },
+    optional={
+        "reason": st.none() | texts,
+        "median_seconds": st.none() | numbers,
+        "error_max": st.none() | numbers,
+        "registers": st.none() | st.integers(0, 255),
+        "throttle_reasons": st.lists(texts),
+        "throttled": st.booleans(),
+        "status": st.sampled_from(["ok", "invalid", "skipped", "failed"]),
+        "anchor": st.integers(0, 100),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(changes)
+def test_a_record_survives_its_line_exactly(changes):
+    one = record(**changes)
+    line = one.model_dump_json()
+    assert "\n" not in line
+    again = Record.model_validate_json(line.encode())
+    assert again == one
+    # 1, 1.0 and True are equal in Python and different values of an axis.
+    assert [type(value) for value in again.axes.values()] == [type(value) for value in one.axes.values()]
+    assert list(again.axes) == list(one.axes)
+    assert again.key == one.key
+    assert again.model_dump_json() == line
+
+
+@pytest.mark.parametrize("error", [float("nan"), float("inf")])
+def test_an_error_that_is_no_number_leaves_a_line_that_any_json_reader_takes(tmp_path, error):
+    store = RecordFile(tmp_path)
+    store.append(record(status="invalid", reason="some accelerations are NaN", error_max=error))
+
+    def refuse(constant):
+        pytest.fail(f"{constant} is not JSON")
+
+    json.loads(store.path.read_text("utf-8"), parse_constant=refuse)
+    (again,) = store.read()
+    assert (again.status, again.reason) == ("invalid", "some accelerations are NaN")
+
+
+def test_a_reason_with_a_file_name_that_is_no_utf8_can_still_be_written(tmp_path):
+    # What Python makes of the bytes b"bodies-\xff.txt" in a file's name.
+    reason = os.fsdecode(b"bodies-\xff.txt: no such file")
+    store = RecordFile(tmp_path)
+    store.append(record(status="failed", reason=reason))
+    (again,) = store.read()
+    assert "bodies-" in again.reason
+
+
+def test_fields_that_a_later_version_adds_are_passed_over():
+    line = json.dumps(json.loads(record().model_dump_json()) | {"colour": "blue"})
+    assert Record.model_validate_json(line) == record()
+
+
+# The key of a case
+
+
+def test_the_key_does_not_depend_on_the_order_of_the_axes():
+    turned = Case(**(CASE | {"axes": dict(reversed(CASE["axes"].items()))}))
+    assert turned.key == Case(**CASE).key
+
+
+@pytest.mark.parametrize("folder", ["/data", "../elsewhere", "a/b"])
+def test_the_key_does_not_depend_on_the_folder_of_a_file_of_bodies(folder):
+    assert Case(**(CASE | {"bodies": f"{folder}/lee.txt"})).key == Case(**(CASE | {"bodies": "lee.txt"})).key
+
+
+def test_the_key_is_the_same_in_another_process_and_after_reading():
+    # A changed key would make every earlier run useless for --resume: this one is here to stay.
+    assert Case(**CASE).key == "acacd4557a613eb3"
+    assert Record.model_validate_json(record().model_dump_json()).key == Case(**CASE).key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"variant": "naive"},
+        {"toolkit": "pycuda"},
+        {"axes": {"p": 128, "unroll": 32}},
+        {"axes": {"p": 256}},
+        {"axes": {"p": 256, "unroll": 32, "q": 1}},
+        {"axes": {"p": "256", "unroll": 32}},
+        {"axes": {"unroll": 256, "p": 32}},
+        {"n": 1001},
+        {"dtype": "float64"},
+        {"bodies": "uniform"},
+        {"subset": "lee"},
+        {"seed": 2},
+        {"eps": 0.0250001},
+        {"timed": "step"},
+    ],
+    ids=str,
+)
+def test_the_key_differs_when_anything_differs(change):
+    assert Case(**(CASE | change)).key != Case(**CASE).key
+
+
+def test_every_field_of_a_case_is_changed_above():
+    (mark,) = test_the_key_differs_when_anything_differs.pytestmark
+    assert {name for change in mark.args[1] for name in change} == set(Case.model_fields)
+
+
+def test_the_key_does_not_depend_on_what_the_case_gave():
+    assert record(median_seconds=1.0, status="failed", device_uuid="GPU-2").key == record().key
+
+
+# The file
+
+
+def test_each_record_is_a_line_behind_those_before(tmp_path):
+    store = RecordFile(tmp_path / "new" / "folder")
+    content = b""
+    for n in range(1, 5):
+        store.append(record(n=n))
+        grown = store.path.read_bytes()
+        assert grown.startswith(content)
+        assert grown.count(b"\n") == n
+        assert grown.endswith(b"\n")
+        content = grown
+    assert [one.n for one in store.read()] == [1, 2, 3, 4]
+
+
+def test_a_record_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    store = RecordFile(tmp_path)
+    store.append(record())
+    assert synced == [store.path.stat().st_size]
+    store.append(record())
+    assert synced[1:] == [store.path.stat().st_size]
+
+
+def test_a_whole_or_an_absent_file_needs_no_repair(tmp_path):
+    store = RecordFile(tmp_path)
+    assert store.repair() is None
+    assert not store.path.exists()
+    store.append(record())
+    before = store.path.read_bytes()
+    assert store.repair() is None
+    assert store.path.read_bytes() == before
+
+
+def test_a_file_cut_off_at_any_byte_of_its_last_line_loses_at_most_that_line(tmp_path):
+    store = RecordFile(tmp_path)
+    # Two-byte and four-byte characters, so that some cuts go through the middle of one.
+    for n in (1, 2, 3):
+        store.append(record(n=n, reason="größer 🌌 than"))
+    whole = store.path.read_bytes()
+    first, second, last = lines_of(store)
+    kept = first + second
+    expected = store.read()
+    for cut in range(len(last)):
+        store.path.write_bytes(kept + last[:cut])
+        complete = last[:cut] == last[:-1]
+        assert store.read() == expected[: 3 if complete else 2], cut
+        word = store.repair()
+        assert store.path.read_bytes() == (whole if complete else kept), cut
+        assert store.read() == expected[: 3 if complete else 2], cut
+        if cut == 0:
+            assert word is None
+        else:
+            assert str(store.path) in word
+            assert ("completed" if complete else f"half-written ({cut} bytes)") in word, cut
+        assert store.repair() is None
+        store.append(record(n=4))
+        assert [one.n for one in store.read()] == [1, 2, *([3] if complete else []), 4], cut
+
+
+def test_a_file_of_one_half_line_becomes_empty(tmp_path):
+    store = RecordFile(tmp_path)
+    store.append(record())
+    store.path.write_bytes(store.path.read_bytes()[:50])
+    assert store.read() == []
+    assert "50 bytes" in store.repair()
+    assert store.path.read_bytes() == b""
+    assert store.read() == []
+
+
+@pytest.mark.parametrize("spoilt", [b"{", b"nonsense", b"[]", b'{"variant": "a"}', b"\xff\xfe", b"null"], ids=repr)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_spoilt_line_that_is_not_the_last_is_an_error_that_says_where(tmp_path, place, spoilt):
+    store = RecordFile(tmp_path)
+    for n in (1, 2, 3):
+        store.append(record(n=n))
+    lines = lines_of(store)
+    lines[place] = spoilt + b"\n"
+    store.path.write_bytes(b"".join(lines))
+    with pytest.raises(InputError) as caught:
+        store.read()
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / RECORDS}, line {place + 1}: ")
+    assert "\n" not in message
+    before = store.path.read_bytes()
+    assert store.repair() is None
+    assert store.path.read_bytes() == before
+
+
+def test_a_spoilt_last_line_that_has_its_end_was_not_cut_off_and_is_an_error(tmp_path):
+    store = RecordFile(tmp_path)
+    store.append(record())
+    with store.path.open("ab") as file:
+        file.write(b"nonsense\n")
+    with pytest.raises(InputError, match="line 2"):
+        store.read()
+
+
+def test_the_error_names_the_field_that_is_wrong(tmp_path):
+    store = RecordFile(tmp_path)
+    fields = json.loads(record().model_dump_json()) | {"n": "many"}
+    store.path.write_text(json.dumps(fields) + "\n")
+    with pytest.raises(InputError, match="line 1: n: "):
+        store.read()
+
+
+def test_reading_what_is_not_there_names_it(tmp_path):
+    with pytest.raises(InputError, match=RECORDS):
+        RecordFile(tmp_path).read()
+
+
+# The latest of each case
+
+
+def test_the_newest_record_of_a_case_on_a_device_is_kept():
+    old, new = record(median_seconds=1.0), record(median_seconds=2.0)
+    assert latest([old, new]) == [new]
+
+
+def test_records_of_other_cases_and_devices_are_all_kept():
+    several = [record(), record(n=2), record(device_uuid="GPU-2"), record(device="CPU", device_uuid=None)]
+    assert latest(several) == several
+
+
+def test_a_result_replaces_the_failure_before_it():
+    assert latest([record(status="failed"), record(status="ok")]) == [record(status="ok")]
+
+
+def test_a_skip_for_want_of_a_device_gives_way_to_a_device_whichever_came_first():
+    skip = record(status="skipped", device=None, device_uuid=None)
+    assert latest([skip, record()]) == [record()]
+    assert latest([record(), skip]) == [record()]
+    assert latest([skip, skip]) == [skip]
+
+
+def test_of_a_repeated_anchor_the_first_is_kept():
+    first, second, third = (record(anchor=number, median_seconds=number) for number in (1, 2, 3))
+    assert latest([first, second, third]) == [first]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"status": "failed", "reason": "a passing fault"}, {"source_sha256": "0" * 64}],
+    ids=["failed", "other source"],
+)
+def test_after_a_resume_the_anchor_is_represented_by_a_measurement_that_counts(monkeypatch, change):
+    """The first run's anchor is of no use, the resumed run measures it again: the report must show the new one."""
+    monkeypatch.chdir(ROOT)
+    sweep = load("quick", ["n=64,128,256"], variants=["numpy_direct"])
+    device = [Device(CPU, "a processor")]
+
+    def measured(tasks, changed=None):
+        made = []
+        for task in tasks:
+            identity = task.fingerprint.model_dump()
+            fields = REST | task.case.model_dump() | identity | {"anchor": task.anchor} | (changed or {})
+            made.append(Record(**fields))
+        return made
+
+    first = plan(sweep, device, None).tasks
+    anchor = first[0]
+    assert anchor.anchor == 1
+    before = [
+        *measured([anchor], change),
+        *measured([task for task in first if not task.anchor], change),
+    ]
+    after = measured(plan(sweep, device, None, before).tasks)
+    kept = {one.n: one for one in latest([*before, *after])}
+    assert set(kept) == {64, 128, 256}
+    assert {one.status for one in kept.values()} == {"ok"}
+    assert {one.source_sha256 for one in kept.values()} == {after[0].source_sha256}
