@@ -163,16 +163,26 @@ def check(
 
 
 @app.command()
-def report(run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")]) -> None:
+def report(
+    run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the ladder alone, as Markdown: README's is made so.")
+    ] = False,
+) -> None:
     """Print what a run found. Needs no GPU."""
     from harness import runs
     from harness.record import RecordFile
-    from harness.report.terminal import render
+    from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
-    folder = runs.find(run_name)
-    records = RecordFile(folder).read()
-    render(records, _console(), {name: variant.parent for name, variant in discover().items()})
+    records = RecordFile(runs.find(run_name)).read()
+    variants = discover()
+    parents = {name: variant.parent for name, variant in variants.items()}
+    if markdown:
+        summaries = {name: variant.summary for name, variant in variants.items()}
+        typer.echo(ladder_markdown(records, parents, summaries), nl=False)
+    else:
+        render(records, _console(), parents)
 
 
 @app.command()

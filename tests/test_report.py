@@ -298,7 +298,7 @@ def test_a_long_configuration_is_wrapped_so_that_names_and_numbers_stay_whole(wi
     # 1e12 interactions in 1e-8 s, in units of 1e9 a second. The counts stay: the configuration breaks first.
     assert "1.000e+11" in row(text, "numba_parallel_blocked", "pycuda", "1,000,000")
     assert {"unroll=8", "q=4", "r=2"} <= set(text.split())
-    assert row(text, "numba_parallel_blocked").split()[-2:] == ["2", "0"] or width < 88
+    assert " 2 0" in flat(row(text, "numba_parallel_blocked")) or width < 88
 
 
 def test_variants_no_file_declares_are_shown_without_parent() -> None:

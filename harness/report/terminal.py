@@ -26,6 +26,8 @@ from harness.report import ranking
 from harness.report.ranking import Conditions, Drift, Ladders, Parents, Rung
 
 GAP = 2
+LAST_WANTED = 8
+"""Columns move closer together before one of this rank or a lower one is dropped."""
 THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
@@ -153,10 +155,15 @@ def _section(console: Console, title: str) -> None:
 def _table(console: Console, columns: Sequence[_Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
     filled = [_fill(column, rows) for column in columns]
-    shown = _fitting([column for column in filled if column.rank == 0 or any(column.cells)], console.width)
+    useful = [column for column in filled if column.rank == 0 or any(column.cells)]
+    gap = GAP
+    shown = _fitting(useful, console.width, gap)
+    if any(column.rank <= LAST_WANTED and column not in shown for column in useful):
+        gap = 1
+        shown = _fitting(useful, console.width, gap)
     lines = max(column.header.count("\n") for column in shown)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-    for column, width in zip(shown, _widths(shown, console.width), strict=True):
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
         header = "\n" * (lines - column.header.count("\n")) + column.header
         table.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
     for cells in zip(*(column.cells for column in shown), strict=True):
@@ -172,10 +179,10 @@ def _fill(column: _Column[_Row], rows: Sequence[_Row]) -> _Filled:
     return _Filled(column.header, cells, column.rank, column.text, natural, least)
 
 
-def _fitting(columns: list[_Filled], width: int) -> list[_Filled]:
+def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
     """Drop the columns of the highest rank until the least widths fit."""
     shown = list(columns)
-    while sum(column.least + GAP for column in shown) - GAP > width:
+    while sum(column.least + gap for column in shown) - gap > width:
         droppable = max(shown, key=lambda column: column.rank)
         if droppable.rank == 0:
             break
@@ -183,10 +190,10 @@ def _fitting(columns: list[_Filled], width: int) -> list[_Filled]:
     return shown
 
 
-def _widths(columns: list[_Filled], width: int) -> list[int]:
+def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
     """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
     widths = [column.natural for column in columns]
-    excess = sum(widths) + GAP * (len(widths) - 1) - width
+    excess = sum(widths) + gap * (len(widths) - 1) - width
     words = sorted((i for i, column in enumerate(columns) if column.text), key=lambda i: -widths[i])
     for within_words in (False, True):
         for i in words:
@@ -280,7 +287,7 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
     return [
         _Column("variant", lambda rung: rung.best.variant, 0, text=True),
         _Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
-        _Column("configuration", lambda rung: rung.best.configuration, 8, text=True),
+        _Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         _Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         _Column("± %", lambda rung: _percent(ranking.half_width(rung.best)), 1),
         _Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
@@ -288,7 +295,7 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("×\nparent", lambda rung: _number(rung.over_parent, 3), 3),
         _Column("×\nroot", lambda rung: _number(rung.over_root, 3), 4),
         _Column("occup-\nancy %", lambda rung: _number(_times_100(rung.best.occupancy), 3), 6),
-        _Column("limited by", lambda rung: rung.best.occupancy_limiter or "", 9, text=True),
+        _Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         _Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
         _Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
         _Column("registers\na thread", lambda rung: _number(rung.best.registers, 1), 11),

@@ -30,13 +30,13 @@ __device__ __forceinline__ double inverse_sqrt(double value) {
 // two, the inverse square root is counted as two (GPU Gems 3, section 31.2); the pairs of the line are beside it.
 __device__ __forceinline__ void interact(Acceleration& a, real xi, real yi, real zi, real xj, real yj, real zj,
                                          real mass, real eps2) {
-    const real dx = xj - xi;                                    // 1
-    const real dy = yj - yi;                                    // 1
-    const real dz = zj - zi;                                    // 1
-    const real r2 = dx * dx + (dy * dy + (dz * dz + eps2));     // 6
-    const real inverse = inverse_sqrt(r2);                      // 2
-    const real strength = mass * inverse * (inverse * inverse); // 3
-    a.x += strength * dx;                                       // 2
-    a.y += strength * dy;                                       // 2
-    a.z += strength * dz;                                       // 2
+    const real dx = xj - xi;                                     // 1
+    const real dy = yj - yi;                                     // 1
+    const real dz = zj - zi;                                     // 1
+    const real r2 = dx * dx + (dy * dy + (dz * dz + eps2));      // 6
+    const real inverse = inverse_sqrt(r2);                       // 2
+    const real strength = mass * inverse * (inverse * inverse);  // 3
+    a.x += strength * dx;                                        // 2
+    a.y += strength * dy;                                        // 2
+    a.z += strength * dz;                                        // 2
 }
