@@ -110,7 +110,7 @@ def run(
         console.print(word, markup=False)
     if todo.reused:
         console.print(f"{todo.reused} cases are in {out} already and are kept")
-    runner.write_environment(out, devices, sys.argv)
+    runner.write_environment(out, devices, sys.argv[1:])
     try:
         with ConsoleWatcher(console, estimates) as watcher:
             records = runner.run(sweep, todo, out, watcher)
@@ -142,7 +142,7 @@ def check(
     bodies: Bodies = None,
     subset: Subset = None,
 ) -> None:
-    """Verify every case of a sweep against float64 and measure nothing; exit code 1 if any is wrong."""
+    """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
     import tempfile
 
     from harness import runner
@@ -159,7 +159,9 @@ def check(
     wrong = sum(record.status in ("invalid", "failed") for record in records)
     right = sum(record.status == "ok" for record in records)
     console.print(f"{right} right, {wrong} wrong, {len(records) - right - wrong} skipped")
-    raise typer.Exit(1 if wrong else 0)
+    if not right:
+        console.print("nothing was verified")
+    raise typer.Exit(1 if wrong or not right else 0)
 
 
 @app.command()
@@ -195,7 +197,7 @@ def doctor() -> None:
     console = _console()
     with console.status("looking for devices") as status:
         devices, no_gpu, findings = examine_all(lambda title: status.update(f"trying {title}"))
-    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv), console)
+    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv[1:]), console)
 
 
 def main() -> None:

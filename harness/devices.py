@@ -29,6 +29,8 @@ CLOCK_REASONS = {
     0x040: "temperature (hardware)",
     0x080: "power brake",
     0x100: "display clocks",
+    0x200: "board limit",
+    0x400: "reliability",
 }
 # Reasons for a lower clock that are no complaint: nothing to do, or a clock somebody chose.
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
@@ -87,16 +89,22 @@ def _text(value: str | bytes) -> str:
 
 
 def _visible(uuids: list[str]) -> list[str]:
-    """Keep the devices that ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order."""
+    """Keep the devices that ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order.
+
+    As CUDA does it: the first word that names no device, or one a second time, ends the list.
+    """
     setting = os.environ.get("CUDA_VISIBLE_DEVICES")
     if setting is None:
         return uuids
-    chosen = []
-    for word in filter(None, (part.strip() for part in setting.split(","))):
-        if word.isdigit() and int(word) < len(uuids):
-            chosen.append(uuids[int(word)])
+    chosen: list[str] = []
+    for word in (part.strip() for part in setting.split(",")):
+        if word.isdigit():
+            named = uuids[int(word) : int(word) + 1]
         else:
-            chosen += [uuid for uuid in uuids if uuid.startswith(word)]
+            named = [uuid for uuid in uuids if word and uuid.startswith(word)]
+        if len(named) != 1 or named[0] in chosen:
+            break
+        chosen += named
     return chosen
 
 
@@ -109,10 +117,13 @@ def gpus() -> tuple[list[Device], str | None]:
             names = {_text(nvml.nvmlDeviceGetUUID(handle)): _text(nvml.nvmlDeviceGetName(handle)) for handle in handles}
     except Exception as error:  # NVML's own error classes exist only once its library is loaded
         return [], f"no NVIDIA GPU: NVML says: {error}"
+    if not names:
+        return [], f"no NVIDIA GPU: the driver {driver} is there, but finds no card"
     visible = _visible(list(names))
     found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(visible)]
     if not found:
-        return [], f"no NVIDIA GPU is visible: CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')!r}"
+        setting = os.environ["CUDA_VISIBLE_DEVICES"]
+        return [], f"no NVIDIA GPU is visible: CUDA_VISIBLE_DEVICES={setting!r} hides all {len(names)}"
     return found, None
 
 
@@ -141,14 +152,17 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     return chosen, reason
 
 
+def _reasons(mask: int) -> tuple[str, ...]:
+    known = [word for bit, word in CLOCK_REASONS.items() if mask & bit]
+    unknown = mask & ~sum(CLOCK_REASONS)
+    return (*known, f"unknown reason {unknown:#x}") if unknown else tuple(known)
+
+
 @contextlib.contextmanager
 def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
     """Open the GPU with this UUID for reading."""
     with _nvml() as nvml:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        # Drivers before 535 know the older name only.
-        reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-        reasons = reasons or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
 
         def ask(function: Callable[..., int], *arguments: Any) -> int | None:
             try:
@@ -158,14 +172,14 @@ def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
 
         def read() -> Reading:
             milliwatts = ask(nvml.nvmlDeviceGetPowerUsage)
-            mask = ask(reasons)
+            mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)
+            if mask is None:  # drivers before 535 know the older name only
+                mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
             return Reading(
                 sm_clock_mhz=ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
                 power_watts=None if milliwatts is None else milliwatts / 1000,
                 temperature_celsius=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-                throttle_reasons=(
-                    None if mask is None else tuple(word for bit, word in CLOCK_REASONS.items() if mask & bit)
-                ),
+                throttle_reasons=None if mask is None else _reasons(mask),
             )
 
         yield read

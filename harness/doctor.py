@@ -5,6 +5,7 @@ A toolkit counts as usable when it has just compiled a kernel, run it and got th
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         also = f"; also, {no_gpu}" if no_gpu and toolkit != CPU else ""
         return Finding(toolkit, None, usable=False, reason=missing + also)
     if device is None:
-        return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; install NVIDIA's driver for the card")
+        return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; {_mend_device()}")
     variant = discover()[PROBES[toolkit]]
     case = Case(
         variant=variant.name,
@@ -81,6 +82,12 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
     return Finding(
         toolkit, entry.version, usable=True, reason=f"compiled, ran and verified {variant.name} with {compiler}"
     )
+
+
+def _mend_device() -> str:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
+        return "if there is a card, show it again with: unset CUDA_VISIBLE_DEVICES"
+    return "if there is a card, install its driver: apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu)"
 
 
 def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:

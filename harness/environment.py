@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -96,10 +97,10 @@ def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerpr
     )
 
 
-def describe(devices: list[Device], command: list[str]) -> dict[str, Any]:
-    """Return what ``environment.json`` holds."""
+def describe(devices: list[Device], arguments: list[str]) -> dict[str, Any]:
+    """Return what ``environment.json`` holds; ``arguments`` are those of the ``gravbench`` command."""
     return {
-        "command": command,
+        "command": shlex.join(["gravbench", *arguments]),
         "harness_version": VERSION,
         "commit": commit(),
         "devices": [

@@ -89,20 +89,19 @@ def measure(
     readings: list[Reading] = []
     launch_bound = False
 
-    def note() -> None:
-        if reading := read():
-            readings.append(reading)
-
     began = time.perf_counter()
     while True:
-        timing = clock.time(launch, batch, note)
+        own: list[Reading | None] = []
+        timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
         samples.append(timing.seconds)
+        # A batch that was repeated has several readings, the last of which goes with its time.
+        readings += [reading for reading in own[-1:] if reading]
         launch_bound |= timing.launch_bound
         if timing.launch_seconds is not None:
             launches.append(timing.launch_seconds)
         spent = time.perf_counter() - began
         over_budget = spent >= settings.budget_seconds
-        if len(samples) >= settings.min_samples:
+        if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
             interval = median_interval(samples)
             if interval.half_width <= settings.half_width:
                 stop_reason = "interval"

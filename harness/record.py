@@ -185,7 +185,7 @@ class RecordFile:
         """Add one line and wait until the disk has it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
-            file.write(record.model_dump_json().encode() + b"\n")
+            file.write(record.model_copy(update=_encodable(record)).model_dump_json().encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -238,6 +238,12 @@ class RecordFile:
                 first = error.errors()[0]
                 where = ".".join(str(part) for part in first["loc"]) or "the line"
                 raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
+
+
+def _encodable(record: Record) -> dict[str, str]:
+    """Replace what is no text (a lone surrogate, from a file's name): it must not cost the record that names it."""
+    words = {name: value for name, value in record if isinstance(value, str)}
+    return {name: value.encode(errors="replace").decode() for name, value in words.items()}
 
 
 def latest(records: Iterable[Record]) -> list[Record]:

@@ -184,6 +184,11 @@ def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[R
     """
     store = RecordFile(folder)
     if not store.path.exists():
+        if change:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"--out {folder}: cannot be made: {error.strerror}; name a folder") from None
         return [], []
     if not resume:
         raise InputError(
@@ -193,7 +198,7 @@ def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[R
     return store.read(), [word] if word else []
 
 
-def write_environment(folder: Path, devices: list[Device], command: list[str]) -> None:
+def write_environment(folder: Path, devices: list[Device], arguments: list[str]) -> None:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
@@ -201,7 +206,7 @@ def write_environment(folder: Path, devices: list[Device], command: list[str]) -
     if path.exists():
         with contextlib.suppress(json.JSONDecodeError):
             entries = json.loads(path.read_text("utf-8"))
-    entries.append(environment.describe(devices, command))
+    entries.append(environment.describe(devices, arguments))
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")

@@ -307,7 +307,7 @@ def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_pa
             continue
         (line,) = [one for one in lines if one.startswith(f"  - not usable: {toolkit}")]
         assert "no NVIDIA GPU" in line
-        assert "install NVIDIA's driver" in line if entry.missing is None else "pip install 'gravbench[" in line
+        assert "apt install nvidia-driver" in line if entry.missing is None else "pip install 'gravbench[" in line
     assert content(tmp_path) == {}
 
 

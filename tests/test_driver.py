@@ -8,6 +8,7 @@ from harness.toolkits import driver
 from harness.toolkits.driver import DriverError, Launch, resources
 
 H200 = {
+    driver.WARP_SIZE: 32,
     driver.MULTIPROCESSORS: 132,
     driver.MAX_THREADS_PER_MULTIPROCESSOR: 2048,
     driver.MAX_BLOCKS_PER_MULTIPROCESSOR: 32,

@@ -67,8 +67,10 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
         seeds = block.settings["seed"] if made else block.settings["seed"][:1]
         for subset in subsets:
             values = {**block.settings, "bodies": [bodies], "subset": [subset], "seed": seeds}
-            if not values["n"]:
-                values["n"] = [_all_of(bodies, subset, block.where)]
+            # Read even where n is given: a broken file is one sentence now, not a skip a case later.
+            if not made or not values["n"]:
+                whole = [_all_of(bodies, subset, block.where)]
+                values["n"] = values["n"] or whole
             yield from _combinations(values)
 
 

@@ -14,6 +14,7 @@ from harness.record import Resources
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which keeps them for good.
 SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4
+WARP_SIZE = 10
 MULTIPROCESSORS = 16
 MAX_THREADS_PER_MULTIPROCESSOR = 39
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
@@ -105,8 +106,9 @@ def resources(function: int, launch: Launch) -> Resources:
     resident = blocks.value
     shared = _function_attribute(function, SHARED_BYTES)
     max_threads = device_attribute(MAX_THREADS_PER_MULTIPROCESSOR)
+    warp = device_attribute(WARP_SIZE)
     limits = {
-        "threads": max_threads // threads,
+        "threads": max_threads // (-(-threads // warp) * warp),
         "blocks": device_attribute(MAX_BLOCKS_PER_MULTIPROCESSOR),
         "shared memory": device_attribute(MAX_SHARED_PER_MULTIPROCESSOR)
         // max(1, shared + device_attribute(RESERVED_SHARED_PER_BLOCK)),
