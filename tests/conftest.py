@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from harness.devices import gpus
 
@@ -11,6 +12,10 @@ GPUS, NO_GPU = gpus()
 if not GPUS:
     # Has to be said before numba.cuda is imported; inherited by every process a test starts.
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+# The same examples every time: what fails here fails for everybody.
+settings.register_profile("gravbench", derandomize=True)
+settings.load_profile("gravbench")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
