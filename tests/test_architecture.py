@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
 from conftest import ROOT
 
 # From the bottom up. Rooms of one storey may use each other, but not in a circle.

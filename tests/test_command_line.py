@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from harness.record import RECORDS, RecordFile
 from harness.toolkits.catalogue import CATALOGUE
 from harness.variant import discover

@@ -4,10 +4,10 @@ import json
 import os
 
 import pytest
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import ROOT
 from harness.config.load import load
 from harness.devices import CPU, Device
 from harness.errors import InputError

@@ -10,9 +10,9 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from conftest import GPUS, ROOT
 from rich.console import Console
 
+from conftest import GPUS, ROOT
 from harness import runner
 from harness.config.load import load
 from harness.devices import CPU, Device, processor_name

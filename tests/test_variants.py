@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from nvrtc import compile_cuda
 
 from harness import bodies as initial_conditions
 from harness import reference
@@ -17,6 +16,7 @@ from harness.bodies import Bodies
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE
 from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, discover
+from nvrtc import compile_cuda
 
 VARIANTS = discover()
 GPU_TOOLKITS = (*CUDA_C_TOOLKITS, "numba")

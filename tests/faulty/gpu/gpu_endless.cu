@@ -3,8 +3,5 @@ extern "C" __global__ void gpu_endless(const PosMass* __restrict__ bodies, PosMa
                                        real eps2) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    volatile int go = 1;
-    while (go) {
-    }
-    accelerations[i] = bodies[i];
+    for (;;) __nanosleep(1000);
 }

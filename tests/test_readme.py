@@ -1,0 +1,55 @@
+"""README says what is true: its ladder comes from the records, its commands exist."""
+
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import GPUS, NO_GPU, ROOT
+from harness.cli import app
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_ladder_is_what_its_command_prints(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    command, written = re.search(r"<!-- ladder: (.*?) -->\n(.*?)<!-- end of ladder -->", README, re.DOTALL).groups()
+    printed = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert printed.exit_code == 0
+    assert written.strip() == printed.stdout.strip()
+
+
+COMMANDS = sorted(set(re.findall(r"^gravbench (?:run|check|list|report).*?(?=\s*(?:#|$))", README, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
+    words = shlex.split(command)[1:]
+    if words[0] in ("report", "check") or "--resume" in words:
+        pytest.skip("needs a run; tests of the command line make one")
+    if "cuda:0" in words and not GPUS:
+        pytest.skip(NO_GPU)
+    if "dubinski.tab.gz" in words:
+        data = ROOT.parent / "shared" / "data" / "dubinski.tab.gz"
+        if not data.exists():
+            pytest.skip(f"{data} is not here")
+        words[words.index("dubinski.tab.gz")] = str(data)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, words + ["--dry-run"] * (words[0] == "run" and "--dry-run" not in words))
+    assert done.exit_code == 0, done.output
+    if words[0] == "run":
+        assert "nothing was run" in done.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_marked_commands_are_one_line_each():
+    for name in ("main", "tests"):
+        block = re.search(rf"<!-- command: {name} -->\n```sh\n(.*?)\n```", README, re.DOTALL).group(1)
+        assert "\n" not in block
+        assert block.startswith("python3 -m venv .venv && ")
+
+
+def test_files_that_are_linked_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
