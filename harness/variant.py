@@ -82,12 +82,14 @@ class Toolkit(Protocol):
 class Prepared:
     """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
 
-    ``accelerations`` is a device array of shape (n, 3) or (n, 4), or three device arrays of shape
-    (n,), that one ``launch()`` writes completely. ``kernel`` is the kernel whose registers and
-    occupancy the record states (None where there is no device).
+    ``bodies`` is what ``launch()`` reads: a device array of rows x, y, z, mass of shape (n, 4), or
+    four device arrays x, y, z, mass of shape (n,). ``accelerations`` is a device array of shape (n, 3)
+    or (n, 4), or three device arrays of shape (n,), that one ``launch()`` writes completely. ``kernel``
+    is the kernel whose registers and occupancy the record states (None where there is no device).
     """
 
     launch: Callable[[], None]
+    bodies: Any
     accelerations: Any
     kernel: Kernel | None = None
 

@@ -16,7 +16,7 @@ def one_thread_a_body(gpu, bodies, kernel, p):
     accelerations = gpu.empty(bodies.n, 4)
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), accelerations, kernel)
+    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), own, accelerations, kernel)
 
 
 def rows(bodies):

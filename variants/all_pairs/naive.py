@@ -41,12 +41,13 @@ def numba_kernel(cuda, real):
 def prepare(gpu, bodies, *, p):
     """Upload x, y, z and mass apart and launch ceil(n / p) blocks of p threads."""
     kernel = gpu.compile("naive")
-    columns = [gpu.upload(column) for column in (*bodies.position.T, bodies.mass)]
+    columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
     return Prepared(
         launch=lambda: kernel(grid, p, *columns, *accelerations, n, eps2),
+        bodies=columns,
         accelerations=accelerations,
         kernel=kernel,
     )

@@ -15,8 +15,7 @@ BLOCK_NUMBERS = 1 << 17
 @variant(parent=None, source="the formula of GPU Gems 3, section 31.2, in NumPy")
 def prepare(cpu, bodies):
     """Evaluate blocks of rows one after the other."""
-    x, y, z = (cpu.upload(column) for column in bodies.position.T)
-    mass = cpu.upload(bodies.mass)
+    columns = x, y, z, mass = tuple(cpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     eps2 = cpu.real(bodies.eps**2)
     accelerations = cpu.empty(bodies.n, 3)
     rows = max(1, BLOCK_NUMBERS // bodies.n)
@@ -33,4 +32,4 @@ def prepare(cpu, bodies):
             accelerations[block, 1] = np.einsum("ij,ij->i", strength, dy)
             accelerations[block, 2] = np.einsum("ij,ij->i", strength, dz)
 
-    return Prepared(launch=launch, accelerations=accelerations)
+    return Prepared(launch, columns, accelerations)

@@ -15,4 +15,4 @@ def direct(cpu, bodies, spoil):
         accelerations[:] = np.einsum("ij,ijk->ik", bodies.mass / r2**1.5, separation)
         spoil(accelerations)
 
-    return Prepared(launch, accelerations)
+    return Prepared(launch, None, accelerations)
