@@ -417,3 +417,9 @@ def _parabolic_orbit() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     closing = speed * np.array([-sine, 1.0 + cosine, 0.0])
     first, second = GALAXIES[0].mass / total, GALAXIES[1].mass / total
     return (-second * apart, first * apart), (-second * closing, first * closing)
+
+
+def flattened(bodies: Bodies) -> Bodies:
+    """Project bodies onto the plane z = 0, at rest across it: a two-dimensional problem with the 3D force law."""
+    plane = np.array([1.0, 1.0, 0.0])
+    return Bodies(bodies.mass, bodies.position * plane, bodies.velocity * plane, bodies.eps)

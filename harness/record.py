@@ -81,13 +81,20 @@ class Fingerprint(BaseModel):
 
 
 class Errors(BaseModel):
-    """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies."""
+    """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
+
+    An approximation that covers all pairs in ``cycle`` evaluations has the errors of one of them here, and
+    those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     error_max: float | None = None
     error_rms: float | None = None
     error_rows: int | None = None
+    cycle: int = 1
+    error_cycle_max: float | None = None
+    error_cycle_rms: float | None = None
 
 
 class Measurement(BaseModel):

@@ -160,7 +160,7 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
     fields |= task.fingerprint.model_dump() | outcome.fields
     if outcome.status == "ok" and (median := fields.get("median_seconds")):
-        speed = task.case.interactions / median
+        speed = task.case.interactions / fields.get("cycle", 1) / median
         fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
     return Record(
         **fields,

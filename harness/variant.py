@@ -55,7 +55,11 @@ class HostBodies(Protocol):
 
 
 class Kernel(Protocol):
-    """A compiled kernel. On a GPU: ``kernel(grid, block, *arguments)``; on a CPU: ``kernel(*arguments)``."""
+    """A compiled kernel.
+
+    On a GPU it is called ``kernel(grid, block, *arguments)``, where ``block`` is a number of threads or
+    their extents (x, y); on a CPU ``kernel(*arguments)``.
+    """
 
     def __call__(self, *arguments: Any) -> None:
         """Launch it; on a GPU this returns before the kernel has run."""
@@ -74,6 +78,9 @@ class Toolkit(Protocol):
     def empty(self, *shape: int) -> Any:
         """Make a device array of ``real`` filled with NaN, so that a row nobody wrote is seen."""
 
+    def fill(self, array: Any, value: float) -> None:
+        """Set every number of a device array."""
+
     def compile(self, stem: str, /, **constants: int) -> Kernel:
         """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
 
@@ -86,12 +93,16 @@ class Prepared:
     four device arrays x, y, z, mass of shape (n,). ``accelerations`` is a device array of shape (n, 3)
     or (n, 4), or three device arrays of shape (n,), that one ``launch()`` writes completely. ``kernel``
     is the kernel whose registers and occupancy the record states (None where there is no device).
+
+    An approximation that takes turns covers every pair once in ``cycle`` launches; the mean of their
+    accelerations is then what an exact method gives in one.
     """
 
     launch: Callable[[], None]
     bodies: Any
     accelerations: Any
     kernel: Kernel | None = None
+    cycle: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +129,9 @@ class Variant:
     """One technique for computing the accelerations.
 
     ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
-    said; ``when``, an expression over the axes, says which combinations can run at all. ``toolkits`` are
-    the toolkits its stem has a kernel for.
+    said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
+    the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
+    is not computed exactly, None where all is. ``toolkits`` are the toolkits its stem has a kernel for.
     """
 
     name: str
@@ -131,6 +143,8 @@ class Variant:
     axes: Mapping[str, tuple[AxisValue, ...]]
     defaults: Axes
     when: str | None
+    loads: str | None
+    approximates: str | None
     dtypes: tuple[Dtype, ...]
     tolerance: Mapping[str, Tolerance]
     toolkits: tuple[str, ...]
@@ -175,6 +189,8 @@ def variant(
     axes: Mapping[str, tuple[AxisValue, ...]] | None = None,
     defaults: Axes | None = None,
     when: str | None = None,
+    loads: str | None = None,
+    approximates: str | None = None,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
     tolerance: Mapping[str, Tolerance] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
@@ -210,6 +226,8 @@ def variant(
             axes=axes,
             defaults=defaults,
             when=when,
+            loads=loads,
+            approximates=approximates,
             dtypes=dtypes,
             tolerance=tolerance,
             toolkits=toolkits or ("cpu",),

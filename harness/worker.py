@@ -18,18 +18,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from harness import bodies as initial_conditions
-from harness import reference
 from harness.config.settings import Measure
 from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
-from harness.record import Case, Errors, Status
+from harness.judge import Judge
+from harness.record import Case, Status
 from harness.toolkits.catalogue import open_toolkit
-from harness.toolkits.interface import DeviceToolkit, ToolkitMissingError
-from harness.variant import Prepared, Tolerance, discover
+from harness.toolkits.interface import ToolkitMissingError
+from harness.variant import discover
 
 Read = Callable[[], Reading | None]
 
@@ -121,6 +118,8 @@ def _work(
     begin("loading")
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
+    if case.axes.get("dim") == 2:
+        bodies = initial_conditions.flattened(bodies)
     fields["bodies_sha256"] = bodies.sha256
     begin("compiling")
     toolkit = open_toolkit(case.toolkit, variant, case.dtype)
@@ -131,10 +130,8 @@ def _work(
     prepared.launch()
     toolkit.synchronize()
     fields["compile_seconds"] = toolkit.compile_seconds
-    rows = reference.verified_rows(bodies.n)
-    expected = reference.direct_accelerations(bodies, rows, case.dtype)
-    tolerance = variant.tolerance[case.dtype]
-    errors, objection = _judge(toolkit, prepared, rows, expected, tolerance)
+    judge = Judge(toolkit, prepared, bodies, variant.tolerance[case.dtype], case.dtype)
+    errors, objection = judge.verdict()
     fields.update(errors.model_dump())
     if prepared.kernel is not None:
         fields.update(toolkit.resources(prepared.kernel).model_dump())
@@ -148,31 +145,11 @@ def _work(
         fields.update(measure(toolkit, prepared.launch, job.settings, read).model_dump())
         toolkit.synchronize()
         # A race or a sum that is not set back may show only after many launches.
-        errors, objection = _judge(toolkit, prepared, rows, expected, tolerance)
+        errors, objection = judge.verdict()
         if objection:
             fields.update(errors.model_dump())
             return Outcome("invalid", f"right at first, but after the last launch: {objection}", fields)
     return Outcome("ok", None, fields)
-
-
-def _judge(
-    toolkit: DeviceToolkit,
-    prepared: Prepared,
-    rows: NDArray[np.int64],
-    expected: NDArray[np.float64],
-    tolerance: Tolerance,
-) -> tuple[Errors, str | None]:
-    """Compare the accelerations of ``rows`` with the expected ones, and see that no other is NaN or infinite."""
-    if isinstance(prepared.accelerations, tuple):
-        accelerations = np.column_stack([toolkit.download(column) for column in prepared.accelerations])
-    else:
-        accelerations = toolkit.download(prepared.accelerations)[:, :3]
-    errors = reference.compare(accelerations[rows], expected)
-    objection = reference.objection(errors, tolerance)
-    bad = int(np.count_nonzero(~np.isfinite(accelerations).all(axis=1)))
-    if bad and not objection:
-        objection = f"{bad} accelerations outside of the sample are NaN or infinite"
-    return errors, objection
 
 
 def _first_lines(error: BaseException) -> str:

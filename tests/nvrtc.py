@@ -3,15 +3,17 @@
 from cuda.bindings import nvrtc
 
 
-def compile_cuda(source: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
-    """Return the machine code and the PTX of ``source`` for an architecture such as ``sm_90``.
+def compile_cuda(source: str, architecture: str, options: list[str]) -> tuple[bytes, str, str]:
+    """Return the machine code, the PTX and the assembler's remarks on ``source`` for an architecture such as ``sm_90``.
 
     Raises:
         AssertionError: it does not compile; the message is the compiler's log.
     """
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    flags = [option.encode() for option in [f"-arch={architecture}", "-Werror=all-warnings", *options]]
+    flags = [
+        option.encode() for option in [f"-arch={architecture}", "--ptxas-options=-v", "-Werror=all-warnings", *options]
+    ]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = b" " * size
@@ -24,4 +26,4 @@ def compile_cuda(source: str, architecture: str, options: list[str]) -> tuple[by
     ptx = b" " * size
     nvrtc.nvrtcGetPTX(program, ptx)
     nvrtc.nvrtcDestroyProgram(program)
-    return image, ptx.decode()
+    return image, ptx.decode(), log.decode()

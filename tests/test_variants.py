@@ -1,6 +1,8 @@
 """What holds of every variant, by physics and by property. A new variant is tested without a new test."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from itertools import product
@@ -13,6 +15,8 @@ from numpy.testing import assert_allclose
 from harness import bodies as initial_conditions
 from harness import reference
 from harness.bodies import Bodies
+from harness.config.load import load, packaged
+from harness.judge import Judge
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE
 from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, discover
@@ -39,25 +43,31 @@ every_run = pytest.mark.parametrize(("name", "toolkit", "dtype"), RUNS)
 
 @pytest.fixture
 def accelerate(need_toolkit):
-    """Return a function that evaluates a variant once; shape (n, 3)."""
+    """Return a function that evaluates a variant, over one whole cycle if it has one; shape (n, 3)."""
 
     def evaluate(name, toolkit, dtype, bodies, **axes):
         need_toolkit(toolkit)
         variant = VARIANTS[name]
         opened = open_toolkit(toolkit, variant, dtype)
-        if getattr(opened, "simulated", False):
-            # The simulator starts a Python thread for each of the block's.
-            axes = {"p": 32, "unroll": 8, **axes}
-        axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
+        if simulator(toolkit):
+            axes = {axis: value for axis, value in {**SIMULATED, **axes}.items() if axis in variant.axes}
         prepared = variant.prepare(opened, bodies, **variant.complete(axes))
-        prepared.launch()
-        opened.synchronize()
-        result = prepared.accelerations
-        if isinstance(result, tuple):
-            return np.column_stack([opened.download(column) for column in result])
-        return opened.download(result)[:, :3]
+        results = []
+        for _ in range(prepared.cycle):
+            prepared.launch()
+            opened.synchronize()
+            result = prepared.accelerations
+            if isinstance(result, tuple):
+                results.append(np.column_stack([opened.download(column) for column in result]))
+            else:
+                results.append(opened.download(result)[:, :3].copy())
+        return np.mean(results, axis=0)
 
     return evaluate
+
+
+# The simulator starts a Python thread for each of the block's.
+SIMULATED = {"p": 32, "q": 2, "unroll": 8, "j_bag": 64}
 
 
 def simulator(toolkit):
@@ -126,28 +136,47 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     variant = VARIANTS[name]
     if not variant.axes:
         pytest.skip("has no axes")
-    bodies = bodies_of(70)
-    expected = reference.direct_accelerations(bodies, np.arange(70), dtype)
+    bodies = {3: bodies_of(70), 2: initial_conditions.flattened(bodies_of(70))}
+    expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(70), dtype) for dim in bodies}
+    base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
     for axis, values in variant.axes.items():
         for value in values:
-            axes = variant.complete({axis: value})
-            if variant.when and not eval(variant.when, {}, axes):
+            axes = variant.complete({**base, axis: value})
+            if axes.get("block_shape") == "16x16":
+                axes["p"] = 256
+            if not possible(variant, axes) or (simulator(toolkit) and axes["p"] * axes.get("q", 1) > 256):
                 continue
-            if simulator(toolkit) and (axes.get("p", 0) > 128 or (axis == "p" and value > 64)):
-                continue
-            errors = reference.compare(accelerate(name, toolkit, dtype, bodies, **axes), expected)
+            dim = axes.get("dim", 3)
+            errors = reference.compare(accelerate(name, toolkit, dtype, bodies[dim], **axes), expected[dim])
             assert reference.objection(errors, variant.tolerance[dtype]) is None, axes
+
+
+@every_run
+def test_an_approximation_says_what_it_approximates(need_toolkit, name, toolkit, dtype):
+    """One launch of a cycle differs from the exact sum, and only a variant that says so has a cycle."""
+    need_toolkit(toolkit)
+    variant = VARIANTS[name]
+    opened = open_toolkit(toolkit, variant, dtype)
+    bodies = bodies_of(70)
+    axes = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
+    prepared = variant.prepare(opened, bodies, **variant.complete(axes))
+    assert (prepared.cycle > 1) == (variant.approximates is not None)
+    prepared.launch()
+    opened.synchronize()
+    judge = Judge(opened, prepared, bodies, variant.tolerance[dtype], dtype)
+    errors, objection = judge.verdict()
+    assert objection is None
+    if prepared.cycle > 1:
+        assert errors.error_max > 1e-2
+        assert errors.error_cycle_max < 1e-4
 
 
 CUDA_C = [name for name, variant in VARIANTS.items() if "cupy" in variant.toolkits]
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
-def combinations(variant):
-    for values in product(*variant.axes.values()):
-        axes = dict(zip(variant.axes, values, strict=True))
-        if not variant.when or eval(variant.when, {}, axes):
-            yield axes
+def possible(variant, axes):
+    return not variant.when or eval(variant.when, {}, axes)
 
 
 class Recorder:
@@ -162,6 +191,9 @@ class Recorder:
 
     def empty(self, *shape):
         return np.full(shape, np.nan, self.real)
+
+    def fill(self, array, value):
+        array.fill(value)
 
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))
@@ -182,25 +214,56 @@ def compiled(variant, architecture, dtype, constants):
     return compile_cuda(variant.cuda_source(), architecture, [*FLAGS, *defines])
 
 
+def wanted(name):
+    """Return the axes and number types of a variant that a packaged configuration, or its own default, asks for."""
+    variant = VARIANTS[name]
+    own = {(dtype, tuple(variant.complete({}).items())) for dtype in variant.dtypes}
+    for sweep in SWEEPS:
+        own |= {(case.dtype, tuple(case.axes.items())) for case in sweep.cases if case.variant == name}
+    return sorted(own, key=str)
+
+
+SWEEPS = [load(name) for name in packaged()]
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", CUDA_C)
-def test_cuda_c_compiles_without_a_warning(name, architecture):
+def test_what_a_configuration_asks_for_compiles_without_a_warning(name, architecture):
+    variant = VARIANTS[name]
+    builds = {(dtype, build) for dtype, axes in wanted(name) for build in asked_for(variant, dtype, dict(axes))}
+    assert builds
+    for dtype, (stem, constants) in builds:
+        image, ptx, _ = compiled(variant, architecture, dtype, constants)
+        assert image.startswith(b"\x7fELF")
+        assert f".entry {stem}(" in ptx
+        if dtype == "float32":
+            assert ".f64" not in ptx, constants
+            assert "rsqrt.approx.ftz.f32" in ptx, constants
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", CUDA_C)
+def test_no_register_spills_at_the_default_axes(name, architecture):
     variant = VARIANTS[name]
     for dtype in variant.dtypes:
-        for stem, constants in asked_for(variant, dtype, variant.complete({})):
-            image, ptx = compiled(variant, architecture, dtype, constants)
-            assert image.startswith(b"\x7fELF")
-            assert f".entry {stem}(" in ptx
+        for _, constants in asked_for(variant, dtype, variant.complete({})):
+            _, _, remarks = compiled(variant, architecture, dtype, constants)
+            spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
+            assert spills == [("0", "0")], remarks
 
 
 @pytest.mark.parametrize("name", CUDA_C)
-def test_no_float64_instruction_in_a_float32_kernel(name):
+def test_every_axis_value_compiles(name):
     variant = VARIANTS[name]
-    builds = {build for axes in combinations(variant) for build in asked_for(variant, "float32", axes)}
+    builds = set()
+    for axis, values in variant.axes.items():
+        for value in values:
+            axes = variant.complete({axis: value})
+            if possible(variant, axes):
+                builds |= set(asked_for(variant, "float32", axes))
     for _, constants in builds:
-        _, ptx = compiled(variant, "sm_90", "float32", constants)
+        _, ptx, _ = compiled(variant, "sm_90", "float32", constants)
         assert ".f64" not in ptx, constants
-        assert "rsqrt.approx.ftz.f32" in ptx, constants
 
 
 def test_a_float64_constant_would_be_seen():
@@ -208,12 +271,13 @@ def test_a_float64_constant_would_be_seen():
     variant = SimpleNamespace(
         cuda_source=lambda: VARIANTS["naive"].cuda_source().replace("dx * dx", "0.1 * dx * dx"),
     )
-    _, ptx = compiled(variant, "sm_90", "float32", ())
+    _, ptx, _ = compiled(variant, "sm_90", "float32", ())
     assert ".f64" in ptx
 
 
 def test_the_tile_is_read_with_one_vector_load_an_interaction():
-    _, ptx = compiled(VARIANTS["tiled"], "sm_90", "float32", (("P", 256), ("UNROLL", 32)))
+    (_, constants), *_ = asked_for(VARIANTS["tiled"], "float32", VARIANTS["tiled"].complete({}))
+    _, ptx, _ = compiled(VARIANTS["tiled"], "sm_90", "float32", constants)
     assert ptx.count("ld.shared.v4.f32") == 32
     assert ptx.count("rsqrt.approx.ftz.f32") == 32
     assert "ld.shared.f32" not in ptx
@@ -256,9 +320,6 @@ def test_every_variant_has_a_head_comment_a_source_and_a_known_parent():
 
 def test_the_numba_twin_has_the_same_launch_geometry_and_signature():
     """Both come from one ``prepare``; what can differ is the number of parameters."""
-    import inspect
-    import re
-
     for variant in VARIANTS.values():
         if "numba" not in variant.toolkits or "cupy" not in variant.toolkits:
             continue

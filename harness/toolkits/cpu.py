@@ -39,6 +39,9 @@ class CpuToolkit(DeviceToolkit):
     def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
 
+    def fill(self, array: Any, value: float) -> None:
+        array.fill(value)
+
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 

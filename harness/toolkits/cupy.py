@@ -21,9 +21,9 @@ class _Kernel:
         self.raw = raw
         self.launch = driver.Launch(0, 0)
 
-    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
         self.launch = driver.Launch(grid, block)
-        self.raw((grid,), (block,), arguments)
+        self.raw((grid,), self.launch.extents, arguments)
 
 
 class CupyToolkit(GpuToolkit):
@@ -45,6 +45,9 @@ class CupyToolkit(GpuToolkit):
 
     def upload(self, values: NDArray[Any]) -> Any:
         return self.cupy.asarray(np.ascontiguousarray(values, dtype=self.real))
+
+    def fill(self, array: Any, value: float) -> None:
+        array.fill(value)
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(self.cupy.asnumpy(array))

@@ -29,10 +29,20 @@ class DriverError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A grid of blocks of threads."""
+    """A grid of blocks of threads; a block is a number of threads or its extents (x, y)."""
 
     grid_blocks: int
-    threads_per_block: int
+    block: int | tuple[int, int]
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Threads of a block along x and y."""
+        return self.block if isinstance(self.block, tuple) else (self.block, 1)
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads of a block."""
+        return self.extents[0] * self.extents[1]
 
 
 def _library() -> ctypes.CDLL:

@@ -78,6 +78,10 @@ class DeviceToolkit(ABC):
         """Copy to the device as contiguous ``real``."""
 
     @abstractmethod
+    def fill(self, array: Any, value: float) -> None:
+        """Set every number of a device array."""
+
+    @abstractmethod
     def download(self, array: Any) -> NDArray[Any]:
         """Copy to the host."""
 

@@ -27,7 +27,7 @@ class _Kernel:
         self.configured: Any = None
         self.launch = driver.Launch(0, 0)
 
-    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
         launch = driver.Launch(grid, block)
         if self.compiled is None:
             began = time.perf_counter()
@@ -38,7 +38,7 @@ class _Kernel:
             with warnings.catch_warnings():
                 # A grid too small for the device is a finding of the record, not a mistake to warn of.
                 warnings.simplefilter("ignore")
-                self.configured = self.compiled[grid, block]
+                self.configured = self.compiled[grid, launch.extents]
         self.configured(*arguments)
 
 
@@ -76,6 +76,9 @@ class NumbaToolkit(GpuToolkit):
 
     def upload(self, values: NDArray[Any]) -> Any:
         return self.cuda.to_device(np.ascontiguousarray(values, dtype=self.real))
+
+    def fill(self, array: Any, value: float) -> None:
+        array.copy_to_device(np.full(array.shape, value, dtype=self.real))
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())

@@ -22,9 +22,9 @@ class _Kernel:
         self.name = name
         self.launch = driver.Launch(0, 0)
 
-    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
         self.launch = driver.Launch(grid, block)
-        self.function(*arguments, grid=(grid, 1, 1), block=(block, 1, 1))
+        self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1))
 
 
 class PycudaToolkit(GpuToolkit):
@@ -45,6 +45,9 @@ class PycudaToolkit(GpuToolkit):
 
     def upload(self, values: NDArray[Any]) -> Any:
         return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
+
+    def fill(self, array: Any, value: float) -> None:
+        array.fill(self.real(value))
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.get())

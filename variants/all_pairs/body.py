@@ -3,20 +3,57 @@
 ``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``.
 """
 
+import itertools
 import math
 
 import numpy as np
 
 from harness.variant import Prepared
 
+FRACTIONS = (1, 0.5, 0.25, 0.125, 0.0625)
+"""Parts of the bodies that an approximation may count a step (Lee 2008)."""
 
-def one_thread_a_body(gpu, bodies, kernel, p):
-    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of ``PosMass``: ceil(n / p) blocks of p threads."""
+
+def one_thread_a_body(gpu, bodies, kernel, p, block=None):
+    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of ``PosMass``: ceil(n / p) blocks.
+
+    ``block`` is the extents (x, y) of a block, p threads along x by default.
+    """
     own = gpu.upload(rows(bodies))
     accelerations = gpu.empty(bodies.n, 4)
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), own, accelerations, kernel)
+    return Prepared(lambda: kernel(grid, block or p, own, accelerations, n, eps2), own, accelerations, kernel)
+
+
+def over_columns(gpu, bodies, kernel, p):
+    """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks."""
+    columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
+    accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(lambda: kernel(grid, p, *columns, *accelerations, n, eps2), columns, accelerations, kernel)
+
+
+def a_window_a_step(gpu, bodies, kernel, p, fraction):
+    """Launch ``kernel(bodies, accelerations, n, eps2, first, last, scale)`` over one window after another.
+
+    The windows of a cycle, 1 / fraction of them and at most n, hold every body once.
+    """
+    own = gpu.upload(rows(bodies))
+    accelerations = gpu.empty(bodies.n, 4)
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    cycle = min(round(1 / fraction), bodies.n)
+    edges = [np.int32(bodies.n * step // cycle) for step in range(cycle + 1)]
+    windows = itertools.cycle(list(itertools.pairwise(edges)))
+    scale = gpu.real(cycle)
+
+    def launch():
+        first, last = next(windows)
+        kernel(grid, p, own, accelerations, n, eps2, first, last, scale)
+
+    return Prepared(launch, own, accelerations, kernel, cycle)
 
 
 def rows(bodies):
@@ -56,6 +93,17 @@ def interaction(cuda, real):
         return ax + strength * dx, ay + strength * dy, az + strength * dz
 
     return interact
+
+
+def step_over_tile(cuda, real):
+    """Return the device function that lets body ``k`` of a tile in shared memory pull; ``repeated`` unrolls it."""
+    interact = interaction(cuda, real)
+
+    @cuda.jit(device=True, fastmath=True)
+    def step(tile, k, xi, yi, zi, eps2, ax, ay, az):
+        return interact(ax, ay, az, xi, yi, zi, tile[k, 0], tile[k, 1], tile[k, 2], tile[k, 3], eps2)
+
+    return step
 
 
 def load_body(cuda):

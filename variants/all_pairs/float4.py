@@ -40,6 +40,7 @@ def numba_kernel(cuda, real):
     source="Lee 2008, float4 version",
     axes={"p": (32, 64, 128, 256, 512, 1024)},
     defaults={"p": 256},
+    loads="n",
 )
 def prepare(gpu, bodies, *, p):
     """One thread a body, p threads a block."""

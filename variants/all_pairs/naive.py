@@ -6,7 +6,7 @@ same address at once, so the caches serve it, but every interaction issues four 
 
 import numpy as np
 
-from harness.variant import Prepared, variant
+from harness.variant import variant
 from variants.all_pairs import body
 
 
@@ -37,17 +37,8 @@ def numba_kernel(cuda, real):
     source="Lee 2008, naive float version",
     axes={"p": (32, 64, 128, 256, 512, 1024)},
     defaults={"p": 256},
+    loads="4 * n",
 )
 def prepare(gpu, bodies, *, p):
-    """Upload x, y, z and mass apart and launch ceil(n / p) blocks of p threads."""
-    kernel = gpu.compile("naive")
-    columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
-    accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
-    grid = -(-bodies.n // p)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(
-        launch=lambda: kernel(grid, p, *columns, *accelerations, n, eps2),
-        bodies=columns,
-        accelerations=accelerations,
-        kernel=kernel,
-    )
+    """One thread a body, p threads a block."""
+    return body.over_columns(gpu, bodies, gpu.compile("naive"), p)

@@ -1,0 +1,67 @@
+"""Whether what a toolkit has computed is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import reference
+from harness.record import Errors
+from harness.toolkits.interface import DeviceToolkit
+from harness.variant import Dtype, HostBodies, Prepared, Tolerance
+
+
+class Judge:
+    """Compares what a prepared variant has left on its device with direct sums in float64."""
+
+    def __init__(
+        self, toolkit: DeviceToolkit, prepared: Prepared, bodies: HostBodies, tolerance: Tolerance, dtype: Dtype
+    ) -> None:
+        """Sum the reference, once for all verdicts."""
+        self.toolkit = toolkit
+        self.prepared = prepared
+        self.tolerance = tolerance
+        self.rows = reference.verified_rows(bodies.n)
+        self.expected = reference.direct_accelerations(bodies, self.rows, dtype)
+
+    def verdict(self) -> tuple[Errors, str | None]:
+        """Return the errors of what was launched last, and why that is wrong; None when it is right.
+
+        No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
+        launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged.
+        """
+        accelerations = self._download()
+        errors = reference.compare(accelerations[self.rows], self.expected)
+        judged = errors
+        if self.prepared.cycle > 1:
+            accelerations = self._mean_of_a_cycle()
+            judged = reference.compare(accelerations[self.rows], self.expected)
+            errors = errors.model_copy(
+                update={
+                    "cycle": self.prepared.cycle,
+                    "error_cycle_max": judged.error_max,
+                    "error_cycle_rms": judged.error_rms,
+                }
+            )
+        objection = reference.objection(judged, self.tolerance)
+        bad = int(np.count_nonzero(~np.isfinite(accelerations).all(axis=1)))
+        if bad and not objection:
+            objection = f"{bad} accelerations outside of the sample are NaN or infinite"
+        return errors, objection
+
+    def _mean_of_a_cycle(self) -> NDArray[np.float64]:
+        total: NDArray[np.float64] = np.zeros(1)
+        for _ in range(self.prepared.cycle):
+            self.prepared.launch()
+            self.toolkit.synchronize()
+            total = total + self._download()
+        return total / self.prepared.cycle
+
+    def _download(self) -> NDArray[Any]:
+        """Copy the accelerations to the host; shape (n, 3)."""
+        result = self.prepared.accelerations
+        if isinstance(result, tuple):
+            return np.column_stack([self.toolkit.download(column) for column in result])
+        return self.toolkit.download(result)[:, :3]

@@ -1,0 +1,30 @@
+// Pull by a window of the bodies only, another window each step, staged in tiles of P.
+//
+// Against tiled: the tiles of a step cover the bodies from first to last instead of all, and the sum is multiplied by
+// scale = n / window, as in approximate_global. Expected: as there, from the speed of tiled on; the last tile of a
+// window is rarely full, which costs more the smaller the window is. Loads from global memory a body: the window / P,
+// of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
+
+constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
+
+extern "C" __global__ void __launch_bounds__(P)
+    approximate_tiled(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n, real eps2,
+                      int first, int last, real scale) {
+    __shared__ PosMass tile[P];
+    const int i = blockIdx.x * P + threadIdx.x;
+    const PosMass self = bodies[min(i, n - 1)];
+    Acceleration a = {0, 0, 0};
+    for (; first < last; first += P) {
+        const int j = first + threadIdx.x;
+        tile[threadIdx.x] = j < last ? bodies[j] : PosMass{0, 0, 0, 0};
+        __syncthreads();
+#pragma unroll unroll
+        for (int k = 0; k < P; ++k) {
+            const PosMass other = tile[k];
+            interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+        }
+        __syncthreads();
+    }
+    if (i < n) accelerations[i] = PosMass{scale * a.x, scale * a.y, scale * a.z, 0};
+}

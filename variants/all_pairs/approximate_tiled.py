@@ -1,0 +1,58 @@
+"""Pull by a window of the bodies only, another window each step, staged in tiles of p.
+
+Against tiled: the tiles of a step cover a window instead of all bodies; what that approximates is said in
+approximate_global.
+"""
+
+import numpy as np
+
+from harness.variant import variant
+from variants.all_pairs import body
+
+
+def numba_kernel(cuda, real, *, P, UNROLL):
+    """Twin of approximate_tiled.cu."""
+    several = body.repeated(cuda, body.step_over_tile(cuda, real), UNROLL)
+    alignment = body.alignment(cuda)
+
+    @cuda.jit(fastmath=True)
+    def approximate_tiled(bodies, accelerations, n, eps2, first, last, scale):
+        tile = cuda.shared.array((P, 4), real, alignment)
+        thread = cuda.threadIdx.x
+        i = cuda.blockIdx.x * P + thread
+        own = min(i, n - 1)
+        xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
+        ax = ay = az = real(0)
+        for begin in range(first, last, P):
+            j = begin + thread
+            for number in range(4):
+                tile[thread, number] = bodies[j, number] if j < last else real(0)
+            cuda.syncthreads()
+            for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
+                ax, ay, az = several(tile, k, xi, yi, zi, eps2, ax, ay, az)
+            cuda.syncthreads()
+        if i < n:
+            accelerations[i, 0] = scale * ax
+            accelerations[i, 1] = scale * ay
+            accelerations[i, 2] = scale * az
+            accelerations[i, 3] = real(0)
+
+    return approximate_tiled
+
+
+@variant(
+    parent="tiled",
+    source="Lee 2008, phase IV with the fractions of phase III",
+    axes={
+        "p": (64, 128, 256, 512),
+        "unroll": (1, 2, 4, 8, 16, 32, 64, 128),
+        "fraction": body.FRACTIONS,
+    },
+    defaults={"p": 256, "unroll": 32, "fraction": 0.5},
+    when="unroll <= p",
+    loads="fraction * n / p",
+    approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
+)
+def prepare(gpu, bodies, *, p, unroll, fraction):
+    """One thread a body, p threads a block."""
+    return body.a_window_a_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)

@@ -1,0 +1,20 @@
+// One thread a body over separate arrays, in the plane (DIM 2) or in space (DIM 3).
+//
+// Against naive: the same loop; in the plane there is no z to load, to subtract and to add up. Expected: in space the
+// speed of naive, in the plane a quarter fewer loads and five of the twenty FLOPs less. Loads from global memory a
+// body: (DIM + 1) n. x, y, z: positions; mass; ax, ay, az: accelerations; each of n numbers; in the plane z is not read
+// and az is left as it is.
+extern "C" __global__ void soa_direct(const real* __restrict__ x, const real* __restrict__ y,
+                                      const real* __restrict__ z, const real* __restrict__ mass, real* __restrict__ ax,
+                                      real* __restrict__ ay, real* __restrict__ az, int n, real eps2) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const real xi = x[i], yi = y[i], zi = DIM == 3 ? z[i] : 0;
+    Acceleration a = {0, 0, 0};
+    for (int j = 0; j < n; ++j) {
+        interact(a, xi, yi, zi, x[j], y[j], DIM == 3 ? z[j] : 0, mass[j], eps2);
+    }
+    ax[i] = a.x;
+    ay[i] = a.y;
+    if (DIM == 3) az[i] = a.z;
+}

@@ -1,0 +1,51 @@
+"""One thread a body over separate arrays, in the plane or in space.
+
+Against naive: the same loop; in the plane (dim 2) there is no z to load, to subtract and to add up. The bodies are
+then projected onto z = 0, for the float64 reference too.
+"""
+
+import numpy as np
+
+from harness.variant import variant
+from variants.all_pairs import body
+
+
+def numba_kernel(cuda, real, *, DIM):
+    """Twin of soa_direct.cu."""
+    interact = body.interaction(cuda, real)
+
+    @cuda.jit(fastmath=True)
+    def soa_direct(x, y, z, mass, ax, ay, az, n, eps2):
+        i = cuda.grid(1)
+        if i >= n:
+            return
+        xi, yi = x[i], y[i]
+        zi = z[i] if DIM == 3 else real(0)
+        aix = aiy = aiz = real(0)
+        j = np.uint64(0)  # unsigned, and no range: see body.repeated
+        while j < np.uint64(n):
+            zj = z[j] if DIM == 3 else real(0)
+            aix, aiy, aiz = interact(aix, aiy, aiz, xi, yi, zi, x[j], y[j], zj, mass[j], eps2)
+            j += np.uint64(1)
+        ax[i] = aix
+        ay[i] = aiy
+        if DIM == 3:
+            az[i] = aiz
+
+    return soa_direct
+
+
+@variant(
+    parent="naive",
+    source="Bodin 2026, the N^2 kernel",
+    axes={"p": (64, 128, 256, 512), "dim": (2, 3)},
+    defaults={"p": 256, "dim": 3},
+    loads="(dim + 1) * n",
+)
+def prepare(gpu, bodies, *, p, dim):
+    """One thread a body, p threads a block."""
+    prepared = body.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p)
+    if dim == 2:
+        # The kernel leaves it alone, and nothing accelerates out of the plane.
+        gpu.fill(prepared.accelerations[2], 0)
+    return prepared

@@ -1,0 +1,43 @@
+// Let Q threads share the work on one body, and add up what each of them found.
+//
+// Against tiled: a block has P * Q threads for P bodies; a tile holds P * Q bodies, of which thread (x, y) takes the
+// y-th part, and the Q sums of a body are added in shared memory at the end. Expected: Q times as many threads for
+// the same bodies, so that a small N fills the device and hides its latencies; nothing to win once N alone does that.
+// Loads from global memory a body: n / P of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each
+// of n rows.
+static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a thread's part of a tile has no remainder");
+static_assert(P * Q <= 1024, "p * q threads have to fit into a block");
+
+constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
+
+extern "C" __global__ void __launch_bounds__(P* Q)
+    split(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n, real eps2) {
+    __shared__ PosMass tile[P * Q];
+    const int thread = threadIdx.y * P + threadIdx.x;
+    const int i = blockIdx.x * P + threadIdx.x;
+    const PosMass self = bodies[min(i, n - 1)];
+    const PosMass* part = tile + threadIdx.y * P;
+    Acceleration a = {0, 0, 0};
+    for (int first = 0; first < n; first += P * Q) {
+        const int j = first + thread;
+        tile[thread] = j < n ? bodies[j] : PosMass{0, 0, 0, 0};
+        __syncthreads();
+#pragma unroll unroll
+        for (int k = 0; k < P; ++k) {
+            const PosMass other = part[k];
+            interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+        }
+        __syncthreads();
+    }
+    tile[thread] = PosMass{a.x, a.y, a.z, 0};
+    __syncthreads();
+    if (threadIdx.y == 0 && i < n) {
+        for (int y = 1; y < Q; ++y) {
+            const PosMass sum = tile[y * P + threadIdx.x];
+            a.x += sum.x;
+            a.y += sum.y;
+            a.z += sum.z;
+        }
+        accelerations[i] = PosMass{a.x, a.y, a.z, 0};
+    }
+}
