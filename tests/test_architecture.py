@@ -15,7 +15,7 @@ STOREYS = (
     ("harness.errors", "harness.version"),
     ("harness.variant", "harness.record", "harness.bodies", "harness.bodies_readers"),
     ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs"),
-    ("harness.measure", "harness.environment"),
+    ("harness.measure", "harness.environment", "harness.judge"),
     ("harness.plan", "harness.worker"),
     ("harness.runner",),
     ("harness.doctor", "harness.progress", "harness.report"),

@@ -150,10 +150,11 @@ def test_a_toolkit_of_all_leaves_out_the_variants_without_it(write):
 
 def test_an_axis_applies_to_the_variants_that_have_it(write):
     found = cases(write("n: 64\nvariants:\n - {variant: [float4, tiled], toolkit: cupy, p: 64, unroll: [8, 16]}"))
+    defaults = {"block_shape": "1d", "stagger": 0}
     assert [(case.variant, case.axes) for case in found] == [
         ("float4", {"p": 64}),
-        ("tiled", {"p": 64, "unroll": 8}),
-        ("tiled", {"p": 64, "unroll": 16}),
+        ("tiled", {"p": 64, "unroll": 8, **defaults}),
+        ("tiled", {"p": 64, "unroll": 16, **defaults}),
     ]
 
 
@@ -292,7 +293,7 @@ def test_an_entry_without_a_case_says_what_removed_them(write):
         write("n: 64\nvariants:\n - naive\n - {variant: tiled, toolkit: cupy, p: [32, 64], unroll: 64, when: n > p}")
     )
     assert "x.yaml, line 4: no case is left" in message
-    assert "tiled, which needs unroll <= p (1)" in message
+    assert f"tiled, which needs {discover()['tiled'].when} (1)" in message
     assert "when: n > p (1)" in message
 
 
@@ -329,8 +330,8 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
             4,
             'none of naive, float4 has an axis "unroll"',
         ),
-        (TILED + "p: [64, 65]", 4, "tiled has no p = 65; accepted: 32, 64, 128, 256, 512, 1024"),
-        (TILED + 'p: "64"', 4, 'tiled has no p = "64"; did you mean 64? accepted: 32, '),
+        (TILED + "p: [64, 65]", 4, "tiled has no p = 65; accepted: 16, 32, 64, 128, 256, 512, 1024"),
+        (TILED + 'p: "64"', 4, 'tiled has no p = "64"; did you mean 64? accepted: 16, '),
         (TILED + "p: 64.0", 4, "tiled has no p = 64.0; "),
         (TILED + "unroll: true", 4, "tiled has no unroll = true; accepted: 1, "),
         (TILED + "p: []", 4, "p is []; accepted: at least one value"),
@@ -550,7 +551,8 @@ def test_an_override_replaces_what_every_entry_says(two):
 
 def test_an_override_of_an_axis_applies_to_the_variants_that_have_it(two):
     found = cases(two, ["p=64..256*2", "unroll=1"])
-    assert [case.axes for case in found if case.toolkit == "cupy"] == [{"p": p, "unroll": 1} for p in (64, 128, 256)]
+    given = [(case.axes["p"], case.axes["unroll"]) for case in found if case.toolkit == "cupy"]
+    assert given == [(p, 1) for p in (64, 128, 256)]
     assert [case.axes for case in found if case.toolkit == "cpu"] == [{}]
 
 
@@ -582,7 +584,7 @@ def test_an_override_may_leave_an_entry_nothing_to_do_but_not_the_sweep(write):
         ("measure.budget_seconds=0", "measure.budget_seconds is 0; accepted: more than 0"),
         ("measure.min_samples=1.5", "measure.min_samples is 1.5; accepted: a whole number"),
         ("flops_per_interaction=x", 'flops_per_interaction is "x"; accepted: a finite number'),
-        ("p=65", "tiled has no p = 65; accepted: 32, 64, "),
+        ("p=65", "tiled has no p = 65; accepted: 16, 32, 64, "),
         ("n=0", "n is 0; accepted: 1 or more"),
         ("n=abc", 'n is "abc"; accepted: a whole number'),
         ("n=64.0", "n is 64.0; accepted: a whole number"),
@@ -712,7 +714,7 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
         (case.axes["p"], case.axes["unroll"]) for case in sweep.cases if case.variant == "tiled" and case.n == 65536
     }
     assert swept == {(p, unroll) for p in (128, 256, 512) for unroll in (1, 8, 32, 128)}
-    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 200
+    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 300
 
 
 def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):

@@ -338,6 +338,9 @@ class FakeGpu(GpuToolkit):
     def upload(self, values):
         raise NotImplementedError
 
+    def fill(self, array, value):
+        raise NotImplementedError
+
     def download(self, array):
         raise NotImplementedError
 

@@ -81,7 +81,7 @@ def test_every_fault_of_a_kernel_is_recorded_and_the_sweep_goes_on(tmp_path, nee
     expected = {
         "gpu_illegal_address": ("failed", "illegal"),
         "gpu_endless": ("failed", "no end after 20 s"),
-        "gpu_nan": ("invalid", "NaN"),
+        "gpu_nan": ("invalid", "nan"),
         "gpu_wrong": ("invalid", "tolerance"),
         "gpu_out_of_memory": ("failed", "memory"),
     }

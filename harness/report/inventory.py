@@ -55,6 +55,10 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
         axes = [f"{axis} = {_values(values, one.defaults[axis])}" for axis, values in one.axes.items()]
         if one.when:
             axes.append(f"only where {one.when}")
+        if one.loads:
+            axes.append(f"loads from global memory a body: {one.loads}")
+        if one.approximates:
+            axes.append(f"approximates: {one.approximates}")
         indent = "  " * depth(one.name, variants)
         against = f"[{one.parent}] " if one.parent else ""
         table.add_row(

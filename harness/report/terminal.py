@@ -297,6 +297,7 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("occup-\nancy %", lambda rung: _number(_times_100(rung.best.occupancy), 3), 6),
         _Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         _Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
+        _Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
         _Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
         _Column("registers\na thread", lambda rung: _number(rung.best.registers, 1), 11),
         _Column("SM clock\nMHz", lambda rung: _number(_median(rung.best.sm_clock_mhz), 1), 12),

@@ -15,14 +15,18 @@ constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 extern "C" __global__ void __launch_bounds__(P)
     tiled(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n, real eps2) {
     __shared__ PosMass tile[P];
-    const int thread = threadIdx.y * COLUMNS + threadIdx.x;
+    const int thread = COLUMNS == P ? threadIdx.x : threadIdx.y * COLUMNS + threadIdx.x;
     const int i = blockIdx.x * P + thread;
     const PosMass self = bodies[min(i, n - 1)];
     Acceleration a = {0, 0, 0};
-    int first = STAGGER ? blockIdx.x * P : 0;
-    for (int tiles = gridDim.x; tiles > 0; --tiles) {
+    for (int first = 0; first < n; first += P) {
+        int begin = first;
+        if (STAGGER) {
+            begin += blockIdx.x * P;
+            if (begin >= gridDim.x * P) begin -= gridDim.x * P;
+        }
         // Beyond the last body a tile is filled with bodies without mass, which pull nobody.
-        const int j = first + thread;
+        const int j = begin + thread;
         tile[thread] = j < n ? bodies[j] : PosMass{0, 0, 0, 0};
         __syncthreads();
 #pragma unroll unroll
@@ -31,8 +35,6 @@ extern "C" __global__ void __launch_bounds__(P)
             interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
         }
         __syncthreads();
-        first += P;
-        if (STAGGER && first >= n) first = 0;
     }
     if (i < n) accelerations[i] = PosMass{a.x, a.y, a.z, 0};
 }

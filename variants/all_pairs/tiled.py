@@ -19,23 +19,24 @@ def numba_kernel(cuda, real, *, P, UNROLL, COLUMNS, STAGGER):
     @cuda.jit(fastmath=True)
     def tiled(bodies, accelerations, n, eps2):
         tile = cuda.shared.array((P, 4), real, alignment)
-        thread = cuda.threadIdx.y * COLUMNS + cuda.threadIdx.x
+        thread = cuda.threadIdx.x if COLUMNS == P else cuda.threadIdx.y * COLUMNS + cuda.threadIdx.x
         i = cuda.blockIdx.x * P + thread
         own = min(i, n - 1)
         xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
         ax = ay = az = real(0)
-        first = cuda.blockIdx.x * P if STAGGER else 0
-        for _ in range(cuda.gridDim.x):
-            j = first + thread
+        for first in range(0, n, P):
+            begin = first
+            if STAGGER:
+                begin += cuda.blockIdx.x * P
+                if begin >= cuda.gridDim.x * P:
+                    begin -= cuda.gridDim.x * P
+            j = begin + thread
             for number in range(4):
                 tile[thread, number] = bodies[j, number] if j < n else real(0)
             cuda.syncthreads()
             for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
                 ax, ay, az = several(tile, k, xi, yi, zi, eps2, ax, ay, az)
             cuda.syncthreads()
-            first += P
-            if STAGGER and first >= n:
-                first = 0
         if i < n:
             accelerations[i, 0] = ax
             accelerations[i, 1] = ay
