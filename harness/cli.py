@@ -110,7 +110,7 @@ def run(
         console.print(word, markup=False)
     if todo.reused:
         console.print(f"{todo.reused} cases are in {out} already and are kept")
-    runner.write_environment(out, devices, sys.argv[1:])
+    runner.write_environment(out, devices, sys.argv[1:], sweep.published)
     try:
         with ConsoleWatcher(console, estimates) as watcher:
             records = runner.run(sweep, todo, out, watcher)
@@ -170,21 +170,33 @@ def report(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the ladder alone, as Markdown: README's is made so.")
     ] = False,
+    published: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The source whose numbers stand beside; default what the sweep names."),
+    ] = None,
 ) -> None:
     """Print what a run found. Needs no GPU."""
     from harness import runs
+    from harness.config.published import find, load
     from harness.record import RecordFile
+    from harness.report.paths import render_published
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
-    records = RecordFile(runs.find(run_name)).read()
+    folder = runs.find(run_name)
+    records = RecordFile(folder).read()
+    name = published or runs.published(folder)
+    source = load(find(name)) if name else None
     variants = discover()
     parents = {name: variant.parent for name, variant in variants.items()}
     if markdown:
         summaries = {name: variant.summary for name, variant in variants.items()}
         typer.echo(ladder_markdown(records, parents, summaries), nl=False)
     else:
-        render(records, _console(), parents)
+        console = _console()
+        render(records, console, parents)
+        if source:
+            render_published(source, records, console)
 
 
 @app.command()

@@ -198,15 +198,18 @@ def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[R
     return store.read(), [word] if word else []
 
 
-def write_environment(folder: Path, devices: list[Device], arguments: list[str]) -> None:
-    """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run."""
+def write_environment(folder: Path, devices: list[Device], arguments: list[str], published: str | None) -> None:
+    """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run.
+
+    ``published`` is that of the run's ``Sweep``, kept for the report.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
     entries: list[Any] = []
     if path.exists():
         with contextlib.suppress(json.JSONDecodeError):
             entries = json.loads(path.read_text("utf-8"))
-    entries.append(environment.describe(devices, arguments))
+    entries.append(environment.describe(devices, arguments) | {"published": published})
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")

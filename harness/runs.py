@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from pathlib import Path
 
 from harness.errors import InputError, nearest
-from harness.record import RECORDS
+from harness.record import ENVIRONMENT, RECORDS
 
 REPORTS = Path("reports")
 
@@ -53,3 +54,13 @@ def find(run: str) -> Path:
     raise InputError(
         f"{run}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
     )
+
+
+def published(folder: Path) -> str | None:
+    """Return the name of the source that the newest start of a run was to be set beside, as far as it is recorded."""
+    with contextlib.suppress(OSError, ValueError):
+        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
+        if isinstance(entries, list) and entries and isinstance(entries[-1], dict):
+            name = entries[-1].get("published")
+            return name if isinstance(name, str) else None
+    return None

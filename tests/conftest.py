@@ -21,6 +21,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 
+def missing_variants(config: str) -> str:
+    """Say which variants that a packaged configuration names are not there yet; nothing where all are."""
+    from harness.config.document import read
+    from harness.config.load import packaged
+    from harness.config.settings import Config
+    from harness.variant import discover
+
+    content = Config.model_validate(read(packaged()[config]).data)
+    named = dict.fromkeys(name for entry in content.variants for name in entry.variant if name != "all")
+    missing = [name for name in named if name not in discover()]
+    return f"{config} names variants that are not here: {', '.join(missing)}" if missing else ""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
 

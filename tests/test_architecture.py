@@ -22,7 +22,10 @@ STOREYS = (
     ("harness.cli",),
     ("harness.__main__",),
 )
-REPORT_MAY_READ = {"harness.record", "harness.variant", "harness.devices", "harness.errors"}
+# What was published is read from files, as records are.
+REPORT_MAY_READ = {
+    "harness.record", "harness.variant", "harness.devices", "harness.errors", "harness.config.published",
+}  # fmt: skip
 LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda")
 
 

@@ -51,7 +51,7 @@ _OPERATORS = simpleeval.DEFAULT_OPERATORS | {kind: _of_numbers(compute) for kind
 
 
 class Condition:
-    """An expression over ``names`` that is true or false; ``where`` begins the messages about it.
+    """An expression over ``names`` that is true or false; ``where`` and its ``key`` begin the messages about it.
 
     Of an expression ``A and B``, a part that uses a name without a value is not asked: in an entry for several
     variants, ``unroll <= p and n >= p`` says only ``n >= p`` of one without the axis unroll.
@@ -61,9 +61,9 @@ class Condition:
             ``ACCEPTED``.
     """
 
-    def __init__(self, text: str, names: Collection[str], where: str) -> None:
+    def __init__(self, text: str, names: Collection[str], where: str, key: str = "when") -> None:
         self.text = text
-        self._begin = f"{where}: when {shown(text)}"
+        self._begin = f"{where}: {key} {shown(text)}"
         if len(text) > MOST_CHARACTERS:
             raise InputError(f"{self._begin} has {len(text)} characters; accepted: up to {MOST_CHARACTERS}")
         try:

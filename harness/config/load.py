@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import configs
+from harness.config import published
 from harness.config.document import Document, read, shown
 from harness.config.override import Override, parse
 from harness.config.request import Request, is_kind
@@ -29,7 +30,10 @@ COMPILE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a configuration asks for: its cases, in its order and each once, and how to measure them."""
+    """What a configuration asks for: its cases, in its order and each once, and how to measure them.
+
+    ``published`` names the source whose numbers the report sets beside the measured ones.
+    """
 
     name: str
     path: Path
@@ -38,6 +42,7 @@ class Sweep:
     measure: Measure
     flops_per_interaction: float
     variant_folders: tuple[Path, ...]
+    published: str | None = None
 
 
 def packaged() -> dict[str, Path]:
@@ -97,6 +102,7 @@ def load(
         if text is not None
     ]
     _check_once(given)
+    _check_published(content, document)
     folders = _variant_folders(content, document)
     measure, flops = _protocol(content, given)
     request = Request(
@@ -115,6 +121,7 @@ def load(
         measure=measure,
         flops_per_interaction=flops,
         variant_folders=folders,
+        published=content.published,
     )
 
 
@@ -138,6 +145,14 @@ def _check_once(given: Sequence[Override]) -> None:
         if one.name in seen:
             raise InputError(f"{one.where}: {one.name} is set already by {seen[one.name].where}; accepted: once")
         seen[one.name] = one
+
+
+def _check_published(content: Config, document: Document) -> None:
+    if content.published is not None:
+        try:
+            published.find(content.published)
+        except InputError as error:
+            raise InputError(f"{document.where(('published',))}: {error}") from error
 
 
 def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:

@@ -110,9 +110,10 @@ class Protocol(BaseModel):
 
 
 class Config(Settings, Protocol):
-    """A whole configuration file."""
+    """A whole configuration file. ``published`` names the source whose numbers the report sets beside the run's."""
 
     description: str = ""
+    published: str | None = None
     variant_folders: list[str] = []
     variants: Swept[Entry]
 

@@ -1,0 +1,262 @@
+"""What a source published beside what was measured: the records that answer it, conversions, ratios, verdicts.
+
+All cells of a figure, and all numbers of a claim, are answered by one toolkit under one set of conditions, the one
+that answers most of them; only a selection that names the CPU has the CPU's. Only records that are ok answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from harness.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
+from harness.record import Case, Record
+from harness.report import ranking
+from harness.report.ranking import Conditions
+from harness.variant import TOOLKITS
+
+CPU = TOOLKITS[-1]
+NOT_THERE = "not in this run"
+ELSEWHERE = "not in this run by the same toolkit under the same conditions"
+"""Why a selection has no answer, where no record says why."""
+
+Verdict = Literal["holds", "does not hold", "cannot be tested"]
+
+
+class Column(NamedTuple):
+    """What has to be equal in the answers of one figure."""
+
+    toolkit: str
+    conditions: Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A selection's record and its value in the unit asked for; both None where ``why`` says why."""
+
+    record: Record | None
+    value: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One cell of a figure; relative means over the value of the path's first step, None where either is missing."""
+
+    cell: Cell
+    answer: Answer
+    published_relative: float | None
+    measured_relative: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another toolkit under the same conditions: cells it answers, and its values over those shown."""
+
+    toolkit: str
+    answered: int
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure beside what was measured: columns whose answers are ``shown``, ``others`` under the same conditions."""
+
+    figure: Figure
+    steps: list[Step]
+    shown: list[Column]
+    others: list[Other]
+    not_shown: list[Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A claim, what the records say of it, and the numbers behind it."""
+
+    claim: Claim
+    verdict: Verdict
+    answers: dict[str, Answer]
+
+
+# What a unit means of a record; the second argument is the source's convention of flops an interaction.
+_VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
+    "GFLOP/s": lambda record, flops: _scaled(record.interactions_per_second, flops / 1e9),
+    "interactions/s": lambda record, _: record.interactions_per_second,
+    "seconds": lambda record, _: ranking.seconds(record),
+    "ms per 100 steps": lambda record, _: ranking.seconds(record) * 100 * 1000,
+    "frames/s": lambda record, _: 1 / ranking.seconds(record),
+    "relative error": lambda record, _: record.error_max,
+    "blocks": lambda record, _: record.grid_blocks,
+    "waves": lambda record, _: record.waves,
+    "bytes of local memory": lambda record, _: record.local_bytes,
+}
+
+
+def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
+    """Convert what a record measured to a unit of a source; None where it is missing or not finite."""
+    found = _VALUES[unit](record, flops_per_interaction)
+    return found if found is not None and math.isfinite(found) else None
+
+
+def _scaled(number: float | None, factor: float) -> float | None:
+    return None if number is None else number * factor
+
+
+def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Comparison:
+    """Answer every cell of a figure from ``records``, one a case, as ``harness.record.latest`` leaves them."""
+    cells = figure.steps()
+    selections = [{**source.where, **cell.select} for cell in cells]
+    candidates = _candidates(selections, records)
+    column = _best(candidates, figure.timed, cpu=False)
+    answers = [
+        _answer(record, figure.unit, source, selection, records, column)
+        for record, selection in zip(_chosen(selections, candidates, figure.timed), selections, strict=True)
+    ]
+    steps = [
+        Step(
+            cell=cell,
+            answer=answer,
+            published_relative=_ratio(cell.published, cells[figure.first_of(place)].published),
+            measured_relative=_ratio(answer.value, answers[figure.first_of(place)].value),
+        )
+        for place, (cell, answer) in enumerate(zip(cells, answers, strict=True))
+    ]
+    shown = list(dict.fromkeys(_column(answer.record) for answer in answers if answer.record))
+    conditions = {one.conditions for one in shown}
+    return Comparison(
+        figure=figure,
+        steps=steps,
+        shown=shown,
+        others=list(_others(candidates, column, figure, source)),
+        not_shown=[one for one in candidates if one.conditions not in conditions],
+    )
+
+
+def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
+    """Say whether a claim holds of ``records``, one a case."""
+    selections = [{**source.where, **asked.select} for asked in claim.numbers.values()]
+    candidates = _candidates(selections, records)
+    column = _best(candidates, None, cpu=False)
+    answers = {
+        name: _answer(record, asked.unit, source, selection, records, column)
+        for (name, asked), record, selection in zip(
+            claim.numbers.items(), _chosen(selections, candidates, None), selections, strict=True
+        )
+    }
+    values = {name: answer.value for name, answer in answers.items()}
+    if not claim.holds or None in values.values():
+        return Decision(claim, "cannot be tested", answers)
+    true = condition(claim, f"claim {claim.id}").holds(values)
+    return Decision(claim, "holds" if true else "does not hold", answers)
+
+
+def fits(selection: Selection, case: Case) -> bool:
+    """Tell whether a case or its record is one that a selection means."""
+    for name, wanted in selection.items():
+        if name in case.axes:
+            own = case.axes[name]
+        elif name in Case.model_fields:
+            own = getattr(case, name)
+        else:
+            return False
+        if own not in (wanted if isinstance(wanted, list) else [wanted]):
+            return False
+    return _on_cpu(selection) == (case.toolkit == CPU)
+
+
+def _column(record: Record) -> Column:
+    return Column(record.toolkit, ranking.conditions(record))
+
+
+_Candidates = Mapping[Column, Mapping[int, Record]]
+
+
+def _candidates(selections: Sequence[Selection], records: Iterable[Record]) -> _Candidates:
+    """Find, for each column, the fastest record that answers each selection, by the selection's place."""
+    found: dict[Column, dict[int, Record]] = defaultdict(dict)
+    for record in filter(ranking.is_ranked, records):
+        own = found[_column(record)]
+        for place, selection in enumerate(selections):
+            if fits(selection, record) and (place not in own or ranking.seconds(record) < ranking.seconds(own[place])):
+                own[place] = record
+    return {column: own for column, own in found.items() if own}
+
+
+def _best(candidates: _Candidates, timed: Timed | None, *, cpu: bool) -> Column | None:
+    """Choose the column with most answers; then one that timed what the source timed; then by the toolkit's place."""
+    fitting = [column for column in candidates if column.conditions.cpu == cpu]
+    return min(
+        fitting,
+        key=lambda column: (
+            -len(candidates[column]),
+            column.conditions.timed != timed,
+            ranking.toolkit_order(column.toolkit),
+        ),
+        default=None,
+    )
+
+
+def _chosen(selections: Sequence[Selection], candidates: _Candidates, timed: Timed | None) -> list[Record | None]:
+    best = {cpu: _best(candidates, timed, cpu=cpu) for cpu in (False, True)}
+    return [
+        candidates[column].get(place) if (column := best[_on_cpu(selection)]) else None
+        for place, selection in enumerate(selections)
+    ]
+
+
+def _on_cpu(selection: Selection) -> bool:
+    return selection.get("toolkit") == CPU
+
+
+def _answer(
+    record: Record | None,
+    unit: Unit,
+    source: Source,
+    selection: Selection,
+    records: Iterable[Record],
+    column: Column | None,
+) -> Answer:
+    if record is None:
+        return Answer(None, None, _why(selection, records, column))
+    found = value(record, unit, source.flops_per_interaction)
+    if found is None:
+        return Answer(None, None, f"its record has no {unit}")
+    return Answer(record, found)
+
+
+def _why(selection: Selection, records: Iterable[Record], column: Column | None) -> str:
+    """Say why no record answers a selection, in the words of one that was to."""
+    alike = [record for record in records if fits(selection, record)]
+    if column and not _on_cpu(selection):
+        alike.sort(key=lambda record: record.toolkit != column.toolkit)
+    for record in alike:
+        if not ranking.is_ranked(record):
+            reason = "no median was recorded" if record.status == "ok" else record.reason
+            return f"{record.status}: {reason or 'no reason was recorded'}"
+    return ELSEWHERE if alike else NOT_THERE
+
+
+def _ratio(number: float | None, first: float | None) -> float | None:
+    return None if number is None or not first else number / first
+
+
+def _others(candidates: _Candidates, column: Column | None, figure: Figure, source: Source) -> Iterable[Other]:
+    if column is None:
+        return
+    shown = _values(candidates[column], figure.unit, source)
+    for other in sorted(candidates, key=lambda other: ranking.toolkit_order(other.toolkit)):
+        if other == column or other.conditions != column.conditions:
+            continue
+        own = _values(candidates[other], figure.unit, source)
+        ratios = [own[place] / shown[place] for place in own if shown.get(place)]
+        if ratios:
+            yield Other(other.toolkit, len(ratios), min(ratios), max(ratios))
+
+
+def _values(records: Mapping[int, Record], unit: Unit, source: Source) -> dict[int, float]:
+    found = {place: value(record, unit, source.flops_per_interaction) for place, record in records.items()}
+    return {place: number for place, number in found.items() if number is not None}

@@ -1,0 +1,477 @@
+"""The sources' numbers beside measured ones: that ours are the sources', conversions, ratios, verdicts, the page."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from typer.testing import CliRunner
+
+from conftest import ROOT, missing_variants
+from harness import runner, runs
+from harness.cli import app
+from harness.config import load as configurations
+from harness.config import published as sources
+from harness.config.published import Claim, Figure, Source
+from harness.errors import InputError
+from harness.record import Record, RecordFile
+from harness.report import published
+from harness.report.paths import number, render_published
+from test_report import record
+
+SHARED = ROOT.parent / "shared" / "published"
+NAMES = sorted(sources.packaged())
+GPU = {"timed": "force", "device": "NVIDIA Imaginary 9000"}
+
+
+def tiled(seconds: float | None = 1.0, **changes: Any) -> Record:
+    """Make a record of tiled up; keywords that are no field of a record are axes."""
+    fields = {name: value for name, value in changes.items() if name in Record.model_fields}
+    axes = {name: value for name, value in changes.items() if name not in fields}
+    return record("tiled", seconds, **({"axes": axes} | GPU | fields))
+
+
+def figure(**changes: Any) -> Figure:
+    """Make a figure up: tiled at n = 1000, p = 64, 128, 256."""
+    fields = {
+        "id": "1",
+        "title": "Figure 1",
+        "unit": "seconds",
+        "timed": "force",
+        "where": {"variant": "tiled", "n": 1000},
+        "over": {"p": [64, 128, 256]},
+        "values": [8.0, 4.0, 2.0],
+    }
+    return Figure.model_validate(fields | changes)
+
+
+def source(*figures: Figure, claims: list[Claim] | None = None, **changes: Any) -> Source:
+    """Make a source up."""
+    return Source(source="Nobody 1999", device="Abacus", figures=list(figures), claims=claims or [], **changes)
+
+
+def compared(own: Figure, records: list[Record], **changes: Any) -> published.Comparison:
+    return published.compare(source(own, **changes), own, records)
+
+
+def measured(own: Figure, records: list[Record], **changes: Any) -> list[float | None]:
+    return [step.answer.value for step in compared(own, records, **changes).steps]
+
+
+def shown(own: Source, records: list[Record], width: int = 80) -> str:
+    file = io.StringIO()
+    render_published(own, records, Console(width=width, file=file))
+    return file.getvalue()
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+# Our copy of the numbers
+
+
+@pytest.fixture
+def original():
+    """Return a function that reads what the project was given of one source."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED}, which our numbers are compared with, is not here")
+    return lambda name: yaml.safe_load((SHARED / f"{name}.yaml").read_text("utf-8"))
+
+
+def numbers(own: Source, name: str) -> list[float | None]:
+    (found,) = [one for one in own.figures if one.id == name]
+    return [cell.published for cell in found.steps()]
+
+
+def facts(own: Source) -> dict[str, list[float | None]]:
+    return {fact.id: fact.values for fact in own.facts}
+
+
+def stated(own: Source) -> dict[str, list[float]]:
+    return {claim.id: claim.published for claim in own.claims}
+
+
+def test_every_number_of_gems3_is_ours(original):
+    theirs, ours = original("gems3"), sources.load(sources.find("gems3"))
+    assert (theirs["device"], theirs["flops_per_interaction"]) == (ours.device, ours.flops_per_interaction)
+    assert facts(ours) == {name: [value] for name, value in theirs["text"].items()}
+    for name, key, second in (("31-5", "figure_31_5_unroll", "unroll"), ("31-7", "figure_31_7_block_size", "p")):
+        table = theirs[key]
+        assert numbers(ours, name) == table["n1024"] + table["n4096"] + table["n16384"]
+        own = [
+            (cell.select["n"], cell.select[second]) for cell in next(f for f in ours.figures if f.id == name).steps()
+        ]
+        assert own == [(n, value) for n in (1024, 4096, 16384) for value in table[second]]
+    assert numbers(ours, "31-6") == theirs["figure_31_6_n"]["gflops"]
+    assert [cell.select["n"] for cell in ours.figures[1].steps()] == theirs["figure_31_6_n"]["n"]
+    stacked = theirs["figure_31_8_threads_per_body"]
+    totals = []
+    for q1, q2, q4 in zip(stacked["q1"], stacked["q2_adds"], stacked["q4_adds"], strict=True):
+        totals += [q1, None if q2 is None else q1 + q2, None if q4 is None else q1 + (q2 or 0) + q4]
+    assert numbers(ours, "31-8") == totals
+    assert [cell.select["n"] for cell in ours.figures[3].steps()[::3]] == stacked["n"]
+    assert numbers(ours, "cpu-portable") == [theirs["cpu"]["core2duo_6300_portable_c_interactions_per_s"]]
+    assert numbers(ours, "cpu-sse") == [theirs["cpu"]["tuned_sse_elsen2006_gflops"]]
+    assert all(one.timed == "step" for one in ours.figures) == theirs["integrator_in_timing"]
+
+
+def test_every_number_of_chamomile_is_ours(original):
+    theirs, ours = original("chamomile"), sources.load(sources.find("chamomile"))
+    assert theirs["flops_per_interaction"] == ours.flops_per_interaction
+    errors, speeds = theirs["table_2_max_relative_force_error"], theirs["table_3_performance"]
+    assert numbers(ours, "table-2") == errors["direct"] + errors["chamomile"]
+    assert numbers(ours, "table-3-seconds") == speeds["seconds"]
+    assert numbers(ours, "table-3-speed") == speeds["gflops"]
+    for own in ours.figures:
+        assert list(dict.fromkeys(cell.select["n"] for cell in own.steps())) == errors["n"] == speeds["n"]
+    name = "force_jerk_potential_gflops_131072"
+    assert facts(ours) == {name: [theirs[name]]}
+
+
+def test_every_number_of_lee2008_is_ours(original):
+    theirs, ours = original("lee2008"), sources.load(sources.find("lee2008"))
+    assert theirs["device"] == ours.device
+    steps = {cell.step: cell.published for cell in ours.figures[0].steps()}
+    there = {name: value for name, value in steps.items() if value is not None}
+    assert there == {
+        "II naive, float": theirs["naive_float_global"],
+        "II float4": theirs["float4_global"],
+        "NVIDIA's SDK sample": theirs["nvidia_sdk_sample"],
+    }
+    assert {cell.select["n"] for cell in ours.figures[0].steps()} == {theirs["n"]}
+    # What the source lost: four fractions of phase III, shared memory without and with unrolling.
+    assert len(theirs["lost"]) == 2
+    assert len(steps) - len(there) == 4 + 2
+    assert ours.figures[0].blank.startswith("lost")
+    claims = stated(ours)
+    assert claims["final_relative_to_nvidia_sample"] == [theirs["final_relative_to_nvidia_sample"]]
+    assert claims["loop_unroll_8_gain_percent"] == theirs["loop_unroll_8_gain_percent"]
+    assert {"block_256x1_vs_16x16", "staggered_first_tile"} <= claims.keys() & theirs.keys()
+
+
+def test_every_number_of_bodin2026_is_ours(original):
+    theirs, ours = original("bodin2026"), sources.load(sources.find("bodin2026_direct"))
+    assert {one.unit for one in ours.figures} == {theirs["unit"]}
+    assert numbers(ours, "direct-cpu") == theirs["direct_cpu"]
+    assert numbers(ours, "direct-gpu") == theirs["direct_gpu"]
+    for own in ours.figures:
+        assert [cell.select["n"] for cell in own.steps()] == theirs["n"]
+    assert facts(ours) == {
+        "theta": [theirs["theta"]],
+        "barnes_hut_cpu": theirs["barnes_hut_cpu"],
+        "barnes_hut_gpu": theirs["barnes_hut_gpu"],
+    }
+    assert {claim["id"] for claim in theirs["claims"]} == stated(ours).keys()
+    words = {claim.id: claim.text.replace(",", "") for claim in ours.claims}
+    for claim in theirs["claims"]:
+        for figures in filter(str.isdigit, claim["text"].replace("%", " ").replace("-", " ").split()):
+            assert figures in words[claim["id"]], claim["id"]
+
+
+def test_3dgep_published_no_number_and_we_invent_none(original):
+    theirs, ours = original("3dgep"), sources.load(sources.find("3dgep"))
+    assert theirs["numbers"] == "none published"
+    assert all(cell.published is None for own in ours.figures for cell in own.steps())
+    assert {claim["id"] for claim in theirs["claims"]} <= stated(ours).keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_published_number_is_in_the_report_without_any_measured(name):
+    own = sources.load(sources.find(name))
+    text = shown(own, [], 200)
+    for one in own.figures:
+        for cell in one.steps():
+            assert cell.published is None or f" {number(cell.published)} " in text
+        if one.blank:
+            assert one.blank in text
+    assert "cannot be tested" in text
+    assert "does not hold" not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_path_measures_what_answers_its_source(name):
+    if lacking := missing_variants(name):
+        pytest.skip(lacking)
+    sweep = configurations.load(name)
+    assert sweep.published == name
+    own = sources.load(sources.find(name))
+    asked = [cell.select for one in own.figures for cell in one.steps()]
+    asked += [number.select for claim in own.claims for number in claim.numbers.values()]
+    not_needed = {("numba_direct", 100000)}  # a single core would take a minute an evaluation
+    for select in asked:
+        if (select["variant"], select["n"]) not in not_needed:
+            assert any(published.fits({**own.where, **select}, case) for case in sweep.cases), select
+    assert sweep.flops_per_interaction == own.flops_per_interaction
+
+
+# Conversions and ratios, computed by hand
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("seconds", 0.002),
+        ("frames/s", 500.0),
+        ("ms per 100 steps", 200.0),  # 0.2 s
+        ("interactions/s", 5e8),  # 1000 * 1000 / 0.002
+        ("GFLOP/s", 19.0),  # at the source's 38, not the record's 20
+        ("relative error", 1.2e-6),
+        ("blocks", 4),
+        ("waves", 0.5),
+        ("bytes of local memory", 16),
+    ],
+)
+def test_a_record_in_every_unit(unit, expected):
+    assert set(sources.UNITS) == set(published._VALUES)
+    one = tiled(0.002, grid_blocks=4, waves=0.5, local_bytes=16)
+    assert published.value(one, unit, 38.0) == pytest.approx(expected, rel=1e-12)
+
+
+def test_both_columns_are_relative_to_their_own_first_step():
+    records = [tiled(0.5, p=64), tiled(0.4, p=128), tiled(0.05, p=256)]
+    steps = compared(figure(), records).steps
+    assert [step.published_relative for step in steps] == [1.0, 0.5, 0.25]
+    assert [step.measured_relative for step in steps] == pytest.approx([1.0, 0.8, 0.1])
+
+
+def test_the_first_step_may_be_another_and_one_a_size():
+    last = compared(figure(first={"p": 256}), []).steps
+    assert [step.published_relative for step in last] == [4.0, 2.0, 1.0]
+    sizes = figure(
+        where={"variant": "tiled"}, over={"n": [10, 20], "p": [64, 128]}, values=[[1, 2], [4, 12]], first={"p": 64}
+    )
+    assert [step.published_relative for step in compared(sizes, []).steps] == [1.0, 2.0, 1.0, 3.0]
+
+
+def test_a_missing_first_step_leaves_ratios_blank_and_says_so():
+    own = figure(values=[None, 4.0, 2.0], blank="the page was cut")
+    records = [tiled(0.4, p=128), tiled(0.1, p=256)]
+    steps = compared(own, records).steps
+    assert [step.published_relative for step in steps] == [None, None, None]
+    assert [step.measured_relative for step in steps] == [None, None, None]
+    text = flat(shown(source(own), records))
+    assert "Blank under published: 1 cell (the page was cut)" in text
+    assert "the first step of the path has none" in text
+
+
+# Which record answers
+
+
+def test_only_ok_records_answer_and_the_newest_of_a_case():
+    old, new = tiled(0.5, p=64), tiled(0.7, p=64)
+    bad = [tiled(0.1, p=128, status=status, reason="made up") for status in ("invalid", "failed")]
+    own = figure()
+    assert f" {number(0.7)} " in shown(source(own), [old, new, *bad])
+    assert measured(own, [*bad, tiled(float("nan"), p=256)]) == [None, None, None]
+
+
+def test_the_toolkit_with_most_answers_is_shown_and_the_others_by_their_ratio():
+    records = [tiled(1.0, p=64), tiled(1.0, p=128)]
+    records += [tiled(1.1, p=p, toolkit="numba") for p in (64, 128, 256)]
+    found = compared(figure(), records)
+    assert [step.answer.value for step in found.steps] == [1.1, 1.1, 1.1]
+    (other,) = found.others
+    assert (other.toolkit, other.answered) == ("cupy", 2)
+    assert (other.lowest, other.highest) == pytest.approx((1 / 1.1, 1 / 1.1))
+    assert "cupy: 2 cells of these too, its values 0.9091 to 0.9091 times" in flat(shown(source(figure()), records))
+
+
+def test_all_cells_are_answered_by_one_device_and_others_are_named():
+    records = [tiled(1.0, p=64), tiled(1.0, p=128), tiled(0.1, p=256, device="Other", device_uuid="GPU-2")]
+    assert measured(figure(), records) == [1.0, 1.0, None]
+    text = flat(shown(source(figure()), records))
+    assert "Answered too, but not shown: Other, cupy" in text
+    assert "1 not in this run by the same toolkit under the same conditions" in text
+
+
+def test_what_is_left_open_is_answered_by_the_fastest():
+    records = [tiled(1.0, p=64, unroll=1), tiled(0.5, p=64, unroll=8), tiled(0.7, p=64, unroll=16)]
+    assert measured(figure(), records)[0] == 0.5
+
+
+def test_a_list_means_any_and_an_axis_the_record_lacks_means_none():
+    any_of = figure(over={}, values=None, cells=[{"select": {"p": [128, 256]}, "published": 1.0}])
+    assert measured(any_of, [tiled(0.1, p=64), tiled(0.3, p=128)]) == [0.3]
+    assert measured(figure(where={"variant": "tiled", "stagger": 0}), [tiled(0.1, p=64)]) == [None] * 3
+
+
+def test_the_cpu_answers_only_where_it_is_named():
+    cpu = {"toolkit": "cpu", "device": "Imaginary CPU"}
+    records = [tiled(0.1, p=64, **cpu), tiled(0.2, p=64)]
+    cells = [
+        {"select": {"p": 64}, "published": 1.0},
+        {"select": {"p": 64, "toolkit": "cpu"}, "published": 2.0},
+    ]
+    assert measured(figure(over={}, values=None, cells=cells), records) == [0.2, 0.1]
+
+
+def test_blanks_have_their_number_and_their_reasons():
+    failed = tiled(None, p=64, status="failed", reason="out of memory [here]")
+    text = flat(shown(source(figure()), [failed, tiled(1.0, p=128)]))
+    assert "Blank under measured: 2 cells (1 failed: out of memory [here]; 1 not in this run)." in text
+    assert "Blank under measured: 3 cells (3 not in this run)." in flat(shown(source(figure()), []))
+
+
+def test_a_value_that_is_no_number_is_blank():
+    error = figure(unit="relative error")
+    records = [tiled(p=64, error_max=math.nan), tiled(p=128, error_max=math.inf), tiled(p=256, error_max=None)]
+    assert measured(error, records) == [None, None, None]
+    assert "3 its record has no relative error" in flat(shown(source(error), records))
+    assert published._ratio(1.0, 0.0) is None
+
+
+def test_what_was_timed_otherwise_is_said():
+    assert "Not the same was timed" not in shown(source(figure()), [tiled(p=64)])
+    text = flat(shown(source(figure(timed="call")), [tiled(p=64)]))
+    assert "Not the same was timed: by the source the library call, transfers included; here: force." in text
+
+
+def test_the_toolkit_that_timed_the_same_is_preferred():
+    records = [tiled(1.0, p=64), tiled(2.0, p=64, timed="step")]
+    assert measured(figure(timed="step"), records)[0] == 2.0
+    assert measured(figure(timed="force"), records[::-1])[0] == 1.0
+
+
+# Claims
+
+
+def claim(**changes: Any) -> Claim:
+    """Make a claim up: p = 128 is faster than p = 64."""
+    fields = {
+        "id": "faster",
+        "text": "more is faster",
+        "numbers": {
+            "few": {"select": {"variant": "tiled", "p": 64}, "unit": "interactions/s"},
+            "many": {"select": {"variant": "tiled", "p": 128}, "unit": "interactions/s"},
+        },
+        "holds": "many > few",
+    }
+    return Claim.model_validate(fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("records", "verdict"),
+    [
+        ([tiled(2.0, p=64), tiled(1.0, p=128)], "holds"),
+        ([tiled(1.0, p=64), tiled(2.0, p=128)], "does not hold"),
+        ([tiled(1.0, p=64)], "cannot be tested"),
+        ([tiled(1.0, p=64), tiled(math.nan, p=128)], "cannot be tested"),
+        ([tiled(1.0, p=64), tiled(0.1, p=128, toolkit="numba")], "cannot be tested"),
+        ([tiled(1.0, p=64), tiled(0.1, p=128, status="invalid", reason="wrong")], "cannot be tested"),
+        ([], "cannot be tested"),
+    ],
+)
+def test_a_claim_holds_or_not_or_cannot_be_tested(records, verdict):
+    own = source(claims=[claim()])
+    assert published.decide(own, own.claims[0], records).verdict == verdict
+    assert flat(shown(own, records)).count(f"{verdict}: more is faster. It asks for many > few;") == 1
+
+
+def test_a_claim_names_the_figures_behind_it_with_units():
+    text = flat(shown(source(claims=[claim(published=[0.86])]), [tiled(0.5, p=64, n=1000)]))
+    assert "Published: 0.86." in text
+    assert "few = 2,000,000 interactions/s (tiled cupy n=1000 float32 p=64)" in text
+    assert "many = blank (tiled p=128: not in this run)" in text
+
+
+def test_what_no_record_can_decide_gives_its_reason():
+    own = source(claims=[claim(numbers={}, holds="", untestable="Nobody can know")])
+    assert "cannot be tested: more is faster. Nobody can know." in flat(shown(own, [tiled()]))
+
+
+# Mistakes in a file
+
+WHOLE = """
+source: Nobody 1999
+device: Abacus
+figures:
+  - {id: a, title: A, unit: seconds, timed: force, where: {variant: tiled}, over: {p: [64, 128]}, values: [1, 2]}
+claims:
+  - id: c
+    text: c
+    numbers: {x: {select: {variant: tiled}, unit: seconds}}
+    holds: x > 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("unit: seconds, timed", "unit: hours, timed", ", line 5: figures.0.unit: Input should be 'GFLOP/s'"),
+        ("values: [1, 2]", "values: [1]", "values needs lists of 2"),
+        ("values: [1, 2]", "values: [1, null]", "blank says why"),
+        ("values: [1, 2]", "values: [1, 2], first: {p: 3}", "first fits no cell"),
+        ("over: {p: [64, 128]}, ", "", "either cells, or over and values"),
+        ("x > 1", "y > 1", ', line 10: holds "y > 1" names "y"; accepted: x'),
+        ("x > 1", "x.real", 'holds "x.real" uses Attribute'),
+        ("    holds: x > 1", "", "either numbers and holds, or untestable"),
+        ("device: Abacus", "devise: Abacus", "device"),
+    ],
+)
+def test_a_mistake_in_a_file_is_a_sentence_that_says_where(tmp_path, old, new, words):
+    path = tmp_path / "x.yaml"
+    path.write_text(WHOLE, "utf-8")
+    assert len(sources.load(path).figures[0].steps()) == 2
+    assert old in WHOLE
+    path.write_text(WHOLE.replace(old, new), "utf-8")
+    with pytest.raises(InputError) as caught:
+        sources.load(path)
+    assert str(caught.value).startswith(str(path))
+    assert words in str(caught.value)
+
+
+def test_an_unknown_source_is_refused_with_those_there_are(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("n: 64\npublished: gems\nvariants: naive\n", "utf-8")
+    with pytest.raises(InputError) as caught:
+        configurations.load(str(path))
+    assert f"{path}, line 2: published is gems" in str(caught.value)
+    assert "did you mean gems3? accepted: 3dgep, bodin2026_direct, chamomile, gems3, lee2008" in str(caught.value)
+
+
+# The page, and the command line
+
+
+@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_source_fits_the_terminal_and_is_latin_1_with_all_cells_measured(name, width):
+    own = sources.load(sources.find(name))
+    records = []
+    for one in own.figures:
+        for cell in one.steps():
+            select = dict(cell.select)
+            variant, n = select.pop("variant"), select.pop("n")
+            where = GPU | {"n": n, "toolkit": select.pop("toolkit", "numba")}
+            records.append(record(str(variant), 1e-9 * n**2, axes=select, **where))
+    text = shown(own, records, width)
+    assert [line for line in text.splitlines() if len(line) > width] == []
+    text.replace("─", "-").encode("latin-1")
+    assert "\x1b" not in text
+    assert "Blank under measured" not in text
+    assert "None" not in text
+
+
+def test_the_run_keeps_its_source_and_the_report_shows_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = tmp_path / "reports" / "some"
+    RecordFile(folder).append(tiled(p=64))
+    assert runs.published(folder) is None
+    report = ["report", "some"]
+    assert "Published and measured" not in CliRunner().invoke(app, report).output
+    runner.write_environment(folder, [], [], "gems3")
+    assert json.loads((folder / "environment.json").read_text("utf-8"))[-1]["published"] == "gems3"
+    assert "GPU Gems 3, chapter 31" in flat(CliRunner().invoke(app, report).output)
+    assert "3dgep.com" in CliRunner().invoke(app, [*report, "--published", "3dgep"]).output
+    wrong = CliRunner().invoke(app, [*report, "--published", "gems4"])
+    assert isinstance(wrong.exception, InputError)
+    assert "did you mean gems3?" in str(wrong.exception)
+    for spoilt in ("{", "[]", "[1]", '[{"published": 3}]'):
+        (folder / "environment.json").write_text(spoilt, "utf-8")
+        assert runs.published(folder) is None
