@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import bodies as initial_conditions
-from harness import reference
+from harness import buffers, reference
 from harness.config.settings import Measure
 from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
 from harness.record import Case, Errors, Status
+from harness.timed import open_timed
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from harness.variant import Prepared, Tolerance, discover
@@ -140,13 +141,27 @@ def _work(
         fields.update(toolkit.resources(prepared.kernel).model_dump())
     if objection:
         return Outcome("invalid", objection, fields)
+    timed = open_timed(case, toolkit, prepared, bodies)
+    if objection := timed.objection():
+        return Outcome("invalid", f"the force is right, but {objection}", fields)
+    if case.timed != "force":
+        errors, objection = _judge(toolkit, prepared, rows, expected, tolerance)
+        if objection:
+            fields.update(errors.model_dump())
+            return Outcome("invalid", f"the force is right at first, but not in a {case.timed}: {objection}", fields)
     if job.settings is not None:
         # SciPy and what it imports would otherwise load while the first case is measured.
         from harness.measure import measure
 
         begin("measuring")
-        fields.update(measure(toolkit, prepared.launch, job.settings, read).model_dump())
+        timed.start()
+        measured = measure(timed.clock, timed.launch, job.settings, read, timed.kernels)
         toolkit.synchronize()
+        assert measured.median_seconds is not None
+        found, objection = timed.finish(measured.median_seconds)
+        fields.update(measured.model_dump() | found)
+        if objection:
+            return Outcome("invalid", f"right at first, but {objection}", fields)
         # A race or a sum that is not set back may show only after many launches.
         errors, objection = _judge(toolkit, prepared, rows, expected, tolerance)
         if objection:
@@ -163,10 +178,7 @@ def _judge(
     tolerance: Tolerance,
 ) -> tuple[Errors, str | None]:
     """Compare the accelerations of ``rows`` with the expected ones, and see that no other is NaN or infinite."""
-    if isinstance(prepared.accelerations, tuple):
-        accelerations = np.column_stack([toolkit.download(column) for column in prepared.accelerations])
-    else:
-        accelerations = toolkit.download(prepared.accelerations)[:, :3]
+    accelerations = buffers.accelerations(toolkit, prepared)
     errors = reference.compare(accelerations[rows], expected)
     objection = reference.objection(errors, tolerance)
     bad = int(np.count_nonzero(~np.isfinite(accelerations).all(axis=1)))
