@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.devices import Device, processor_name
+from harness.parts import Part
 from harness.record import Case, Fingerprint
 from harness.toolkits.catalogue import CATALOGUE
 from harness.variant import Variant
@@ -86,8 +88,11 @@ def packages() -> dict[str, str]:
 def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = CATALOGUE[case.toolkit]
+    source = variant.source_sha256(case.toolkit)
+    if case.timed == "step":
+        source = hashlib.sha256((source + Part("integrate").source_sha256(case.toolkit)).encode()).hexdigest()
     return Fingerprint(
-        source_sha256=variant.source_sha256(case.toolkit),
+        source_sha256=source,
         flags=list(entry.flags),
         # PyCUDA's compiler is no package but whatever nvcc is on PATH.
         toolkit_version=f"{entry.version}, {nvcc()}" if case.toolkit == "pycuda" and entry.version else entry.version,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import reference
+from harness import buffers, reference
 from harness.record import Errors
 from harness.toolkits.interface import DeviceToolkit
 from harness.variant import Dtype, HostBodies, Prepared, Tolerance
@@ -32,7 +30,7 @@ class Judge:
         No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
         launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged.
         """
-        accelerations = self._download()
+        accelerations = buffers.accelerations(self.toolkit, self.prepared)
         errors = reference.compare(accelerations[self.rows], self.expected)
         judged = errors
         if self.prepared.cycle > 1:
@@ -56,12 +54,5 @@ class Judge:
         for _ in range(self.prepared.cycle):
             self.prepared.launch()
             self.toolkit.synchronize()
-            total = total + self._download()
+            total = total + buffers.accelerations(self.toolkit, self.prepared)
         return total / self.prepared.cycle
-
-    def _download(self) -> NDArray[Any]:
-        """Copy the accelerations to the host; shape (n, 3)."""
-        result = self.prepared.accelerations
-        if isinstance(result, tuple):
-            return np.column_stack([self.toolkit.download(column) for column in result])
-        return self.toolkit.download(result)[:, :3]

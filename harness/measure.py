@@ -67,20 +67,23 @@ def measure(
     launch: Callable[[], None],
     settings: Measure,
     read: Callable[[], Reading | None] = lambda: None,
+    kernels: int = 1,
 ) -> Measurement:
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
     ``sample_seconds``. ``read`` is called once a sample, while the device works.
+    ``kernels`` is how many of them one ``launch`` queues.
     """
     batch = 1
+    most_batch = MOST_BATCH // kernels
     began = time.perf_counter()
     while True:
         timing = clock.time(launch, batch, lambda: None)
         spent = time.perf_counter() - began
         wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
-        settled = wanted <= batch or batch == MOST_BATCH
-        batch = min(max(wanted, 1), MOST_BATCH) if not settled else batch
+        settled = wanted <= batch or batch == most_batch
+        batch = min(max(wanted, 1), most_batch) if not settled else batch
         if spent >= settings.warm_up_seconds and settled:
             break
 

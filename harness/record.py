@@ -28,7 +28,8 @@ class Case(BaseModel):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
-    file, ``eps`` the softening length.
+    file, ``eps`` the softening length. ``timed`` is force, step or call; ``integrator`` and its ``dt`` belong to
+    a step and are None otherwise.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -43,11 +44,17 @@ class Case(BaseModel):
     seed: int
     eps: float
     timed: str
+    integrator: str | None = None
+    dt: float | None = None
 
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
         parts = self.model_dump(include=set(Case.model_fields))
+        # Cases without a step have the keys they had before there were steps.
+        for name in ("integrator", "dt"):
+            if parts[name] is None:
+                del parts[name]
         parts["bodies"] = Path(self.bodies).name
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -56,7 +63,9 @@ class Case(BaseModel):
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
         axes = " ".join(f"{name}={value}" for name, value in self.axes.items())
-        return " ".join(filter(None, [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes]))
+        timed = "" if self.timed == "force" else f"timed={self.timed}"
+        step = "" if self.dt is None else f"{self.integrator} dt={self.dt:g}"
+        return " ".join(filter(None, [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes, timed, step]))
 
     @property
     def interactions(self) -> int:
@@ -100,6 +109,7 @@ class Errors(BaseModel):
 class Measurement(BaseModel):
     """What the measuring of a verified case gave. Times are seconds for one evaluation of all bodies.
 
+    Where a step or a call is what is timed, it stands for evaluation here.
     ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
     ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
     makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
@@ -126,6 +136,21 @@ class Measurement(BaseModel):
     protocol: dict[str, float] | None = None
 
 
+class Stepping(BaseModel):
+    """What the stepping of a case with ``timed: step`` gave; None for others.
+
+    ``energy_drift`` is (energy after - energy before) / |energy before| over ``drift_steps`` steps from the first
+    bodies on, energies in float64; None above 4,096 bodies. ``damping`` is the damped Euler integrator's factor.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    steps_per_second: float | None = None
+    energy_drift: float | None = None
+    drift_steps: int | None = None
+    damping: float | None = None
+
+
 class Resources(BaseModel):
     """What the driver says of a compiled kernel and its launch.
 
@@ -146,7 +171,7 @@ class Resources(BaseModel):
     waves: float | None = None
 
 
-class Record(Case, Fingerprint, Errors, Measurement, Resources):
+class Record(Case, Fingerprint, Errors, Measurement, Stepping, Resources):
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:

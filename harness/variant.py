@@ -65,6 +65,17 @@ class Kernel(Protocol):
         """Launch it; on a GPU this returns before the kernel has run."""
 
 
+class Source(Protocol):
+    """What a toolkit compiles: a variant, or a part that variants share (``harness.parts``)."""
+
+    @property
+    def module(self) -> ModuleType:
+        """The module that makes kernels for Numba."""
+
+    def cuda_source(self) -> str:
+        """The text of the CUDA C."""
+
+
 class Toolkit(Protocol):
     """What a variant may ask of the toolkit that runs it."""
 
@@ -77,9 +88,6 @@ class Toolkit(Protocol):
 
     def empty(self, *shape: int) -> Any:
         """Make a device array of ``real`` filled with NaN, so that a row nobody wrote is seen."""
-
-    def fill(self, array: Any, value: float) -> None:
-        """Set every number of a device array."""
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
         """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
@@ -160,12 +168,9 @@ class Variant:
     def cuda_source(self) -> str:
         """Join the family's headers and the stem's CUDA C into one text, each part behind ``#line``.
 
-        Joined rather than included, because a kernel cache keyed by the text of the source does not
-        see an edited header. A folder of one's own without a header has that of ``variants/all_pairs``.
+        See ``cuda_source`` of this module.
         """
-        headers = sorted(self.folder.glob("*.cuh")) or sorted((BUILT_IN / "all_pairs").glob("*.cuh"))
-        parts = [*headers, self.path.with_suffix(".cu")]
-        return "\n".join(f'#line 1 "{part.name}"\n{part.read_text("utf-8")}' for part in parts)
+        return cuda_source(self.path.with_suffix(".cu"))
 
     def source_sha256(self, toolkit: str) -> str:
         """Hash everything in the stem and its family's shared files that decides what ``toolkit`` runs."""
@@ -237,6 +242,16 @@ def variant(
         )
 
     return declare
+
+
+def cuda_source(path: Path) -> str:
+    """Join the headers beside a file of CUDA C and the file into one text, each part behind ``#line``.
+
+    Joined rather than included, because a kernel cache keyed by the text of the source does not
+    see an edited header. A folder without a header has that of ``variants/all_pairs``.
+    """
+    headers = sorted(path.parent.glob("*.cuh")) or sorted((BUILT_IN / "all_pairs").glob("*.cuh"))
+    return "\n".join(f'#line 1 "{part.name}"\n{part.read_text("utf-8")}' for part in [*headers, path])
 
 
 def _declares(path: Path) -> bool:

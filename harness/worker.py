@@ -24,6 +24,7 @@ from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
 from harness.judge import Judge
 from harness.record import Case, Status
+from harness.timed import open_timed
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import ToolkitMissingError
 from harness.variant import discover
@@ -137,13 +138,27 @@ def _work(
         fields.update(toolkit.resources(prepared.kernel).model_dump())
     if objection:
         return Outcome("invalid", objection, fields)
+    timed = open_timed(case, toolkit, prepared, bodies)
+    if objection := timed.objection():
+        return Outcome("invalid", f"the force is right, but {objection}", fields)
+    if case.timed != "force":
+        errors, objection = judge.verdict()
+        if objection:
+            fields.update(errors.model_dump())
+            return Outcome("invalid", f"the force is right at first, but not in a {case.timed}: {objection}", fields)
     if job.settings is not None:
         # SciPy and what it imports would otherwise load while the first case is measured.
         from harness.measure import measure
 
         begin("measuring")
-        fields.update(measure(toolkit, prepared.launch, job.settings, read).model_dump())
+        timed.start()
+        measured = measure(timed.clock, timed.launch, job.settings, read, timed.kernels)
         toolkit.synchronize()
+        assert measured.median_seconds is not None
+        found, objection = timed.finish(measured.median_seconds)
+        fields.update(measured.model_dump() | found)
+        if objection:
+            return Outcome("invalid", f"right at first, but {objection}", fields)
         # A race or a sum that is not set back may show only after many launches.
         errors, objection = judge.verdict()
         if objection:

@@ -350,7 +350,11 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
         ),
         ("dtype: [[1]]\nn: 64\nvariants: naive", 1, "dtype is [1]; accepted: float32, float64"),
         ("subset: evne\nn: 64\nvariants: naive", 1, 'subset is "evne"; did you mean even? accepted: even, lee'),
-        ("timed: forces\nn: 64\nvariants: naive", 1, 'timed is "forces"; did you mean force? accepted: force'),
+        (
+            "timed: forces\nn: 64\nvariants: naive",
+            1,
+            'timed is "forces"; did you mean force? accepted: force, step, call',
+        ),
         ("\nn: -1\nvariants: naive", 2, "n is -1; accepted: 1 or more"),
         ('n: "1024"\nvariants: naive', 1, 'n is "1024"; accepted: a whole number'),
         ("n: true\nvariants: naive", 1, "n is true; accepted: a whole number"),

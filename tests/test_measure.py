@@ -226,6 +226,12 @@ def test_a_sample_is_as_many_evaluations_as_fill_its_time_and_at_most_512(clock_
     assert result.batch * evaluation >= 0.002 or result.batch == MOST_BATCH
 
 
+def test_a_batch_of_several_kernels_is_as_many_fewer(clock_time):
+    # What the driver lets wait is launches, not steps.
+    clock = FakeClock(clock_time, constant(0.000001), overhead=0.0001)
+    assert measure(clock, nothing, settings(sample_seconds=0.002, budget_seconds=0.02), kernels=2).batch == 256
+
+
 def test_a_slow_first_evaluation_does_not_make_samples_too_short(clock_time):
     # The first call also loads what it needs.
     clock = FakeClock(clock_time, itertools.chain([0.05], constant(0.0001)))
@@ -338,7 +344,7 @@ class FakeGpu(GpuToolkit):
     def upload(self, values):
         raise NotImplementedError
 
-    def fill(self, array, value):
+    def copy_in(self, array, values):
         raise NotImplementedError
 
     def download(self, array):

@@ -179,6 +179,8 @@ def test_speed_ups_are_over_the_best_of_parent_and_root_in_the_same_toolkit_and_
         {"seed": 2},
         {"dtype": "float64"},
         {"timed": "evaluation"},
+        {"integrator": "leapfrog"},
+        {"dt": 0.1},
         {"bodies": "galaxies"},
         {"device_uuid": "GPU-2222"},
     ],

@@ -192,9 +192,6 @@ class Recorder:
     def empty(self, *shape):
         return np.full(shape, np.nan, self.real)
 
-    def fill(self, array, value):
-        array.fill(value)
-
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))
         return lambda *_: None

@@ -15,7 +15,16 @@ from harness.config import published
 from harness.config.document import Document, read, shown
 from harness.config.override import Override, parse
 from harness.config.request import Request, is_kind
-from harness.config.settings import FEWEST_SAMPLES, PROTOCOL, Config, Measure, Protocol, validated
+from harness.config.settings import (
+    DRIFT_STEPS,
+    DRIFT_UP_TO,
+    FEWEST_SAMPLES,
+    PROTOCOL,
+    Config,
+    Measure,
+    Protocol,
+    validated,
+)
 from harness.errors import InputError, nearest
 from harness.record import Case
 from harness.reference import ALL_ROWS_UP_TO
@@ -133,6 +142,8 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
     speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
     evaluation = case.interactions / speed
     verifying = evaluation + min(case.n, ALL_ROWS_UP_TO) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
+    if case.timed == "step" and case.n <= DRIFT_UP_TO:
+        verifying += DRIFT_STEPS * evaluation
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
     sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation

@@ -18,13 +18,19 @@ from harness.errors import InputError, nearest
 from harness.variant import Dtype
 
 Subset = Literal["even", "lee"]
-Timed = Literal["force"]
+Timed = Literal["force", "step", "call"]
+Integrator = Literal["leapfrog", "damped_euler"]
 Location = Sequence[int | str]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 
 FEWEST_SAMPLES = 3
 """Taken even of a case whose single evaluation is longer than the budget."""
+
+DRIFT_STEPS = 100
+"""Steps over which the drift of the energy is recorded."""
+DRIFT_UP_TO = 4096
+"""Bodies above which it is not: the energy takes time in n * n on the host."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -67,7 +73,10 @@ class Measure(BaseModel):
 
 
 class Settings(BaseModel):
-    """What can be said for all variants, and again for those of one entry. Without n: all bodies of a file."""
+    """What can be said for all variants, and again for those of one entry.
+
+    Without n: all bodies of a file. ``integrator`` and ``dt`` are of cases with ``timed: step``; others have none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -77,6 +86,8 @@ class Settings(BaseModel):
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
     timed: Swept[Timed] = ["force"]
+    integrator: Swept[Integrator] = ["leapfrog"]
+    dt: Swept[Positive] = [0.001]
     n: Swept[Annotated[int, Field(ge=1, le=MOST_BODIES)]] = []
 
 

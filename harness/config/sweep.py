@@ -37,6 +37,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
     """Make the cases of a block, and count in ``removed`` why others are left out.
 
     A generator uses no subset and a file no seed: so that nothing is measured twice, the first value stands for all.
+    Only a step has an integrator and its dt.
 
     Raises:
         InputError: a condition cannot be computed, or n is left open and the bodies do not say it.
@@ -54,7 +55,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             removed[f"{variant.name}, which computes in {' or '.join(variant.dtypes)}"] += 1
             continue
         for toolkit, axes in product(block.toolkits, grid):
-            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **settings, **axes}):
+            said = {name: value for name, value in settings.items() if value is not None}
+            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **said, **axes}):
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings)
             else:
                 removed[f"when: {block.wanted.text}"] += 1
@@ -71,7 +73,9 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
             if not made or not values["n"]:
                 whole = [_all_of(bodies, subset, block.where)]
                 values["n"] = values["n"] or whole
-            yield from _combinations(values)
+            for timed in values["timed"]:
+                own = values if timed == "step" else {**values, "integrator": [None], "dt": [None]}
+                yield from _combinations({**own, "timed": [timed]})
 
 
 def _all_of(bodies: str, subset: str, where: str) -> int:

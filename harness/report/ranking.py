@@ -25,7 +25,10 @@ DRIFT_LIMIT = 0.01
 
 
 class Conditions(NamedTuple):
-    """What has to be equal, beside n, before two speeds may be compared. Unknown devices are empty strings."""
+    """What has to be equal, beside n, before two speeds may be compared. Unknown devices are empty strings.
+
+    Without a step, ``integrator`` is empty and ``dt`` zero.
+    """
 
     cpu: bool
     device: str
@@ -36,6 +39,8 @@ class Conditions(NamedTuple):
     eps: float
     dtype: str
     timed: str
+    integrator: str
+    dt: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ def conditions(record: Record) -> Conditions:
         eps=record.eps,
         dtype=record.dtype,
         timed=record.timed,
+        integrator=record.integrator or "",
+        dt=record.dt or 0.0,
     )
 
 

@@ -233,7 +233,8 @@ class _Names:
     def task(self, shared: Conditions) -> str:
         """Name what was computed, without the device."""
         told_apart = [f"{field} {getattr(shared, field)}" for field, several in self._several.items() if several]
-        return ", ".join([shared.bodies, shared.dtype, f"timed: {shared.timed}", *told_apart])
+        step = [f"{shared.integrator} dt = {shared.dt:g}"] if shared.integrator else []
+        return ", ".join([shared.bodies, shared.dtype, f"timed: {shared.timed}", *step, *told_apart])
 
 
 def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
@@ -292,6 +293,8 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("± %", lambda rung: _percent(ranking.half_width(rung.best)), 1),
         _Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
         _Column(f"GFLOP/s\nat {conventions}", lambda rung: _number(rung.best.gflops), 7),
+        _Column("steps/s", lambda rung: _number(rung.best.steps_per_second), 2),
+        _Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
         _Column("×\nparent", lambda rung: _number(rung.over_parent, 3), 3),
         _Column("×\nroot", lambda rung: _number(rung.over_root, 3), 4),
         _Column("occup-\nancy %", lambda rung: _number(_times_100(rung.best.occupancy), 3), 6),

@@ -12,7 +12,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from harness.toolkits.interface import FLAGS, DeviceToolkit
-from harness.variant import Dtype, Variant
+from harness.variant import Dtype, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ CATALOGUE = {
 }
 
 
-def open_toolkit(name: str, variant: Variant, dtype: Dtype) -> DeviceToolkit:
+def open_toolkit(name: str, variant: Source, dtype: Dtype) -> DeviceToolkit:
     """Import the toolkit's library and open it on the current device for one variant.
 
     Raises:

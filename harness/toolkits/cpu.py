@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.toolkits.interface import DeviceToolkit, Timing
-from harness.variant import Dtype, Kernel, Variant
+from harness.toolkits.interface import DeviceToolkit, Timing, time_on_host
+from harness.variant import Dtype, Kernel, Source
 
 
 class _Kernel:
@@ -39,8 +39,8 @@ class CpuToolkit(DeviceToolkit):
     def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
 
-    def fill(self, array: Any, value: float) -> None:
-        array.fill(value)
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        np.copyto(array, values, casting="same_kind")
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
@@ -55,16 +55,11 @@ class CpuToolkit(DeviceToolkit):
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time by ``perf_counter``; on a host there is no launching apart from the work."""
-        began = time.perf_counter()
-        for _ in range(count):
-            launch()
-        seconds = (time.perf_counter() - began) / count
-        while_busy()
-        return Timing(seconds, None)
+        return time_on_host(launch, count, while_busy)
 
     @property
     def compiler(self) -> str:
         return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
 
 
-TOOLKIT: Callable[[Variant, Dtype], DeviceToolkit] = CpuToolkit
+TOOLKIT: Callable[[Source, Dtype], DeviceToolkit] = CpuToolkit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Variant
+from harness.variant import Dtype, Kernel, Source
 
 
 class _Kernel:
@@ -29,7 +29,7 @@ class _Kernel:
 class CupyToolkit(GpuToolkit):
     """CuPy on the current device."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:
+    def __init__(self, variant: Source, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         # What is compiled here is compiled once; see _compile.
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
@@ -43,11 +43,14 @@ class CupyToolkit(GpuToolkit):
         self.cupy = cupy
         self._hold: Any = None
 
-    def upload(self, values: NDArray[Any]) -> Any:
+    def upload(self, values: Any) -> Any:
+        """Copy to the device; CuPy arrays stay on it, as they are if they are contiguous ``real`` already."""
+        if isinstance(values, self.cupy.ndarray):
+            return self.cupy.ascontiguousarray(values, dtype=self.real)
         return self.cupy.asarray(np.ascontiguousarray(values, dtype=self.real))
 
-    def fill(self, array: Any, value: float) -> None:
-        array.fill(value)
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.set(np.ascontiguousarray(values, dtype=self.real))
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(self.cupy.asnumpy(array))
@@ -96,4 +99,4 @@ class CupyToolkit(GpuToolkit):
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
 
 
-TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = CupyToolkit
+TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = CupyToolkit

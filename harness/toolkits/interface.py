@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.record import Resources
-from harness.variant import Dtype, Kernel, Variant
+from harness.variant import Dtype, Kernel, Source
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 """Compiler flags of every CUDA C kernel on every toolkit.
@@ -51,10 +51,20 @@ class Timing:
     launch_bound: bool = False
 
 
+def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
+    """Time by ``perf_counter`` what has ended when ``launch`` returns."""
+    began = time.perf_counter()
+    for _ in range(count):
+        launch()
+    seconds = (time.perf_counter() - began) / count
+    while_busy()
+    return Timing(seconds, None)
+
+
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant and number type. ``harness.variant.Toolkit`` is what variants see."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:
+    def __init__(self, variant: Source, dtype: Dtype) -> None:
         """Open the toolkit.
 
         Raises:
@@ -78,8 +88,8 @@ class DeviceToolkit(ABC):
         """Copy to the device as contiguous ``real``."""
 
     @abstractmethod
-    def fill(self, array: Any, value: float) -> None:
-        """Set every number of a device array."""
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        """Copy host values of the same shape into a contiguous device array that is there already."""
 
     @abstractmethod
     def download(self, array: Any) -> NDArray[Any]:

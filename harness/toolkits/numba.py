@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import GpuToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Variant
+from harness.variant import Dtype, Kernel, Source
 
 
 class _Kernel:
@@ -61,7 +61,7 @@ class _Simulator:
 class NumbaToolkit(GpuToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:
+    def __init__(self, variant: Source, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         try:
             from numba import cuda
@@ -77,8 +77,8 @@ class NumbaToolkit(GpuToolkit):
     def upload(self, values: NDArray[Any]) -> Any:
         return self.cuda.to_device(np.ascontiguousarray(values, dtype=self.real))
 
-    def fill(self, array: Any, value: float) -> None:
-        array.copy_to_device(np.full(array.shape, value, dtype=self.real))
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.copy_to_device(np.ascontiguousarray(values, dtype=self.real))
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())
@@ -139,4 +139,4 @@ class NumbaToolkit(GpuToolkit):
             return "NVVM of the installed CUDA toolkit"
 
 
-TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = NumbaToolkit
+TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = NumbaToolkit

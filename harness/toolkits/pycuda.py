@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Variant
+from harness.variant import Dtype, Kernel, Source
 
 
 class _Kernel:
@@ -30,7 +30,7 @@ class _Kernel:
 class PycudaToolkit(GpuToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
 
-    def __init__(self, variant: Variant, dtype: Dtype) -> None:
+    def __init__(self, variant: Source, dtype: Dtype) -> None:
         super().__init__(variant, dtype)
         try:
             # Makes the primary context of the device current, once a process.
@@ -46,8 +46,8 @@ class PycudaToolkit(GpuToolkit):
     def upload(self, values: NDArray[Any]) -> Any:
         return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
 
-    def fill(self, array: Any, value: float) -> None:
-        array.fill(self.real(value))
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.set(np.ascontiguousarray(values, dtype=self.real))
 
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.get())
@@ -100,4 +100,4 @@ class PycudaToolkit(GpuToolkit):
         return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")
 
 
-TOOLKIT: Callable[[Variant, Dtype], GpuToolkit] = PycudaToolkit
+TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = PycudaToolkit

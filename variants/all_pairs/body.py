@@ -26,10 +26,14 @@ def one_thread_a_body(gpu, bodies, kernel, p, block=None):
     return Prepared(lambda: kernel(grid, block or p, own, accelerations, n, eps2), own, accelerations, kernel)
 
 
-def over_columns(gpu, bodies, kernel, p):
-    """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks."""
+def over_columns(gpu, bodies, kernel, p, dim=3):
+    """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks.
+
+    In the plane (``dim`` 2) the kernel leaves az alone, and nothing accelerates along z.
+    """
     columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
-    accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
+    along_z = gpu.empty(bodies.n) if dim == 3 else gpu.upload(np.zeros(bodies.n))
+    accelerations = (gpu.empty(bodies.n), gpu.empty(bodies.n), along_z)
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
     return Prepared(lambda: kernel(grid, p, *columns, *accelerations, n, eps2), columns, accelerations, kernel)

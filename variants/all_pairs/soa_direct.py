@@ -44,8 +44,4 @@ def numba_kernel(cuda, real, *, DIM):
 )
 def prepare(gpu, bodies, *, p, dim):
     """One thread a body, p threads a block."""
-    prepared = body.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p)
-    if dim == 2:
-        # The kernel leaves it alone, and nothing accelerates out of the plane.
-        gpu.fill(prepared.accelerations[2], 0)
-    return prepared
+    return body.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p, dim)

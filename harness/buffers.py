@@ -1,0 +1,51 @@
+"""The device arrays of a prepared variant in the one layout the host uses, whichever of its own it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.toolkits.interface import DeviceToolkit
+from harness.variant import HostBodies, Prepared
+
+
+def accelerations(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
+    """Copy the accelerations to the host; shape (n, 3)."""
+    return _download(toolkit, prepared.accelerations)[:, :3]
+
+
+def bodies(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
+    """Copy the bodies to the host; rows x, y, z, mass."""
+    return _download(toolkit, prepared.bodies)
+
+
+def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: HostBodies) -> tuple[NDArray[Any], ...]:
+    """Make host arrays of ``real`` in the layout of the device's: one of rows, or four of numbers."""
+    columns = (*values.position.T, values.mass)
+    arrays = columns if isinstance(prepared.bodies, tuple) else (np.column_stack(columns),)
+    return tuple(np.ascontiguousarray(array, dtype=toolkit.real) for array in arrays)
+
+
+def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
+    """Copy what ``host_bodies`` made into the device's arrays."""
+    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
+    for array, own in zip(arrays, values, strict=True):
+        toolkit.copy_in(array, own)
+
+
+def columns(arrays: Any) -> tuple[Any, ...]:
+    """Return x, y, z as views of device arrays, whether these are rows or columns."""
+    return tuple(arrays[:3]) if isinstance(arrays, tuple) else tuple(arrays[:, axis] for axis in range(3))
+
+
+def stride(arrays: Any) -> int:
+    """Return the numbers from one body to the next in each of ``columns``."""
+    return 1 if isinstance(arrays, tuple) else int(arrays.shape[1])
+
+
+def _download(toolkit: DeviceToolkit, arrays: Any) -> NDArray[Any]:
+    if isinstance(arrays, tuple):
+        return np.column_stack([toolkit.download(column) for column in arrays])
+    return toolkit.download(arrays)

@@ -1,0 +1,483 @@
+"""What is timed beside the force: a step, a call; and the force between two sets of bodies."""
+
+import json
+import subprocess
+import sys
+from io import StringIO
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from rich.console import Console
+
+from conftest import ROOT
+from harness import bodies as initial_conditions
+from harness import buffers, parts, reference
+from harness.bodies import Bodies
+from harness.calling import Call
+from harness.config.load import load
+from harness.environment import fingerprint
+from harness.errors import InputError
+from harness.force import force
+from harness.parts import Part
+from harness.record import Case, RecordFile
+from harness.report.terminal import render
+from harness.stepping import Stepper
+from harness.toolkits.catalogue import open_toolkit
+from harness.toolkits.interface import FLAGS
+from harness.variant import BUILT_IN, discover
+from nvrtc import compile_cuda
+
+VARIANTS = discover()
+EPS = 0.05
+DTYPES = ("float32", "float64")
+INTEGRATORS = ("leapfrog", "damped_euler")
+
+
+def prepared_of(name, toolkit, bodies, dtype="float64", **axes):
+    opened = open_toolkit(toolkit, VARIANTS[name], dtype)
+    return opened, VARIANTS[name].prepare(opened, bodies, **VARIANTS[name].complete(axes))
+
+
+def stepper_of(bodies, dt, integrator="leapfrog", name="numba_direct", toolkit="cpu", dtype="float64", **axes):
+    opened, prepared = prepared_of(name, toolkit, bodies, dtype, **axes)
+    return Stepper(opened, toolkit, prepared, bodies, integrator, dt)
+
+
+def after(stepper, steps):
+    stepper.start()
+    for _ in range(steps):
+        stepper.launch()
+    return stepper.now()
+
+
+def circular_orbit():
+    """Two bodies of mass 1/2 at distance 1: the speed of each is what the softened pull asks for."""
+    speed = np.sqrt(0.5 * 0.5 / (1 + EPS**2) ** 1.5)
+    position = np.array([[0.5, 0, 0], [-0.5, 0, 0]])
+    velocity = np.array([[0, speed, 0], [0, -speed, 0]])
+    return Bodies(np.full(2, 0.5), position, velocity, EPS)
+
+
+# The integrators
+
+
+def test_leapfrog_is_of_second_order():
+    bodies = initial_conditions.plummer(20, 4, 0.3)
+    ends = [after(stepper_of(bodies, 0.1 / steps), steps).position for steps in (8, 16, 512)]
+    errors = [np.abs(end - ends[-1]).max() for end in ends[:2]]
+    assert 3.8 < errors[0] / errors[1] < 4.2
+
+
+def test_leapfrog_is_kick_drift_kick():
+    bodies = initial_conditions.plummer(20, 4, 0.3)
+    dt, position, velocity = 0.01, bodies.position, bodies.velocity
+
+    def pull(position):
+        return reference.direct_accelerations(Bodies(bodies.mass, position, velocity, 0.3), np.arange(20))
+
+    for _ in range(3):
+        velocity = velocity + pull(position) * dt / 2
+        position = position + velocity * dt
+        velocity = velocity + pull(position) * dt / 2
+    end = after(stepper_of(bodies, dt), 3)
+    assert_allclose(end.position, position, rtol=1e-12, atol=1e-14)
+    assert_allclose(end.velocity, velocity, rtol=1e-12, atol=1e-14)
+
+
+def test_leapfrog_goes_back_the_way_it_came():
+    bodies = initial_conditions.plummer(20, 4, 0.3)
+    end = after(stepper_of(bodies, 0.01), 50)
+    assert np.abs(end.position - bodies.position).max() > 0.1
+    again = after(stepper_of(Bodies(end.mass, end.position, -end.velocity, 0.3), 0.01), 50)
+    assert_allclose(again.position, bodies.position, atol=1e-12)
+    assert_allclose(-again.velocity, bodies.velocity, atol=1e-12)
+
+
+def test_a_look_in_between_does_not_disturb_the_steps():
+    bodies = initial_conditions.plummer(20, 4, 0.3)
+    stepper = stepper_of(bodies, 0.01)
+    stepper.start()
+    for _ in range(10):
+        stepper.launch()
+        stepper.now()
+    assert_allclose(stepper.now().position, after(stepper_of(bodies, 0.01), 10).position, rtol=1e-12, atol=1e-14)
+
+
+def test_a_circular_orbit_keeps_its_energy_and_its_radius():
+    stepper = stepper_of(circular_orbit(), 0.01)
+    assert abs(stepper.energy_drift(1000)) < 1e-8
+    assert_allclose(np.linalg.norm(stepper.now().position, axis=1), 0.5, rtol=1e-4)
+
+
+def test_the_drift_of_the_energy_is_that_of_a_program_of_its_own():
+    stepper = stepper_of(circular_orbit(), 0.05, "damped_euler")
+    drift = stepper.energy_drift(100)
+    before, end = circular_orbit().energy(), stepper.now().energy()
+    assert drift == pytest.approx((end - before) / abs(before))
+    assert abs(drift) > 0.01
+
+
+def test_without_energy_there_is_no_drift():
+    assert stepper_of(Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), EPS), 0.1).energy_drift(2) is None
+
+
+def test_damped_euler_of_a_free_body_is_a_geometric_series():
+    velocity = np.array([[1.0, -2.0, 0.5]])
+    stepper = stepper_of(Bodies(np.ones(1), np.zeros((1, 3)), velocity, EPS), 0.1, "damped_euler")
+    end, damping = after(stepper, 20), stepper.damping
+    assert damping == 0.995
+    assert_allclose(end.velocity, velocity * damping**20, rtol=1e-13)
+    assert_allclose(end.position, velocity * 0.1 * damping * (1 - damping**20) / (1 - damping), rtol=1e-13)
+
+
+# The kernel of the integrators
+
+LAYOUTS = {"rows": (4, 4), "rows of three": (4, 3), "columns": (1, 1), "columns and rows": (1, 3)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n", [1, 2, 31, 129])
+@pytest.mark.parametrize(
+    "toolkit", ["cpu", "numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
+)
+def test_the_integrator_agrees_with_the_formula(toolkit, n, layout, dtype, need_toolkit):
+    need_toolkit(toolkit)
+    opened = open_toolkit(toolkit, Part("integrate"), dtype)
+    real = opened.real
+    generator = np.random.default_rng(n)
+    x, v, a = (generator.normal(size=(n, 4)).astype(real) for _ in range(3))
+
+    def on_device(values, width):
+        if width == 1:
+            return tuple(opened.upload(column) for column in values.T)
+        return opened.upload(values[:, :width])
+
+    body_stride, pull_stride = LAYOUTS[layout]
+    bodies, pulls = on_device(x, body_stride), on_device(a, pull_stride)
+    velocities = tuple(opened.upload(column) for column in v.T[:3])
+    assert (buffers.stride(bodies), buffers.stride(pulls)) == LAYOUTS[layout]
+    kernel = opened.compile("integrate", BODY_STRIDE=body_stride, ACCELERATION_STRIDE=pull_stride)
+    views = (*buffers.columns(bodies), *velocities, *buffers.columns(pulls))
+    parts.launch(opened, kernel, n, *views, np.int32(n), real(0.1), real(0.9), real(0.2))
+    opened.synchronize()
+
+    expected_v = (v[:, :3].astype(float) + a[:, :3].astype(float) * 0.1) * 0.9
+    expected_x = x.astype(float)
+    expected_x[:, :3] += expected_v * 0.2
+    if body_stride == 1:
+        moved = np.column_stack([opened.download(column) for column in bodies])
+    else:
+        moved = opened.download(bodies)
+    close = {"rtol": 0, "atol": 8 * np.finfo(real).eps}
+    assert_allclose(moved, expected_x, **close)
+    assert_array_equal(moved[:, 3], x[:, 3])
+    assert_allclose(np.column_stack([opened.download(column) for column in velocities]), expected_v, **close)
+
+
+CONSTANTS = {
+    "integrate": [f"-DBODY_STRIDE={body} -DACCELERATION_STRIDE={pull}" for body, pull in LAYOUTS.values()],
+    "force_between": [f"-DP={parts.BLOCK}"],
+}
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_the_parts_compile_without_a_warning(name, architecture):
+    for constants in CONSTANTS[name]:
+        for dtype in DTYPES:
+            own = ["-DFLOAT64=1"] if dtype == "float64" else []
+            options = [*FLAGS, *constants.split(), *own]
+            image, ptx, _ = compile_cuda(Part(name).cuda_source(), architecture, options)
+            assert image.startswith(b"\x7fELF")
+            assert f".entry {name}(" in ptx
+            assert (".f64" in ptx) == (dtype == "float64")
+
+
+def test_every_part_is_compiled_above_and_is_no_variant():
+    stems = {path.stem for path in (BUILT_IN / "parts").glob("*.cu")}
+    assert stems == set(CONSTANTS)
+    assert not stems & set(VARIANTS)
+    for name in stems:
+        source = Part(name).path.with_suffix(".cu").read_text()
+        entry = source[source.index(f"{name}(") + len(name) + 1 :]
+        parameters = [word.split()[-1].lstrip("*") for word in entry[: entry.index(")")].split(",")]
+        numba = pytest.importorskip("numba.cuda")
+        constants = {option[2:].split("=")[0]: 1 for option in CONSTANTS[name][0].split()}
+        kernel = Part(name).module.numba_kernel(numba, np.float32, **constants)
+        code = getattr(kernel, "py_func", None) or kernel.fn
+        assert parameters == list(code.__code__.co_varnames[: code.__code__.co_argcount])
+
+
+# Verified steps and calls
+
+RUNS = [("numpy_direct", "cpu", {}), ("numba_parallel", "cpu", {}), ("naive", "numba", {"p": 32})]
+RUNS += [("float4", "numba", {"p": 32}), ("tiled", "numba", {"p": 32, "unroll": 8})]
+RUNS = [pytest.param(*run, id=f"{run[0]}-{run[1]}") for run in RUNS]
+RUNS += [
+    pytest.param(name, toolkit, {}, id=f"{name}-{toolkit}", marks=pytest.mark.gpu)
+    for name in ("naive", "float4", "tiled")
+    for toolkit in ("cupy", "pycuda")
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
+def test_a_step_of_any_variant_is_right(name, toolkit, axes, integrator, dtype, need_toolkit):
+    need_toolkit(toolkit)
+    bodies = initial_conditions.plummer(40, 3, EPS)
+    stepper = stepper_of(bodies, 0.01, integrator, name, toolkit, dtype, **axes)
+    assert stepper.objection() is None
+    expected = reference.direct_accelerations(bodies, np.arange(40), dtype)
+    left = buffers.accelerations(stepper.toolkit, stepper.prepared)
+    assert reference.objection(reference.compare(left, expected), VARIANTS[name].tolerance[dtype]) is None
+
+
+@pytest.mark.parametrize("name", ["numpy_direct", "numba_direct"])
+@pytest.mark.parametrize("wrong", ["x", "vx", "mass"])
+def test_a_step_that_is_wrong_is_noticed(name, wrong):
+    stepper = stepper_of(initial_conditions.plummer(40, 3, EPS), 0.01, name=name, dtype="float32")
+    moved = {"x": stepper._moved[0], "vx": stepper._moved[3], "mass": stepper.prepared.bodies[3]}
+    right = stepper._integrate
+
+    def spoilt(*arguments):
+        right(*arguments)
+        moved[wrong][17] += 1e-3
+
+    stepper._integrate = spoilt
+    words = {"x": "positions", "vx": "velocities", "mass": "masses"}
+    assert words[wrong] in stepper.objection()
+
+
+def test_steps_that_end_in_nan_are_noticed():
+    stepper = stepper_of(initial_conditions.plummer(40, 3, EPS), 0.01)
+    stepper.start()
+    stepper._moved[0][3] = np.nan
+    found, objection = stepper.finish(0.5)
+    assert "NaN" in objection
+    assert (found["steps_per_second"], found["energy_drift"]) == (2.0, None)
+
+
+@pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
+def test_a_call_returns_the_accelerations(name, toolkit, axes, need_toolkit):
+    need_toolkit(toolkit)
+    bodies = initial_conditions.plummer(40, 3, EPS)
+    opened, prepared = prepared_of(name, toolkit, bodies, "float32", **axes)
+    prepared.launch()
+    expected = buffers.accelerations(opened, prepared).copy()
+    call = Call(opened, prepared, bodies)
+    assert call.objection() is None
+    returned = np.column_stack(call.returned) if isinstance(call.returned, tuple) else call.returned[:, :3]
+    assert_array_equal(returned, expected)
+    assert call.clock.time(call.launch, 2, lambda: None).seconds > 0
+
+
+def test_a_call_that_returns_something_else_is_noticed():
+    opened, prepared = prepared_of("numpy_direct", "cpu", initial_conditions.plummer(40, 3, EPS))
+    download = opened.download
+    call = Call(opened, prepared, initial_conditions.plummer(40, 3, EPS))
+    call.toolkit = SimpleNamespace(copy_in=opened.copy_in, download=lambda array: download(array).copy())
+    assert call.objection() is None
+    call.returned[7, 1] += 1e-3
+    assert "not those of the device" in call.finish(1.0)[1]
+
+
+# The force between two sets of bodies
+
+
+def two_sets(nj, ni, dtype=np.float64):
+    generator = np.random.default_rng(nj + 1000 * ni)
+    return tuple(
+        array.astype(dtype)
+        for array in (generator.normal(size=(nj, 3)), generator.random(nj), generator.normal(size=(ni, 3)))
+    )
+
+
+def directly(xj, mj, xi, eps2, dtype):
+    """Bodies i without mass among the bodies j: what the reference sums for them is the force between the sets."""
+    position, mass = np.vstack([xj, xi]), np.append(mj, np.zeros(len(xi)))
+    together = Bodies(mass, position, np.zeros_like(position), np.sqrt(eps2))
+    return reference.direct_accelerations(together, np.arange(len(xj), len(position)), dtype)
+
+
+@pytest.mark.parametrize(
+    "toolkit", ["cpu", "numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("nj", "ni"), [(1, 1), (1, 3), (129, 2), (31, 130), (128, 128)])
+def test_the_force_between_two_sets(toolkit, dtype, nj, ni, need_toolkit):
+    need_toolkit(toolkit)
+    xj, mj, xi = two_sets(nj, ni)
+    result = force(xj, mj, xi, 0.01, toolkit=toolkit, dtype=dtype)
+    assert isinstance(result, np.ndarray)
+    assert (result.shape, result.dtype) == ((ni, 3), np.dtype(dtype))
+    assert_allclose(
+        result,
+        directly(xj, mj, xi, 0.01, dtype),
+        rtol=1e-4 if dtype == "float32" else 1e-10,
+        atol=10 * np.finfo(dtype).eps * nj,
+    )
+
+
+def test_the_force_takes_any_real_numbers_and_any_layout():
+    xj, mj, xi = two_sets(5, 4, np.float32)
+    expected = force(xj, mj, xi, 0.01)
+    assert_array_equal(
+        force(np.asfortranarray(xj), mj.astype(float), np.repeat(xi, 2, axis=0)[::2], np.float32(0.01)), expected
+    )
+    whole = force(np.eye(3, dtype=int), np.ones(3, dtype=int), np.zeros((1, 3)), 1)
+    assert_allclose(whole, np.full((1, 3), 2**-1.5), rtol=4e-7)
+
+
+def test_a_body_in_both_sets_does_not_pull_itself():
+    assert_array_equal(force(np.ones((1, 3)), np.ones(1), np.ones((1, 3)), 1e-18), np.zeros((1, 3)))
+
+
+@pytest.mark.gpu
+def test_arrays_of_cupy_stay_on_the_device(need_toolkit):
+    need_toolkit("cupy")
+    import cupy
+
+    own = two_sets(100, 70)
+    result = force(*map(cupy.asarray, own), 0.01)
+    assert isinstance(result, cupy.ndarray)
+    assert_array_equal(result.get(), force(*own, 0.01, toolkit="cupy"))
+    with pytest.raises(InputError, match="accepted: all three of CuPy"):
+        force(cupy.asarray(own[0]), *own[1:], 0.01)
+
+
+XJ, MJ, XI = two_sets(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((XJ[:, :2], MJ, XI, 1), {}, r"xj has shape \(3, 2\); accepted: \(n, 3\)"),
+        ((XJ, MJ[:, None], XI, 1), {}, r"mj has shape \(3, 1\); accepted: \(n,\)"),
+        ((XJ, MJ, XI[0], 1), {}, r"xi has shape \(3,\)"),
+        ((XJ, MJ, np.float64(1), 1), {}, "xi is a float64; accepted: an array"),
+        ((XJ, MJ, np.array(1.0), 1), {}, r"xi has shape \(\)"),
+        ((XJ, MJ, XI[:0], 1), {}, r"xi has shape \(0, 3\); .* n of 1 or more"),
+        ((XJ, MJ[:2], XI, 1), {}, "mj has 2 masses for 3 positions xj"),
+        ((XJ.tolist(), MJ, XI, 1), {}, "xj is a list; accepted: an array of NumPy or CuPy"),
+        ((XJ + 0j, MJ, XI, 1), {}, "xj has dtype complex128; accepted: real numbers"),
+        ((XJ, MJ > 0, XI, 1), {}, "mj has dtype bool"),
+        ((XJ, MJ, XI.astype(str), 1), {}, "xi has dtype <U"),
+        ((XJ * np.nan, MJ, XI, 1), {}, "xj has values that are not finite in float32"),
+        ((XJ, MJ + np.inf, XI, 1), {}, "mj has values that are not finite"),
+        ((XJ, MJ, XI * 1e300, 1), {}, "xi has values that are not finite in float32"),
+        ((XJ, MJ, XI, 0), {}, "eps2 is 0.0; accepted: a finite number of 1e-18 or more"),
+        ((XJ, MJ, XI, -1.0), {}, "eps2 is -1.0"),
+        ((XJ, MJ, XI, np.nan), {}, "eps2 is nan"),
+        ((XJ, MJ, XI, "1"), {}, "eps2 is '1'; accepted: a number"),
+        ((XJ, MJ, XI, 1), {"dtype": "float46"}, "did you mean float64"),
+        ((XJ, MJ, XI, 1), {"toolkit": "cpuy"}, "toolkit is 'cpuy'; did you mean"),
+    ],
+)
+def test_what_the_force_does_not_accept(arguments, options, message):
+    with pytest.raises(InputError, match=message):
+        force(*arguments, **options)
+
+
+def test_the_example_in_the_readme_runs():
+    text = (ROOT / "README.md").read_text("utf-8")
+    (example,) = [block for block in text.split("```python\n")[1:] if "harness.force" in block]
+    done = subprocess.run([sys.executable, "-c", example.split("```")[0]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# Cases, records, reports
+
+
+def test_a_step_alone_has_an_integrator(tmp_path):
+    path = tmp_path / "x.yaml"
+    swept = "timed: [force, step, call]\nintegrator: [leapfrog, damped_euler]\ndt: [0.001, 0.1]\n"
+    path.write_text(f"n: 64\n{swept}variants: numpy_direct\n")
+    found = [(case.timed, case.integrator, case.dt) for case in load(str(path)).cases]
+    steps = {("step", integrator, dt) for integrator in INTEGRATORS for dt in (0.001, 0.1)}
+    assert len(found) == 6
+    assert set(found) == {("force", None, None), ("call", None, None), *steps}
+    path.write_text(f"n: 64\n{swept}variants: {{variant: numpy_direct, when: timed != 'force' and dt < 0.01}}\n")
+    assert sorted(case.timed for case in load(str(path)).cases) == ["call", "step", "step"]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [("timed: steps", "did you mean step"), ("integrator: leapfog", "did you mean leapfrog"), ("dt: 0", "more than 0")],
+)
+def test_a_misspelt_setting_is_answered(tmp_path, said, message):
+    path = tmp_path / "x.yaml"
+    path.write_text(f"n: 64\n{said}\nvariants: numpy_direct\n")
+    with pytest.raises(InputError, match=message):
+        load(str(path))
+
+
+def test_committed_records_are_read_and_belong_to_the_same_cases():
+    records = RecordFile(ROOT / "reports" / "h200" / "ladder").read()
+    first = next(record for record in records if record.status == "ok" and record.toolkit == "cupy")
+    assert (first.timed, first.integrator, first.dt, first.steps_per_second) == ("force", None, None, None)
+    # Their cases have the keys they had before there were steps, or --resume would measure them again.
+    own = {record.key for record in records if record.variant == "numpy_direct"}
+    assert own
+    assert own == {case.key for case in load("ladder", variants=["numpy_direct"]).cases}
+
+
+def test_a_step_depends_on_the_source_of_the_integrator():
+    case = Case(
+        variant="naive", toolkit="cupy", axes={"p": 256}, n=64, dtype="float32", bodies="plummer", subset="even",
+        seed=1, eps=0.1, timed="force",
+    )  # fmt: skip
+    step = case.model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.1})
+    call = case.model_copy(update={"timed": "call"})
+    own = VARIANTS["naive"].source_sha256("cupy")
+    prints = [fingerprint(one, VARIANTS["naive"], None).source_sha256 for one in (case, call, step)]
+    assert prints[:2] == [own, own]
+    assert prints[2] != own
+    assert "timed=step leapfrog dt=0.1" in step.label
+    assert case.label == "naive cupy n=64 float32 p=256"
+
+
+def test_a_run_of_all_three_from_end_to_end(tmp_path):
+    path = tmp_path / "three.yaml"
+    path.write_text(
+        "n: 64\ntimed: [force, step, call]\nintegrator: [leapfrog, damped_euler]\n"
+        "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\n"
+        "variants: [numpy_direct, numba_parallel]\n"
+    )
+    command = [sys.executable, "-m", "harness", "run", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = RecordFile(tmp_path / "out").read()
+    assert {record.status for record in records} == {"ok"}, [record.reason for record in records]
+    by_timed = {name: [one for one in records if one.timed == name] for name in ("force", "step", "call")}
+    assert all(by_timed.values())
+    assert {one.integrator for one in by_timed["step"]} == set(INTEGRATORS)
+    for one in by_timed["step"]:
+        assert one.steps_per_second == pytest.approx(1 / one.median_seconds)
+        assert one.interactions_per_second == pytest.approx(64 * 64 / one.median_seconds)
+        assert (one.drift_steps, one.dt) == (100, 0.001)
+        assert one.damping == (None if one.integrator == "leapfrog" else 0.995)
+        drift = abs(one.energy_drift)
+        assert drift < 1e-5 if one.integrator == "leapfrog" else drift > 0.1
+    for one in by_timed["force"] + by_timed["call"]:
+        assert (one.steps_per_second, one.energy_drift, one.drift_steps, one.integrator, one.dt) == (None,) * 5
+    line = json.loads((tmp_path / "out" / "records.jsonl").read_text().splitlines()[0])
+    assert {"steps_per_second", "energy_drift", "drift_steps", "integrator", "dt"} <= line.keys()
+    text = StringIO()
+    render(records, Console(file=text, width=120), {})
+    for words in (
+        "timed: force",
+        "timed: step, leapfrog dt = 0.001",
+        "timed: step, damped_euler",
+        "timed: call",
+        "steps/s",
+    ):
+        assert words in text.getvalue()
+    resumed = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True)
+    assert resumed.returncode == 0
+    assert len([one for one in RecordFile(tmp_path / "out").read() if not one.anchor]) == len(
+        [r for r in records if not r.anchor]
+    )

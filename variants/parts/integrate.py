@@ -1,0 +1,41 @@
+"""Kick, damp and drift every body, behind the force kernel of any variant.
+
+One formula serves every integrator: v = (v + a kick) damping; x = x + v drift.
+"""
+
+DAMPING = 0.995
+"""Factor on the velocities a step of the damped Euler integrator. Ours: Lee (2008) damps, but its value is lost."""
+
+
+def numba_kernel(cuda, real, *, BODY_STRIDE, ACCELERATION_STRIDE):
+    """Twin of integrate.cu; an array of Numba's knows its own stride."""
+
+    @cuda.jit
+    def integrate(x, y, z, vx, vy, vz, ax, ay, az, n, kick, damping, drift):
+        i = cuda.grid(1)
+        if i >= n:
+            return
+        vx[i] = (vx[i] + ax[i] * kick) * damping
+        vy[i] = (vy[i] + ay[i] * kick) * damping
+        vz[i] = (vz[i] + az[i] * kick) * damping
+        x[i] += vx[i] * drift
+        y[i] += vy[i] * drift
+        z[i] += vz[i] * drift
+
+    return integrate
+
+
+def cpu_kernel(numba, real, *, BODY_STRIDE, ACCELERATION_STRIDE):
+    """Loop over the bodies on one core; an array of NumPy's knows its own stride."""
+
+    @numba.njit
+    def integrate(x, y, z, vx, vy, vz, ax, ay, az, n, kick, damping, drift):
+        for i in range(n):
+            vx[i] = (vx[i] + ax[i] * kick) * damping
+            vy[i] = (vy[i] + ay[i] * kick) * damping
+            vz[i] = (vz[i] + az[i] * kick) * damping
+            x[i] += vx[i] * drift
+            y[i] += vy[i] * drift
+            z[i] += vz[i] * drift
+
+    return integrate
