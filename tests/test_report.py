@@ -423,3 +423,11 @@ def test_ten_thousand_records_take_seconds() -> None:
     shown(records, 80)
     # About half a second of computing where this was written; a loop over pairs of records would take minutes.
     assert time.process_time() - before < 3
+
+
+def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:
+    half = record("approximate", 1.0, n=1_000).model_copy(update={"cycle": 2, "error_cycle_max": 3e-7})
+    text = shown([half], 200)
+    # 1e6 pairs, half of them in the one second that an evaluation takes, in units of 1e9 a second.
+    assert "5.000e-04" in row(text, "approximate")
+    assert "3.0e-07" in row(text, "approximate")
