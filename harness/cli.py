@@ -179,6 +179,7 @@ def report(
     from harness import runs
     from harness.config.published import find, load
     from harness.record import RecordFile
+    from harness.report.loads import render_loads
     from harness.report.paths import render_published
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
@@ -197,6 +198,8 @@ def report(
         render(records, console, parents)
         if source:
             render_published(source, records, console)
+        if source and source.loads:
+            render_loads(records, {name: variant.loads for name, variant in variants.items()}, console)
 
 
 @app.command()

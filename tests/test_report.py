@@ -11,7 +11,9 @@ from rich.console import Console
 
 from harness.record import Record
 from harness.report import ranking
+from harness.report.loads import loads_of
 from harness.report.terminal import ladder_markdown, render
+from harness.variant import discover
 
 PARENTS = {
     "naive": None,
@@ -431,3 +433,26 @@ def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:
     # 1e6 pairs, half of them in the one second that an evaluation takes, in units of 1e9 a second.
     assert "5.000e-04" in row(text, "approximate")
     assert "3.0e-07" in row(text, "approximate")
+
+
+def test_loads_are_worked_out_from_what_the_variant_declares() -> None:
+    records = [
+        record("naive", 1.0, n=512),
+        record("tiled", 1.0, n=512, axes={"p": 64}),
+        record("tiled", 2.0, n=512, axes={"p": 64}, toolkit="pycuda"),
+        record("tiled", 1.0, n=512, axes={"p": 128}, status="failed"),
+        record("silent", 1.0, n=512),
+    ]
+    found = loads_of(records, {"naive": "4 * n", "tiled": "n / p", "silent": None})
+    assert [(one.variant, one.a_body, one.an_evaluation) for one in found] == [
+        ("naive", 2048, 2048 * 512),
+        ("tiled", 8, 8 * 512),
+    ]
+
+
+def test_every_declared_expression_can_be_worked_out() -> None:
+    for variant in discover().values():
+        if variant.loads is not None:
+            case = record(variant.name, 1.0, n=1024, axes=variant.complete({}))
+            (loads,) = loads_of([case], {variant.name: variant.loads})
+            assert 0 < loads.a_body <= 4 * 1024

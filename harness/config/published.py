@@ -133,7 +133,10 @@ class Fact(_Part):
 
 
 class Source(_Part):
-    """All that one source published. ``where`` is part of every selection, ``flops_per_interaction`` its convention."""
+    """All that one source published. ``where`` is part of every selection, ``flops_per_interaction`` its convention.
+
+    With ``loads`` the source counts accesses to memory, and the report does too.
+    """
 
     source: str
     device: str
@@ -143,6 +146,7 @@ class Source(_Part):
     claims: list[Claim] = []
     facts: list[Fact] = []
     notes: list[str] = []
+    loads: bool = False
 
 
 def packaged() -> dict[str, Path]:
