@@ -143,7 +143,6 @@ class Variant:
     """
 
     name: str
-    family: str
     summary: str
     explanation: str
     parent: str | None
@@ -223,7 +222,6 @@ def variant(
             toolkits = (*toolkits, "numba")
         return Variant(
             name=path.stem,
-            family=path.parent.name,
             summary=explanation.splitlines()[0],
             explanation=explanation,
             parent=parent,

@@ -97,9 +97,7 @@ def work(
     fields: dict[str, Any] = {}
     try:
         return _work(job, folders, read, begin, fields)
-    except ToolkitMissingError as error:
-        return Outcome("skipped", str(error), fields)
-    except InputError as error:
+    except (ToolkitMissingError, InputError) as error:
         return Outcome("skipped", str(error), fields)
     except MemoryError as error:
         return Outcome("failed", f"out of memory: {error}", fields)

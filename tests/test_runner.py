@@ -241,3 +241,24 @@ def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
     (reason,) = [record.reason for record in records if record.reason]
     assert "100" in reason
     assert {record.bodies for record in records} == {"hundred.npz"}
+
+
+def test_an_edited_file_of_bodies_is_measured_again(tmp_path):
+    from harness import bodies
+
+    file = tmp_path / "own.npz"
+    config = tmp_path / "file.yaml"
+    config.write_text(f"bodies: own.npz\nn: 50\n{QUICK % 20}variants: numpy_direct\n")
+    bodies.save(bodies.plummer(50, 1, 0.1), file)
+    run(config, tmp_path / "out")
+    existing = RecordFile(tmp_path / "out").read()
+    assert plan(load(str(config)), [PROCESSOR], None, existing).reused == 1
+    bodies.save(bodies.plummer(50, 2, 0.1), file)
+    assert plan(load(str(config)), [PROCESSOR], None, existing).reused == 0
+
+
+def test_an_anchor_that_fails_is_not_tried_again(tmp_path):
+    config = write_config(tmp_path, "cpu", ["raises"], n="[40, 41, 42]")
+    _, todo, _ = run(config, tmp_path / "out")
+    assert sum(task.anchor > 1 for task in todo.tasks) == 1
+    assert [record.anchor for record in RecordFile(tmp_path / "out").read()] == [1, 0, 0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -34,8 +34,6 @@ Unit = Literal[
 Timed = Literal["force", "step", "call", "frame", "process"]
 Selection = Mapping[str, Value | list[Value]]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-
-UNITS: tuple[str, ...] = get_args(Unit)
 
 
 class _Part(BaseModel):
