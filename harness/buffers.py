@@ -11,20 +11,22 @@ from harness.toolkits.interface import DeviceToolkit
 from harness.variant import HostBodies, Prepared
 
 
-def accelerations(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
-    """Copy the accelerations to the host; shape (n, 3)."""
-    return _download(toolkit, prepared.accelerations)[:, :3]
+def sums(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
+    """Copy the interaction's sums to the host; shape (n, 3) for the accelerations of gravity."""
+    return _download(toolkit, prepared.accelerations)[:, : len(toolkit.interaction.sums)]
 
 
 def bodies(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
-    """Copy the bodies to the host; rows x, y, z, mass."""
+    """Copy the bodies to the host; rows x, y, z, mass first."""
     return _download(toolkit, prepared.bodies)
 
 
 def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: HostBodies) -> tuple[NDArray[Any], ...]:
     """Make host arrays of ``real`` in the layout of the device's: one of rows, or four of numbers."""
-    columns = (*values.position.T, values.mass)
-    arrays = columns if isinstance(prepared.bodies, tuple) else (np.column_stack(columns),)
+    if isinstance(prepared.bodies, tuple):
+        arrays: tuple[NDArray[Any], ...] = (*values.position.T, values.mass)
+    else:
+        arrays = (toolkit.interaction.rows(values.position, values.velocity, values.mass),)
     return tuple(np.ascontiguousarray(array, dtype=toolkit.real) for array in arrays)
 
 

@@ -57,11 +57,35 @@ def _load(
 
 @app.command("list")
 def list_variants() -> None:
-    """Show the ladder: every variant, what it changes, its source, toolkits and axes."""
-    from harness.report.inventory import show_variants
+    """Show the ladder: every variant, what it changes, its source, toolkits and axes; and the interactions."""
+    from harness import interaction
+    from harness.report.inventory import show_interactions, show_variants
     from harness.variant import discover
 
-    show_variants(discover(), _console())
+    variants = discover()
+    show_variants(variants, _console())
+    takers = [name for name, one in variants.items() if one.any_interaction]
+    show_interactions([interaction.find(name) for name in interaction.packaged()], takers, _console())
+
+
+@app.command()
+def source(
+    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")],
+    interaction: Annotated[str, typer.Option(help="A packaged one, or a file.")] = "gravity",
+) -> None:
+    """Print the CUDA C of a variant, whole, as the compiler gets it."""
+    from harness import interaction as interactions
+    from harness.errors import nearest
+    from harness.variant import CUDA_C_TOOLKITS, discover
+
+    known = {name: one for name, one in discover().items() if set(CUDA_C_TOOLKITS) & set(one.toolkits)}
+    if variant not in known:
+        raise InputError(f"{variant} is no variant with CUDA C; {nearest(variant, list(known))}")
+    computed = interactions.find(interaction)
+    if computed.name != interactions.GRAVITY and not known[variant].any_interaction:
+        takers = ", ".join(name for name, one in known.items() if one.any_interaction)
+        raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
+    typer.echo(known[variant].cuda_source(computed), nl=False)
 
 
 @app.command()

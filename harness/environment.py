@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from harness import interaction
 from harness.devices import Device, processor_name
 from harness.parts import Part
 from harness.record import Case, Fingerprint
@@ -88,9 +89,10 @@ def packages() -> dict[str, str]:
 def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = CATALOGUE[case.toolkit]
-    source = variant.source_sha256(case.toolkit)
+    computed = interaction.find(case.interaction)
+    source = variant.source_sha256(case.toolkit, computed)
     if case.timed == "step":
-        source = hashlib.sha256((source + Part("integrate").source_sha256(case.toolkit)).encode()).hexdigest()
+        source = hashlib.sha256((source + Part("integrate").source_sha256(case.toolkit, computed)).encode()).hexdigest()
     return Fingerprint(
         source_sha256=source,
         flags=list(entry.flags),

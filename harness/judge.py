@@ -22,7 +22,7 @@ class Judge:
         self.prepared = prepared
         self.tolerance = tolerance
         self.rows = reference.verified_rows(bodies.n)
-        self.expected = reference.direct_accelerations(bodies, self.rows, dtype)
+        self.expected = reference.direct_sums(toolkit.interaction, bodies, self.rows, dtype)
 
     def verdict(self) -> tuple[Errors, str | None]:
         """Return the errors of what was launched last, and why that is wrong; None when it is right.
@@ -30,12 +30,13 @@ class Judge:
         No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
         launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged.
         """
-        accelerations = buffers.accelerations(self.toolkit, self.prepared)
-        errors = reference.compare(accelerations[self.rows], self.expected)
+        vectors = self.toolkit.interaction.vectors()
+        accelerations = buffers.sums(self.toolkit, self.prepared)
+        errors = reference.compare(accelerations[self.rows], self.expected, vectors)
         judged = errors
         if self.prepared.cycle > 1:
             accelerations = self._mean_of_a_cycle()
-            judged = reference.compare(accelerations[self.rows], self.expected)
+            judged = reference.compare(accelerations[self.rows], self.expected, vectors)
             errors = errors.model_copy(
                 update={
                     "cycle": self.prepared.cycle,
@@ -54,5 +55,5 @@ class Judge:
         for _ in range(self.prepared.cycle):
             self.prepared.launch()
             self.toolkit.synchronize()
-            total = total + buffers.accelerations(self.toolkit, self.prepared)
+            total = total + buffers.sums(self.toolkit, self.prepared)
         return total / self.prepared.cycle

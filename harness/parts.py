@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from harness.interaction import Interaction
 from harness.toolkits.interface import DeviceToolkit, GpuToolkit
 from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, Kernel, cuda_source
 
@@ -35,15 +36,15 @@ class Part:
         """Its module, which makes the kernels for Numba."""
         return importlib.import_module(f"variants.parts.{self.name}")
 
-    def cuda_source(self) -> str:
-        """Join its CUDA C with the header of ``variants/all_pairs``."""
-        return cuda_source(self.path.with_suffix(".cu"))
+    def cuda_source(self, interaction: Interaction) -> str:
+        """Join its CUDA C with the interaction and the header of ``variants/all_pairs``."""
+        return cuda_source(self.path.with_suffix(".cu"), interaction)
 
-    def source_sha256(self, toolkit: str) -> str:
+    def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
         """Hash everything that decides what ``toolkit`` runs."""
         digest = hashlib.sha256(self.path.read_bytes())
         if toolkit in CUDA_C_TOOLKITS:
-            digest.update(self.cuda_source().encode())
+            digest.update(self.cuda_source(interaction).encode())
         return digest.hexdigest()
 
 

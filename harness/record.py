@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import InputError
+from harness.interaction import GRAVITY
 from harness.variant import Dtype
 
 RECORDS = "records.jsonl"
@@ -28,8 +29,8 @@ class Case(BaseModel):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
-    file, ``eps`` the softening length. ``timed`` is force, step or call; ``integrator`` and its ``dt`` belong to
-    a step and are None otherwise.
+    file, ``eps`` the softening length. ``interaction`` is a packaged one's name or the path of a file. ``timed`` is
+    force, step or call; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,6 +45,7 @@ class Case(BaseModel):
     seed: int
     eps: float
     timed: str
+    interaction: str = GRAVITY
     integrator: str | None = None
     dt: float | None = None
 
@@ -55,6 +57,11 @@ class Case(BaseModel):
         for name in ("integrator", "dt"):
             if parts[name] is None:
                 del parts[name]
+        # Likewise those of gravity, from before there were other interactions.
+        if self.interaction == GRAVITY:
+            del parts["interaction"]
+        else:
+            parts["interaction"] = Path(self.interaction).name
         parts["bodies"] = Path(self.bodies).name
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -63,9 +70,11 @@ class Case(BaseModel):
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
         axes = " ".join(f"{name}={value}" for name, value in self.axes.items())
+        interaction = "" if self.interaction == GRAVITY else f"interaction={Path(self.interaction).name}"
         timed = "" if self.timed == "force" else f"timed={self.timed}"
         step = "" if self.dt is None else f"{self.integrator} dt={self.dt:g}"
-        return " ".join(filter(None, [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes, timed, step]))
+        words = [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes, interaction, timed, step]
+        return " ".join(filter(None, words))
 
     @property
     def interactions(self) -> int:
@@ -92,6 +101,9 @@ class Fingerprint(BaseModel):
 class Errors(BaseModel):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
+    Of an interaction with several sums each vector and each number has errors of its own, and these are the worst;
+    ``error_max_of`` has the largest of each by its name (hermite: a, j, potential), and is empty for a single vector.
+
     An approximation that covers all pairs in ``cycle`` evaluations has the errors of one of them here, and
     those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
     """
@@ -101,6 +113,7 @@ class Errors(BaseModel):
     error_max: float | None = None
     error_rms: float | None = None
     error_rows: int | None = None
+    error_max_of: dict[str, float] = {}
     cycle: int = 1
     error_cycle_max: float | None = None
     error_cycle_rms: float | None = None

@@ -1,4 +1,4 @@
-"""The judge: accelerations by direct summation in float64, and how far others are from them.
+"""The judge: an interaction summed directly in float64, and how far others are from it.
 
 A kernel is judged on the bodies as it receives them, rounded to its own number type: the error is that of its
 arithmetic, not of storing the initial conditions.
@@ -7,12 +7,15 @@ arithmetic, not of storing the initial conditions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import GRAVITY, MATH, Interaction, find
 from harness.record import Errors
 from harness.variant import Dtype, HostBodies, Tolerance
 
@@ -33,60 +36,87 @@ def verified_rows(n: int) -> NDArray[np.int64]:
     return np.append(np.sort(sample), n - 1)
 
 
-@lru_cache(maxsize=1)
-def _compiled() -> Any:
+LOOP = """
+@numba.njit(parallel=True)
+def direct_sums(bodies, eps2, rows, out):
+    for row in numba.prange(rows.size):
+        i = rows[row]
+        {own} = {of_i}
+        {sums} = {zeros}
+        for j in range(bodies.shape[1]):
+            {other} = {of_j}
+            {lines}
+        {out} = {sums}
+"""
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str) -> Any:
     import numba
 
-    @numba.njit(parallel=True)  # type: ignore[untyped-decorator]
-    def direct_sum(x: Array, y: Array, z: Array, mass: Array, eps2: float, rows: Any, out: Array) -> None:
-        for row in numba.prange(rows.size):
-            i = rows[row]
-            ax = ay = az = 0.0
-            for j in range(x.size):
-                dx = x[j] - x[i]
-                dy = y[j] - y[i]
-                dz = z[j] - z[i]
-                r2 = dx * dx + dy * dy + dz * dz + eps2
-                strength = mass[j] / (r2 * math.sqrt(r2))
-                ax += strength * dx
-                ay += strength * dy
-                az += strength * dz
-            out[row, 0] = ax
-            out[row, 1] = ay
-            out[row, 2] = az
+    @numba.njit  # type: ignore[untyped-decorator]
+    def inverse_sqrt(value: float) -> float:
+        return 1.0 / math.sqrt(value)
 
-    return direct_sum
+    namespace: dict[str, Any] = {**MATH, "inverse_sqrt": inverse_sqrt, "numba": numba}
+    exec(source, namespace)
+    return namespace["direct_sums"]
 
 
-def direct_accelerations(bodies: HostBodies, rows: NDArray[np.int64], dtype: Dtype = "float64") -> Array:
-    """Sum the pulls of all bodies on those of ``rows`` in float64; shape (rows, 3).
+def direct_sums(interaction: Interaction, bodies: HostBodies, rows: NDArray[np.int64], dtype: Dtype) -> Array:
+    """Add up in float64 what all bodies do to those of ``rows``; shape (rows, sums of the interaction).
 
-    Positions, masses and the softening length squared are rounded to ``dtype`` first.
+    What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
+    the interaction's constants.
     """
-    x, y, z, mass = (
-        np.ascontiguousarray(column).astype(dtype).astype(np.float64) for column in (*bodies.position.T, bodies.mass)
+    real = np.dtype(dtype).type
+    numbers = range(len(interaction.body))
+    places = range(len(interaction.sums))
+    source = LOOP.format(
+        own="".join(f"i_{name}, " for name in interaction.body),
+        of_i="".join(f"bodies[{number}, i], " for number in numbers),
+        other="".join(f"j_{name}, " for name in interaction.body),
+        of_j="".join(f"bodies[{number}, j], " for number in numbers),
+        sums="".join(f"sums_{name}, " for name in interaction.sums),
+        zeros="0.0, " * len(places),
+        out="".join(f"out[row, {place}], " for place in places),
+        lines="\n            ".join(interaction.python_lines(lambda value: repr(float(real(value))))),
     )
-    eps2 = float(np.dtype(dtype).type(bodies.eps**2))
-    out = np.empty((rows.size, 3))
-    _compiled()(x, y, z, mass, eps2, rows, out)
+    own = interaction.rows(bodies.position, bodies.velocity, bodies.mass)[:, : len(numbers)]
+    rounded = np.ascontiguousarray(own.T.astype(real).astype(np.float64))
+    out = np.empty((rows.size, len(places)))
+    _compiled(source)(rounded, float(real(bodies.eps**2)), rows, out)
     return out
 
 
-def compare(accelerations: NDArray[Any], reference: Array) -> Errors:
-    """Measure the largest and the rms relative error, one relative error a body; both arrays of shape (rows, 3).
+def direct_accelerations(bodies: HostBodies, rows: NDArray[np.int64], dtype: Dtype = "float64") -> Array:
+    """Add up the pulls of gravity; shape (rows, 3). See ``direct_sums``."""
+    return direct_sums(find(GRAVITY), bodies, rows, dtype)
 
-    The relative error of a body is |a - reference| / |reference|. Where the reference is exactly zero (one body
-    alone) it is zero if the acceleration is zero too, else infinite. A NaN makes both errors NaN.
+
+def compare(
+    found: NDArray[Any], expected: Array, vectors: Mapping[str, tuple[int, ...]] = MappingProxyType({"a": (0, 1, 2)})
+) -> Errors:
+    """Measure the largest and the rms relative error over bodies; both arrays of shape (rows, sums).
+
+    ``vectors`` are the places of the numbers that belong together; the errors are those of the worst of them. The
+    relative error of a body is |a - expected| / |expected|. Where the expected vector is exactly zero (one body
+    alone) it is zero if the found one is zero too, else infinite. A NaN makes both errors NaN.
     """
-    distance = np.linalg.norm(accelerations.astype(np.float64) - reference, axis=1)
-    size = np.linalg.norm(reference, axis=1)
-    relative = np.where(distance == 0, 0.0, np.inf)
-    np.divide(distance, size, out=relative, where=size > 0)
-    relative[np.isnan(distance)] = np.nan
+    largest, rms = {}, []
+    for name, places in vectors.items():
+        distance = np.linalg.norm(found[:, places].astype(np.float64) - expected[:, places], axis=1)
+        size = np.linalg.norm(expected[:, places], axis=1)
+        relative = np.where(distance == 0, 0.0, np.inf)
+        np.divide(distance, size, out=relative, where=size > 0)
+        relative[np.isnan(distance)] = np.nan
+        largest[name] = float(relative.max())
+        rms.append(float(np.sqrt(np.mean(relative**2))))
     return Errors(
-        error_max=float(relative.max()),
-        error_rms=float(np.sqrt(np.mean(relative**2))),
-        error_rows=int(relative.size),
+        error_max=float(np.max(list(largest.values()))),
+        error_rms=float(np.max(rms)),
+        error_rows=len(expected),
+        error_max_of=largest if len(largest) > 1 else {},
     )
 
 

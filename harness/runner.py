@@ -23,7 +23,7 @@ from harness.devices import Device
 from harness.errors import InputError
 from harness.plan import Plan, Task
 from harness.record import ENVIRONMENT, Record, RecordFile
-from harness.variant import discover
+from harness.variant import Variant, discover
 from harness.version import VERSION
 from harness.worker import Job, Outcome, Phase, serve
 
@@ -142,9 +142,9 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             else:
                 watcher.begins(task.case.label, task.device.selector)
                 outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
-                if environment.fingerprint(task.case, variants[task.case.variant], task.device) != task.fingerprint:
+                if _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", "its source was edited during the run, so it is not known what ran")
-            record = _record(task, outcome, sweep.flops_per_interaction, started)
+            record = _record(task, outcome, sweep.flops(task.case.interaction), started)
             if store:
                 store.append(record)
             records.append(record)
@@ -156,8 +156,16 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     return records
 
 
+def _edited(task: Task, variant: Variant) -> bool:
+    try:
+        return environment.fingerprint(task.case, variant, task.device) != task.fingerprint
+    except InputError:  # an interaction that is gone, or no longer one
+        return True
+
+
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
+    fields["interaction"] = Path(task.case.interaction).name
     fields |= task.fingerprint.model_dump() | outcome.fields
     if outcome.status == "ok" and (median := fields.get("median_seconds")):
         speed = task.case.interactions / fields.get("cycle", 1) / median

@@ -161,7 +161,7 @@ class Stepper:
         self.toolkit.synchronize()
 
     def _accelerations(self) -> Array:
-        return buffers.accelerations(self.toolkit, self.prepared).astype(np.float64)
+        return buffers.sums(self.toolkit, self.prepared).astype(np.float64)
 
     def _download(self) -> tuple[Array, Array]:
         """Copy positions and velocities as they are."""

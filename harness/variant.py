@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import InputError
+from harness.interaction import Interaction
 
 AxisValue = int | float | str | bool
 Axes = Mapping[str, AxisValue]
@@ -31,7 +32,8 @@ Dtype = Literal["float32", "float64"]
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "variants"
 CUDA_C_TOOLKITS = ("cupy", "pycuda")
-TOOLKITS = (*CUDA_C_TOOLKITS, "numba", "cpu")
+NUMBA = "numba"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "cpu")
 
 
 class HostBodies(Protocol):
@@ -44,6 +46,10 @@ class HostBodies(Protocol):
     @property
     def position(self) -> NDArray[np.float64]:
         """Positions, shape (n, 3)."""
+
+    @property
+    def velocity(self) -> NDArray[np.float64]:
+        """Velocities, shape (n, 3)."""
 
     @property
     def n(self) -> int:
@@ -72,12 +78,16 @@ class Source(Protocol):
     def module(self) -> ModuleType:
         """The module that makes kernels for Numba."""
 
-    def cuda_source(self) -> str:
+    def cuda_source(self, interaction: Interaction) -> str:
         """The text of the CUDA C."""
 
 
 class Toolkit(Protocol):
     """What a variant may ask of the toolkit that runs it."""
+
+    @property
+    def interaction(self) -> Interaction:
+        """What its kernels compute: gravity, unless the variant takes any interaction."""
 
     @property
     def real(self) -> type[np.floating[Any]]:
@@ -97,10 +107,11 @@ class Toolkit(Protocol):
 class Prepared:
     """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
 
-    ``bodies`` is what ``launch()`` reads: a device array of rows x, y, z, mass of shape (n, 4), or
-    four device arrays x, y, z, mass of shape (n,). ``accelerations`` is a device array of shape (n, 3)
-    or (n, 4), or three device arrays of shape (n,), that one ``launch()`` writes completely. ``kernel``
-    is the kernel whose registers and occupancy the record states (None where there is no device).
+    ``bodies`` is what ``launch()`` reads: a device array of rows as the interaction has them (gravity:
+    x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
+    ``launch()`` writes completely: a device array whose rows begin with the interaction's sums (gravity:
+    the accelerations), or three device arrays of shape (n,). ``kernel`` is the kernel whose registers and
+    occupancy the record states (None where there is no device).
 
     An approximation that takes turns covers every pair once in ``cycle`` launches; the mean of their
     accelerations is then what an exact method gives in one.
@@ -139,7 +150,8 @@ class Variant:
     ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
     said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
     the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
-    is not computed exactly, None where all is. ``toolkits`` are the toolkits its stem has a kernel for.
+    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity.
+    ``toolkits`` are the toolkits its stem has a kernel for.
     """
 
     name: str
@@ -152,6 +164,7 @@ class Variant:
     when: str | None
     loads: str | None
     approximates: str | None
+    any_interaction: bool
     dtypes: tuple[Dtype, ...]
     tolerance: Mapping[str, Tolerance]
     toolkits: tuple[str, ...]
@@ -164,21 +177,20 @@ class Variant:
         """The folder of the stem, which holds the sources it shares with its family."""
         return self.path.parent
 
-    def cuda_source(self) -> str:
-        """Join the family's headers and the stem's CUDA C into one text, each part behind ``#line``.
+    def cuda_source(self, interaction: Interaction) -> str:
+        """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
+        return cuda_source(self.path.with_suffix(".cu"), interaction)
 
-        See ``cuda_source`` of this module.
-        """
-        return cuda_source(self.path.with_suffix(".cu"))
-
-    def source_sha256(self, toolkit: str) -> str:
-        """Hash everything in the stem and its family's shared files that decides what ``toolkit`` runs."""
+    def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
+        """Hash everything in the stem, its family's shared files and the interaction that ``toolkit`` runs."""
         shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
         digest = hashlib.sha256()
         for path in [self.path, *sorted(shared)]:
             digest.update(path.read_bytes())
         if toolkit in CUDA_C_TOOLKITS:
-            digest.update(self.cuda_source().encode())
+            digest.update(self.cuda_source(interaction).encode())
+        elif toolkit == NUMBA:
+            digest.update(interaction.text.encode())
         return digest.hexdigest()
 
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
@@ -195,6 +207,7 @@ def variant(
     when: str | None = None,
     loads: str | None = None,
     approximates: str | None = None,
+    any_interaction: bool = False,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
     tolerance: Mapping[str, Tolerance] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
@@ -219,7 +232,7 @@ def variant(
                 raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
         toolkits = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
         if hasattr(module, "numba_kernel"):
-            toolkits = (*toolkits, "numba")
+            toolkits = (*toolkits, NUMBA)
         return Variant(
             name=path.stem,
             summary=explanation.splitlines()[0],
@@ -231,6 +244,7 @@ def variant(
             when=when,
             loads=loads,
             approximates=approximates,
+            any_interaction=any_interaction,
             dtypes=dtypes,
             tolerance=tolerance,
             toolkits=toolkits or ("cpu",),
@@ -242,14 +256,16 @@ def variant(
     return declare
 
 
-def cuda_source(path: Path) -> str:
-    """Join the headers beside a file of CUDA C and the file into one text, each part behind ``#line``.
+def cuda_source(path: Path, interaction: Interaction) -> str:
+    """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
 
     Joined rather than included, because a kernel cache keyed by the text of the source does not
     see an edited header. A folder without a header has that of ``variants/all_pairs``.
     """
     headers = sorted(path.parent.glob("*.cuh")) or sorted((BUILT_IN / "all_pairs").glob("*.cuh"))
-    return "\n".join(f'#line 1 "{part.name}"\n{part.read_text("utf-8")}' for part in [*headers, path])
+    parts = [(header.name, header.read_text("utf-8")) for header in headers]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, path.read_text("utf-8"))]
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
 def _declares(path: Path) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import bodies as initial_conditions
+from harness import interaction
 from harness.config.settings import Measure
 from harness.devices import Device, Reading, sensor
 from harness.errors import InputError
@@ -121,7 +122,7 @@ def _work(
         bodies = initial_conditions.flattened(bodies)
     fields["bodies_sha256"] = bodies.sha256
     begin("compiling")
-    toolkit = open_toolkit(case.toolkit, variant, case.dtype)
+    toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction.find(case.interaction))
     fields["compute_capability"] = toolkit.compute_capability
     fields["compiler"] = toolkit.compiler
     prepared = variant.prepare(toolkit, bodies, **case.axes)

@@ -100,7 +100,7 @@ def test_what_is_not_said_has_a_default(write):
     said = (case.bodies, case.subset, case.seed, case.eps, case.dtype, case.timed)
     assert said == ("plummer", "even", 1, 0.025, "float32", "force")
     sweep = load(write("n: 64\nvariants: tiled"))
-    assert (sweep.measure, sweep.flops_per_interaction, sweep.description) == (Measure(), 20.0, "")
+    assert (sweep.measure, sweep.flops_per_interaction, sweep.description) == (Measure(), {}, "")
     assert grid(sweep.cases, "toolkit", "p", "unroll") == [(name, 256, 32) for name in ("cupy", "pycuda", "numba")]
 
 
@@ -109,7 +109,7 @@ def test_the_whole_of_a_sweep_is_read(write, own):
     path = write(f"{settings}\nvariant_folders: [{own.name}]\nn: 8\nvariants: own")
     sweep = load(path)
     assert (sweep.name, sweep.path, sweep.description) == ("x", Path(path), "Why")
-    assert (sweep.flops_per_interaction, sweep.variant_folders) == (38.0, (own,))
+    assert (sweep.flops_per_interaction, sweep.variant_folders) == ({"": 38.0}, (own,))
     assert (sweep.measure.half_width, sweep.measure.min_samples) == (0.1, 10)
     assert grid(sweep.cases, "variant", "theta", "order", "cached") == [("own", 0.5, "morton", True)]
 
@@ -566,7 +566,7 @@ def test_an_override_of_an_axis_applies_to_the_variants_that_have_it(two):
 def test_an_override_of_how_to_measure(two):
     sweep = load(two, ["measure.budget_seconds=1", "measure.min_samples=7", "flops_per_interaction=38"])
     assert sweep.measure == Measure(budget_seconds=1.0, min_samples=7)
-    assert sweep.flops_per_interaction == 38
+    assert sweep.flops("gravity") == sweep.flops("hermite") == 38
     assert sweep.cases == cases(two)
 
 

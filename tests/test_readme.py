@@ -20,7 +20,9 @@ def test_the_ladder_is_what_its_command_prints(monkeypatch):
     assert written.strip() == printed.stdout.strip()
 
 
-COMMANDS = sorted(set(re.findall(r"^gravbench (?:run|check|list|report).*?(?=\s*(?:#|$))", README, re.MULTILINE)))
+COMMANDS = sorted(
+    set(re.findall(r"^gravbench (?:run|check|list|report|source).*?(?=\s*(?:#|$))", README, re.MULTILINE))
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -35,12 +37,17 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
         if not data.exists():
             pytest.skip(f"{data} is not here")
         words[words.index("dubinski.tab.gz")] = str(data)
-    monkeypatch.chdir(tmp_path)
+    own = re.search(r"```python\n(\"\"\"A spring.*?)```", README, re.DOTALL).group(1)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "spring.py").write_text(own)
+    words = [word.replace("spring.py", str(tmp_path / "own" / "spring.py")) for word in words]
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     done = CliRunner().invoke(app, words + ["--dry-run"] * (words[0] == "run" and "--dry-run" not in words))
     assert done.exit_code == 0, done.output
     if words[0] == "run":
         assert "nothing was run" in done.output
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "here").iterdir())
 
 
 def test_the_marked_commands_are_one_line_each():

@@ -169,6 +169,7 @@ def test_the_key_is_the_same_in_another_process_and_after_reading():
         {"seed": 2},
         {"eps": 0.0250001},
         {"timed": "step"},
+        {"interaction": "hermite"},
         {"integrator": "leapfrog"},
         {"dt": 0.001},
     ],

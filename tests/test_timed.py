@@ -20,6 +20,7 @@ from harness.config.load import load
 from harness.environment import fingerprint
 from harness.errors import InputError
 from harness.force import force
+from harness.interaction import GRAVITY, find
 from harness.parts import Part
 from harness.record import Case, RecordFile
 from harness.report.terminal import render
@@ -190,7 +191,7 @@ def test_the_parts_compile_without_a_warning(name, architecture):
         for dtype in DTYPES:
             own = ["-DFLOAT64=1"] if dtype == "float64" else []
             options = [*FLAGS, *constants.split(), *own]
-            image, ptx, _ = compile_cuda(Part(name).cuda_source(), architecture, options)
+            image, ptx, _ = compile_cuda(Part(name).cuda_source(find(GRAVITY)), architecture, options)
             assert image.startswith(b"\x7fELF")
             assert f".entry {name}(" in ptx
             assert (".f64" in ptx) == (dtype == "float64")
@@ -206,7 +207,7 @@ def test_every_part_is_compiled_above_and_is_no_variant():
         parameters = [word.split()[-1].lstrip("*") for word in entry[: entry.index(")")].split(",")]
         numba = pytest.importorskip("numba.cuda")
         constants = {option[2:].split("=")[0]: 1 for option in CONSTANTS[name][0].split()}
-        kernel = Part(name).module.numba_kernel(numba, np.float32, **constants)
+        kernel = Part(name).module.numba_kernel(numba, np.float32, find(GRAVITY), **constants)
         code = getattr(kernel, "py_func", None) or kernel.fn
         assert parameters == list(code.__code__.co_varnames[: code.__code__.co_argcount])
 
@@ -232,7 +233,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, integrator, dtype, 
     stepper = stepper_of(bodies, 0.01, integrator, name, toolkit, dtype, **axes)
     assert stepper.objection() is None
     expected = reference.direct_accelerations(bodies, np.arange(40), dtype)
-    left = buffers.accelerations(stepper.toolkit, stepper.prepared)
+    left = buffers.sums(stepper.toolkit, stepper.prepared)
     assert reference.objection(reference.compare(left, expected), VARIANTS[name].tolerance[dtype]) is None
 
 
@@ -267,7 +268,7 @@ def test_a_call_returns_the_accelerations(name, toolkit, axes, need_toolkit):
     bodies = initial_conditions.plummer(40, 3, EPS)
     opened, prepared = prepared_of(name, toolkit, bodies, "float32", **axes)
     prepared.launch()
-    expected = buffers.accelerations(opened, prepared).copy()
+    expected = buffers.sums(opened, prepared).copy()
     call = Call(opened, prepared, bodies)
     assert call.objection() is None
     returned = np.column_stack(call.returned) if isinstance(call.returned, tuple) else call.returned[:, :3]
@@ -432,7 +433,7 @@ def test_a_step_depends_on_the_source_of_the_integrator():
     )  # fmt: skip
     step = case.model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.1})
     call = case.model_copy(update={"timed": "call"})
-    own = VARIANTS["naive"].source_sha256("cupy")
+    own = VARIANTS["naive"].source_sha256("cupy", find(GRAVITY))
     prints = [fingerprint(one, VARIANTS["naive"], None).source_sha256 for one in (case, call, step)]
     assert prints[:2] == [own, own]
     assert prints[2] != own

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import configs
+from harness import interaction as interactions
 from harness.config import published
 from harness.config.document import Document, read, shown
 from harness.config.override import Override, parse
@@ -49,9 +50,14 @@ class Sweep:
     description: str
     cases: list[Case]
     measure: Measure
-    flops_per_interaction: float
+    flops_per_interaction: dict[str, float]
     variant_folders: tuple[Path, ...]
     published: str | None = None
+
+    def flops(self, interaction: str) -> float:
+        """Return the floating-point operations that one interaction counts."""
+        own = float(interactions.find(interaction).flops)
+        return self.flops_per_interaction.get(Path(interaction).name, self.flops_per_interaction.get("", own))
 
 
 def packaged() -> dict[str, Path]:
@@ -177,7 +183,7 @@ def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def _protocol(content: Config, given: Sequence[Override]) -> tuple[Measure, float]:
+def _protocol(content: Config, given: Sequence[Override]) -> tuple[Measure, dict[str, float]]:
     measure, flops = content.measure, content.flops_per_interaction
     for one in given:
         prefix, _, name = one.name.rpartition(".")

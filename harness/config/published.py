@@ -51,9 +51,9 @@ class Cell(_Part):
 class Figure(_Part):
     """A figure or table of the source: its ``cells``, or a matrix ``values`` over the product of ``over``.
 
-    ``where`` is part of every selection. ``timed`` is what the source timed, ``device`` what on, where that is not
-    the source's. A cell is compared with the first step of the path: the cell that differs from it by the values in
-    ``first``, or else the first cell that has these values.
+    ``where`` is part of every selection. ``timed`` is what the source timed; ``device`` and ``flops_per_interaction``
+    stand where they are not the source's. A cell is compared with the first step of the path: the cell that differs
+    from it by the values in ``first``, or else the first cell that has these values.
     """
 
     id: str
@@ -61,6 +61,7 @@ class Figure(_Part):
     unit: Unit
     timed: Timed
     device: str = ""
+    flops_per_interaction: Annotated[Number, Field(gt=0)] | None = None
     where: Selection = {}
     over: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
     values: Any = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from harness import interaction as interactions
 from harness.bodies import GENERATORS
 from harness.config.condition import Condition
 from harness.config.document import Document, shown
@@ -145,6 +146,9 @@ class Request:
         settings["bodies"] = [
             self._bodies(spec, index, entry, position) for position, spec in enumerate(settings["bodies"])
         ]
+        settings["interaction"] = [
+            self._interaction(spec, index, entry, position) for position, spec in enumerate(settings["interaction"])
+        ]
         toolkits = [name for name in entry.toolkit or TOOLKITS if name in (self.chosen_toolkits or TOOLKITS)]
         return [
             Block(
@@ -176,18 +180,30 @@ class Request:
         """Find a file of bodies: beside the configuration that names it, or from the working directory."""
         if spec in GENERATORS:
             return spec
-        if "bodies" in self.overrides:
-            where, places = self.overrides["bodies"].where, [Path(spec)]
+        return self._file("bodies", spec, index, entry, position, GENERATORS, "a generator")
+
+    def _interaction(self, spec: str, index: int, entry: Entry, position: int) -> str:
+        """Find the file of an interaction likewise, and read it: what is wrong in it is said before anything runs."""
+        own = interactions.packaged()
+        found = spec if spec in own else self._file("interaction", spec, index, entry, position, own, "a packaged one")
+        interactions.find(found)
+        return found
+
+    def _file(
+        self, key: str, spec: str, index: int, entry: Entry, position: int, names: Iterable[str], kind: str
+    ) -> str:
+        if key in self.overrides:
+            where, places = self.overrides[key].where, [Path(spec)]
         else:
-            own = ("variants", index) if "bodies" in entry.model_fields_set else ()
-            where = self.document.where((*own, "bodies", position))
+            own = ("variants", index) if key in entry.model_fields_set else ()
+            where = self.document.where((*own, key, position))
             places = [self.document.path.parent / spec, Path(spec)]
         for place in places:
             if is_kind(place, Path.is_file):
                 return str(place)
         folder = spec and any(is_kind(place, Path.is_dir) for place in places)
-        kind = "a directory, not a file" if folder else "no file"
-        raise InputError(f"{where}: bodies is {shown(spec)}, {kind} nor a generator; {nearest(spec, list(GENERATORS))}")
+        what = "a directory, not a file" if folder else "no file"
+        raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
 
 
 def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:

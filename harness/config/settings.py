@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from harness.bodies import SMALLEST_EPS
 from harness.config.document import shown
 from harness.errors import InputError, nearest
+from harness.interaction import GRAVITY
 from harness.variant import Dtype
 
 Subset = Literal["even", "lee"]
@@ -46,6 +47,10 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 
 
+def _for_all(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"": value}
+
+
 class Measure(BaseModel):
     """How each case is measured.
 
@@ -75,7 +80,8 @@ class Measure(BaseModel):
 class Settings(BaseModel):
     """What can be said for all variants, and again for those of one entry.
 
-    Without n: all bodies of a file. ``integrator`` and ``dt`` are of cases with ``timed: step``; others have none.
+    Without n: all bodies of a file. ``interaction`` is the name of a packaged one or a file. ``integrator`` and ``dt``
+    are of cases with ``timed: step``; others have none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -85,6 +91,7 @@ class Settings(BaseModel):
     seed: Swept[Annotated[int, Field(ge=0)]] = [1]
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
+    interaction: Swept[str] = [GRAVITY]
     timed: Swept[Timed] = ["force"]
     integrator: Swept[Integrator] = ["leapfrog"]
     dt: Swept[Positive] = [0.001]
@@ -112,11 +119,15 @@ class Entry(Settings):
 
 
 class Protocol(BaseModel):
-    """What is said once for all cases, and does not decide which there are."""
+    """What is said once for all cases, and does not decide which there are.
+
+    ``flops_per_interaction`` is the convention for GFLOP/s: a number for every interaction (kept under an empty name),
+    or one each for those named. Without it the count in the interaction's own file is the convention.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    flops_per_interaction: Positive = 20.0
+    flops_per_interaction: Annotated[dict[str, Positive], BeforeValidator(_for_all)] = {}
     measure: Measure = Measure()
 
 
@@ -148,7 +159,7 @@ def validated(model: type[M], data: Any, where: Callable[[Location], str]) -> M:
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
-    names = [part for part in error["loc"] if isinstance(part, str) and part != "variants"]
+    names = [part for part in error["loc"] if isinstance(part, str) and part not in ("variants", "")]
     if error["type"] == "extra_forbidden":
         keys = list((Measure if len(names) > 1 else model).model_fields)
         return f"unknown key {shown(names[-1])}; {nearest(names[-1], keys)}"

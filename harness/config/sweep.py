@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from harness import interaction as interactions
 from harness.bodies import GENERATORS, SUBSETS, available
 from harness.config.condition import Condition
 from harness.errors import InputError
+from harness.interaction import GRAVITY
 from harness.record import Case
 from harness.variant import AxisValue, Variant
 
@@ -53,6 +55,14 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
     for settings in _settings(block):
         if settings["dtype"] not in variant.dtypes:
             removed[f"{variant.name}, which computes in {' or '.join(variant.dtypes)}"] += 1
+            continue
+        if settings["interaction"] != GRAVITY and not variant.any_interaction:
+            removed[f"{variant.name}, which computes {GRAVITY}"] += 1
+            continue
+        if settings["timed"] == "step" and not interactions.find(settings["interaction"]).steppable:
+            removed[
+                f"timed: step, whose integrator wants ax, ay, az of positions, and not {settings['interaction']}"
+            ] += 1
             continue
         for toolkit, axes in product(block.toolkits, grid):
             said = {name: value for name, value in settings.items() if value is not None}

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.devices import Device
+from harness.interaction import Interaction
 from harness.variant import AxisValue, Variant
 
 
@@ -42,6 +43,20 @@ def depth(name: str, variants: Mapping[str, Variant]) -> int:
     """Count the steps from the root of the ladder."""
     parent = variants[name].parent
     return 0 if parent is None else 1 + depth(parent, variants)
+
+
+def show_interactions(interactions: Sequence[Interaction], takers: Sequence[str], console: Console) -> None:
+    """Print the interactions and which variants, the ``takers``, compute them."""
+    table = Table(title="The interactions", title_justify="left", show_lines=True, expand=False)
+    table.add_column("interaction", no_wrap=True)
+    table.add_column("what it computes", ratio=3)
+    table.add_column("reads of a body", ratio=1)
+    table.add_column("adds up", ratio=1)
+    table.add_column("FLOPs", justify="right")
+    for one in interactions:
+        table.add_row(one.name, escape(one.summary), " ".join(one.body), " ".join(one.sums), str(one.flops))
+    console.print(table)
+    console.print(f"{', '.join(takers)} compute any of them, and one's own file; every other variant computes gravity.")
 
 
 def show_variants(variants: Mapping[str, Variant], console: Console) -> None:

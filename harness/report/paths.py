@@ -23,7 +23,7 @@ from harness.report.published import Answer, Column, Comparison, Decision
 READING = (
     "published is the source's value on its device, measured the value here. relative: the value over that of the "
     "path's own first step, so that the shapes of two paths can be compared; of a time or an error, smaller is better. "
-    "GFLOP/s count {flops:g} flops an interaction on both sides."
+    "GFLOP/s count {flops:g} flops an interaction on both sides, unless the figure says otherwise."
 )
 TIMED: dict[Timed, str] = {
     "force": "the accelerations alone",

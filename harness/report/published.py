@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from harness.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
+from harness.interaction import GRAVITY
 from harness.record import Case, Record
 from harness.report import ranking
 from harness.report.ranking import Conditions
@@ -112,8 +113,9 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
     selections = [{**source.where, **cell.select} for cell in cells]
     candidates = _candidates(selections, records)
     column = _best(candidates, figure.timed, cpu=False)
+    flops = figure.flops_per_interaction or source.flops_per_interaction
     answers = [
-        _answer(record, figure.unit, source, selection, records, column)
+        _answer(record, figure.unit, flops, selection, records, column)
         for record, selection in zip(_chosen(selections, candidates, figure.timed), selections, strict=True)
     ]
     steps = [
@@ -131,7 +133,7 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
         figure=figure,
         steps=steps,
         shown=shown,
-        others=list(_others(candidates, column, figure, source)),
+        others=list(_others(candidates, column, figure.unit, flops)),
         not_shown=[one for one in candidates if one.conditions not in conditions],
     )
 
@@ -142,7 +144,7 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     candidates = _candidates(selections, records)
     column = _best(candidates, None, cpu=False)
     answers = {
-        name: _answer(record, asked.unit, source, selection, records, column)
+        name: _answer(record, asked.unit, source.flops_per_interaction, selection, records, column)
         for (name, asked), record, selection in zip(
             claim.numbers.items(), _chosen(selections, candidates, None), selections, strict=True
         )
@@ -155,8 +157,8 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
 
 
 def fits(selection: Selection, case: Case) -> bool:
-    """Tell whether a case or its record is one that a selection means."""
-    for name, wanted in selection.items():
+    """Tell whether a case or its record is one that a selection means: gravity's, where it names no interaction."""
+    for name, wanted in {"interaction": GRAVITY, **selection}.items():
         if name in case.axes:
             own = case.axes[name]
         elif name in Case.model_fields:
@@ -215,14 +217,14 @@ def _on_cpu(selection: Selection) -> bool:
 def _answer(
     record: Record | None,
     unit: Unit,
-    source: Source,
+    flops: float,
     selection: Selection,
     records: Iterable[Record],
     column: Column | None,
 ) -> Answer:
     if record is None:
         return Answer(None, None, _why(selection, records, column))
-    found = value(record, unit, source.flops_per_interaction)
+    found = value(record, unit, flops)
     if found is None:
         return Answer(None, None, f"its record has no {unit}")
     return Answer(record, found)
@@ -244,19 +246,19 @@ def _ratio(number: float | None, first: float | None) -> float | None:
     return None if number is None or not first else number / first
 
 
-def _others(candidates: _Candidates, column: Column | None, figure: Figure, source: Source) -> Iterable[Other]:
+def _others(candidates: _Candidates, column: Column | None, unit: Unit, flops: float) -> Iterable[Other]:
     if column is None:
         return
-    shown = _values(candidates[column], figure.unit, source)
+    shown = _values(candidates[column], unit, flops)
     for other in sorted(candidates, key=lambda other: ranking.toolkit_order(other.toolkit)):
         if other == column or other.conditions != column.conditions:
             continue
-        own = _values(candidates[other], figure.unit, source)
+        own = _values(candidates[other], unit, flops)
         ratios = [own[place] / shown[place] for place in own if shown.get(place)]
         if ratios:
             yield Other(other.toolkit, len(ratios), min(ratios), max(ratios))
 
 
-def _values(records: Mapping[int, Record], unit: Unit, source: Source) -> dict[int, float]:
-    found = {place: value(record, unit, source.flops_per_interaction) for place, record in records.items()}
+def _values(records: Mapping[int, Record], unit: Unit, flops: float) -> dict[int, float]:
+    found = {place: value(record, unit, flops) for place, record in records.items()}
     return {place: number for place, number in found.items() if number is not None}

@@ -39,6 +39,7 @@ class Conditions(NamedTuple):
     eps: float
     dtype: str
     timed: str
+    interaction: str
     integrator: str
     dt: float
 
@@ -110,6 +111,7 @@ def conditions(record: Record) -> Conditions:
         eps=record.eps,
         dtype=record.dtype,
         timed=record.timed,
+        interaction=record.interaction,
         integrator=record.integrator or "",
         dt=record.dt or 0.0,
     )

@@ -21,6 +21,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.interaction import GRAVITY
 from harness.record import Record, Status, latest
 from harness.report import ranking
 from harness.report.ranking import Conditions, Drift, Ladders, Parents, Rung
@@ -234,7 +235,8 @@ class _Names:
         """Name what was computed, without the device."""
         told_apart = [f"{field} {getattr(shared, field)}" for field, several in self._several.items() if several]
         step = [f"{shared.integrator} dt = {shared.dt:g}"] if shared.integrator else []
-        return ", ".join([shared.bodies, shared.dtype, f"timed: {shared.timed}", *step, *told_apart])
+        computed = [shared.interaction] if shared.interaction != GRAVITY else []
+        return ", ".join([shared.bodies, shared.dtype, *computed, f"timed: {shared.timed}", *step, *told_apart])
 
 
 def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:

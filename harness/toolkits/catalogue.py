@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
 
+from harness.interaction import GRAVITY, Interaction, find
 from harness.toolkits.interface import FLAGS, DeviceToolkit
 from harness.variant import Dtype, Source
 
@@ -70,12 +71,12 @@ CATALOGUE = {
 }
 
 
-def open_toolkit(name: str, variant: Source, dtype: Dtype) -> DeviceToolkit:
-    """Import the toolkit's library and open it on the current device for one variant.
+def open_toolkit(name: str, variant: Source, dtype: Dtype, interaction: Interaction | None = None) -> DeviceToolkit:
+    """Import the toolkit's library and open it on the current device for one variant; without an interaction, gravity.
 
     Raises:
         ToolkitMissingError: it cannot be used here, with the reason.
     """
     module = importlib.import_module(f"harness.toolkits.{name}")
-    toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype)
+    toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype, interaction or find(GRAVITY))
     return toolkit

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import Interaction
 from harness.toolkits.interface import DeviceToolkit, Timing, time_on_host
 from harness.variant import Dtype, Kernel, Source
 
@@ -62,4 +63,4 @@ class CpuToolkit(DeviceToolkit):
         return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
 
 
-TOOLKIT: Callable[[Source, Dtype], DeviceToolkit] = CpuToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], DeviceToolkit] = CpuToolkit

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
@@ -29,8 +30,8 @@ class _Kernel:
 class CupyToolkit(GpuToolkit):
     """CuPy on the current device."""
 
-    def __init__(self, variant: Source, dtype: Dtype) -> None:
-        super().__init__(variant, dtype)
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
         # What is compiled here is compiled once; see _compile.
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
         try:
@@ -66,7 +67,7 @@ class CupyToolkit(GpuToolkit):
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
-        raw = self._compile(self.variant.cuda_source(), stem, constants)
+        raw = self._compile(self.variant.cuda_source(self.interaction), stem, constants)
         self.compile_seconds += time.perf_counter() - began
         return _Kernel(raw)
 
@@ -99,4 +100,4 @@ class CupyToolkit(GpuToolkit):
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
 
 
-TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = CupyToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = CupyToolkit

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import Interaction
 from harness.record import Resources
 from harness.variant import Dtype, Kernel, Source
 
@@ -62,9 +63,12 @@ def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[]
 
 
 class DeviceToolkit(ABC):
-    """A toolkit on one device, for one variant and number type. ``harness.variant.Toolkit`` is what variants see."""
+    """A toolkit on one device, for one variant, number type and interaction.
 
-    def __init__(self, variant: Source, dtype: Dtype) -> None:
+    ``harness.variant.Toolkit`` is what variants see of it.
+    """
+
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
 
         Raises:
@@ -72,6 +76,7 @@ class DeviceToolkit(ABC):
         """
         self.variant = variant
         self.dtype = dtype
+        self.interaction = interaction
         self.compile_seconds = 0.0
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import GpuToolkit, ToolkitMissingError
@@ -61,8 +62,8 @@ class _Simulator:
 class NumbaToolkit(GpuToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
 
-    def __init__(self, variant: Source, dtype: Dtype) -> None:
-        super().__init__(variant, dtype)
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
         try:
             from numba import cuda
 
@@ -84,7 +85,7 @@ class NumbaToolkit(GpuToolkit):
         return np.asarray(array.copy_to_host())
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002
-        return _Kernel(self, self.variant.module.numba_kernel(self.cuda, self.real, **constants))
+        return _Kernel(self, self.variant.module.numba_kernel(self.cuda, self.real, self.interaction, **constants))
 
     def synchronize(self) -> None:
         self.cuda.synchronize()
@@ -139,4 +140,4 @@ class NumbaToolkit(GpuToolkit):
             return "NVVM of the installed CUDA toolkit"
 
 
-TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = NumbaToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = NumbaToolkit

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
@@ -30,8 +31,8 @@ class _Kernel:
 class PycudaToolkit(GpuToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
 
-    def __init__(self, variant: Source, dtype: Dtype) -> None:
-        super().__init__(variant, dtype)
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
         try:
             # Makes the primary context of the device current, once a process.
             import pycuda.autoprimaryctx
@@ -65,7 +66,7 @@ class PycudaToolkit(GpuToolkit):
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
-        kernel = self._compile(self.variant.cuda_source(), stem, constants)
+        kernel = self._compile(self.variant.cuda_source(self.interaction), stem, constants)
         self.compile_seconds += time.perf_counter() - began
         return kernel
 
@@ -100,4 +101,4 @@ class PycudaToolkit(GpuToolkit):
         return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")
 
 
-TOOLKIT: Callable[[Source, Dtype], GpuToolkit] = PycudaToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = PycudaToolkit

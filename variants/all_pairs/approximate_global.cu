@@ -4,15 +4,14 @@
 // over a whole cycle of windows is the exact sum. Expected: time falls with the window, and so does what is computed;
 // an interaction is not cheaper. Loads from global memory a body: the window, of 16 bytes. bodies[i] = x, y, z, mass;
 // accelerations[i] = x, y, z, 0; each of n rows.
-extern "C" __global__ void approximate_global(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations,
-                                              int n, real eps2, int first, int last, real scale) {
+extern "C" __global__ void approximate_global(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n,
+                                              real eps2, int first, int last, real scale) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const PosMass self = bodies[i];
-    Acceleration a = {0, 0, 0};
+    const Body self = bodies[i];
+    Sums sums = {};
     for (int j = first; j < last; ++j) {
-        const PosMass other = bodies[j];
-        interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+        interact(sums, self, bodies[j], eps2);
     }
-    accelerations[i] = PosMass{scale * a.x, scale * a.y, scale * a.z, 0};
+    accelerations[i] = Sums{scale * sums.ax, scale * sums.ay, scale * sums.az};
 }

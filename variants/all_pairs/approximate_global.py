@@ -11,27 +11,23 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real):
+def numba_kernel(cuda, real, interaction):
     """Twin of approximate_global.cu."""
-    interact = body.interaction(cuda, real)
-    load = body.load_body(cuda)
+    interact = body.interact(cuda, real, interaction)
+    load, store, zero = body.load_row(cuda, 4, 4), body.store_row(cuda, 4), body.no_sums(real, interaction)
 
     @cuda.jit(fastmath=True)
     def approximate_global(bodies, accelerations, n, eps2, first, last, scale):
         i = cuda.grid(1)
         if i >= n:
             return
-        xi, yi, zi, _ = load(bodies, i)
-        ax = ay = az = real(0)
+        own = load(bodies, i)
+        sums = zero
         j = np.uint64(first)  # unsigned, and no range: see body.repeated
         while j < np.uint64(last):
-            xj, yj, zj, mass = load(bodies, j)
-            ax, ay, az = interact(ax, ay, az, xi, yi, zi, xj, yj, zj, mass, eps2)
+            sums = interact(sums, own, load(bodies, j), eps2)
             j += np.uint64(1)
-        accelerations[i, 0] = scale * ax
-        accelerations[i, 1] = scale * ay
-        accelerations[i, 2] = scale * az
-        accelerations[i, 3] = real(0)
+        store(accelerations, i, (scale * sums[0], scale * sums[1], scale * sums[2]))
 
     return approximate_global
 

@@ -8,23 +8,22 @@ static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P)
-    approximate_tiled(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n, real eps2,
-                      int first, int last, real scale) {
-    __shared__ PosMass tile[P];
+extern "C" __global__ void __launch_bounds__(P, resident_blocks(P))
+    approximate_tiled(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int first,
+                      int last, real scale) {
+    __shared__ Body tile[P];
     const int i = blockIdx.x * P + threadIdx.x;
-    const PosMass self = bodies[min(i, n - 1)];
-    Acceleration a = {0, 0, 0};
+    const Body self = bodies[min(i, n - 1)];
+    Sums sums = {};
     for (; first < last; first += P) {
         const int j = first + threadIdx.x;
-        tile[threadIdx.x] = j < last ? bodies[j] : PosMass{0, 0, 0, 0};
+        tile[threadIdx.x] = j < last ? bodies[j] : Body{};
         __syncthreads();
 #pragma unroll unroll
         for (int k = 0; k < P; ++k) {
-            const PosMass other = tile[k];
-            interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+            interact(sums, self, tile[k], eps2);
         }
         __syncthreads();
     }
-    if (i < n) accelerations[i] = PosMass{scale * a.x, scale * a.y, scale * a.z, 0};
+    if (i < n) accelerations[i] = Sums{scale * sums.ax, scale * sums.ay, scale * sums.az};
 }

@@ -10,32 +10,28 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real, *, P, UNROLL):
+def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     """Twin of approximate_tiled.cu."""
-    several = body.repeated(cuda, body.step_over_tile(cuda, real), UNROLL)
-    alignment = body.alignment(cuda)
+    several = body.repeated(cuda, body.step_over_tile(cuda, real, interaction), UNROLL)
+    load, store = body.load_row(cuda, 4, 4), body.store_row(cuda, 4)
+    nobody, zero, alignment = (real(0),) * 4, body.no_sums(real, interaction), body.alignment(cuda)
 
     @cuda.jit(fastmath=True)
     def approximate_tiled(bodies, accelerations, n, eps2, first, last, scale):
         tile = cuda.shared.array((P, 4), real, alignment)
         thread = cuda.threadIdx.x
         i = cuda.blockIdx.x * P + thread
-        own = min(i, n - 1)
-        xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
-        ax = ay = az = real(0)
+        own = load(bodies, min(i, n - 1))
+        sums = zero
         for begin in range(first, last, P):
             j = begin + thread
-            for number in range(4):
-                tile[thread, number] = bodies[j, number] if j < last else real(0)
+            store(tile, thread, load(bodies, j) if j < last else nobody)
             cuda.syncthreads()
             for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
-                ax, ay, az = several(tile, k, xi, yi, zi, eps2, ax, ay, az)
+                sums = several(tile, k, own, eps2, sums)
             cuda.syncthreads()
         if i < n:
-            accelerations[i, 0] = scale * ax
-            accelerations[i, 1] = scale * ay
-            accelerations[i, 2] = scale * az
-            accelerations[i, 3] = real(0)
+            store(accelerations, i, (scale * sums[0], scale * sums[1], scale * sums[2]))
 
     return approximate_tiled
 

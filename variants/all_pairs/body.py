@@ -1,6 +1,7 @@
 """What every all-pairs kernel for numba.cuda shares: the twin of body.cuh.
 
-``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``.
+``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``;
+``interaction`` is what the kernel computes. A body and its sums are tuples of numbers in a kernel.
 """
 
 import itertools
@@ -15,15 +16,20 @@ FRACTIONS = (1, 0.5, 0.25, 0.125, 0.0625)
 
 
 def one_thread_a_body(gpu, bodies, kernel, p, block=None):
-    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of ``PosMass``: ceil(n / p) blocks.
+    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of bodies and of sums: ceil(n / p) blocks.
 
     ``block`` is the extents (x, y) of a block, p threads along x by default.
     """
-    own = gpu.upload(rows(bodies))
-    accelerations = gpu.empty(bodies.n, 4)
+    own, accelerations = _rows(gpu, bodies)
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
     return Prepared(lambda: kernel(grid, block or p, own, accelerations, n, eps2), own, accelerations, kernel)
+
+
+def _rows(gpu, bodies):
+    """Upload rows of bodies, ``Body`` in CUDA C, and make as many empty rows of sums, ``Sums``."""
+    own = gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass)
+    return gpu.upload(own), gpu.empty(bodies.n, gpu.interaction.sums_width)
 
 
 def over_columns(gpu, bodies, kernel, p, dim=3):
@@ -44,8 +50,7 @@ def a_window_a_step(gpu, bodies, kernel, p, fraction):
 
     The windows of a cycle, 1 / fraction of them and at most n, hold every body once.
     """
-    own = gpu.upload(rows(bodies))
-    accelerations = gpu.empty(bodies.n, 4)
+    own, accelerations = _rows(gpu, bodies)
     grid = -(-bodies.n // p)
     n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
     cycle = min(round(1 / fraction), bodies.n)
@@ -58,11 +63,6 @@ def a_window_a_step(gpu, bodies, kernel, p, fraction):
         kernel(grid, p, own, accelerations, n, eps2, first, last, scale)
 
     return Prepared(launch, own, accelerations, kernel, cycle)
-
-
-def rows(bodies):
-    """Return an (n, 4) array of x, y, z, mass: ``PosMass`` of body.cuh."""
-    return np.column_stack([bodies.position, bodies.mass])
 
 
 def simulated(cuda):
@@ -82,64 +82,109 @@ def inverse_sqrt(cuda, real):
     return cuda.libdevice.rsqrtf if real is np.float32 else cuda.libdevice.rsqrt
 
 
-def interaction(cuda, real):
-    """Return the device function that adds the pull of one body to ``ax, ay, az``; ``interact`` of body.cuh."""
-    rsqrt = inverse_sqrt(cuda, real)
+def no_sums(real, interaction):
+    """Return the sums of a body before any other has added to them."""
+    return (real(0),) * len(interaction.sums)
+
+
+def interact(cuda, real, interaction):
+    """Return the device function that adds to ``sums`` of body i what body j does to it, and returns them."""
+    return cuda.jit(device=True, fastmath=True)(interaction.python(real, inverse_sqrt(cuda, real)))
+
+
+def add(cuda, interaction):
+    """Return the device function that adds two tuples of sums."""
+    return cuda.jit(device=True, fastmath=True)(interaction.python_add())
+
+
+def step_over_tile(cuda, real, interaction):
+    """Return the device function that lets body ``k`` of a tile in shared memory act; ``repeated`` unrolls it."""
+    act = interact(cuda, real, interaction)
+    load = load_row(cuda, interaction.body_width, len(interaction.body))
 
     @cuda.jit(device=True, fastmath=True)
-    def interact(ax, ay, az, xi, yi, zi, xj, yj, zj, mass, eps2):
-        dx = xj - xi
-        dy = yj - yi
-        dz = zj - zi
-        r2 = dx * dx + (dy * dy + (dz * dz + eps2))
-        inverse = rsqrt(r2)
-        strength = mass * inverse * (inverse * inverse)
-        return ax + strength * dx, ay + strength * dy, az + strength * dz
-
-    return interact
-
-
-def step_over_tile(cuda, real):
-    """Return the device function that lets body ``k`` of a tile in shared memory pull; ``repeated`` unrolls it."""
-    interact = interaction(cuda, real)
-
-    @cuda.jit(device=True, fastmath=True)
-    def step(tile, k, xi, yi, zi, eps2, ax, ay, az):
-        return interact(ax, ay, az, xi, yi, zi, tile[k, 0], tile[k, 1], tile[k, 2], tile[k, 3], eps2)
+    def step(tile, k, own, eps2, sums):
+        return act(sums, own, load(tile, k), eps2)
 
     return step
 
 
-def load_body(cuda):
-    """Return the device function that reads row ``j`` of an (n, 4) array with one 16-byte load (two in float64).
+def load_row(cuda, width, count):
+    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads; rows of ``width``.
 
-    Numba knows no alignment for an array that it is given, so by itself it would load four numbers one by one.
-    Arrays that a toolkit uploads begin on at least 256 bytes.
+    Numba knows no alignment for an array that it is given, so by itself it would load number by number. Arrays that
+    a toolkit uploads begin on at least 256 bytes, and ``width`` is a multiple of four.
     """
     if simulated(cuda):
-        return lambda bodies, j: (bodies[j, 0], bodies[j, 1], bodies[j, 2], bodies[j, 3])
+        return lambda array, k: tuple(array[k, number] for number in range(count))
 
     from llvmlite import ir
     from numba.cuda import types
     from numba.cuda.extending import intrinsic
 
     @intrinsic
-    def load(typing_context, bodies, j):
-        signature = types.UniTuple(bodies.dtype, 4)(bodies, j)
+    def load(typing_context, array, k):
+        signature = types.UniTuple(array.dtype, count)(array, k)
 
         def generate(context, builder, signature, arguments):
-            array_type, index_type = signature.args
-            array = context.make_array(array_type)(context, builder, arguments[0])
-            row = context.cast(builder, arguments[1], index_type, types.int64)
-            number = context.get_data_type(array_type.dtype)
-            address = builder.gep(array.data, [builder.mul(row, ir.Constant(row.type, 4))])
-            vector = builder.load(builder.bitcast(address, ir.VectorType(number, 4).as_pointer()), align=16)
-            numbers = [builder.extract_element(vector, ir.Constant(ir.IntType(32), k)) for k in range(4)]
-            return context.make_tuple(builder, signature.return_type, numbers)
+            numbers = []
+            for address in _vectors(context, builder, signature, arguments, width):
+                vector = builder.load(address, align=16)
+                numbers += [builder.extract_element(vector, ir.Constant(ir.IntType(32), lane)) for lane in range(4)]
+            return context.make_tuple(builder, signature.return_type, numbers[:count])
 
         return signature, generate
 
     return load
+
+
+def store_row(cuda, width):
+    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, zeros behind it."""
+    if simulated(cuda):
+
+        def store_numbers(array, k, values):
+            for number in range(width):
+                array[k, number] = values[number] if number < len(values) else 0
+
+        return store_numbers
+
+    from llvmlite import ir
+    from numba.cuda import cgutils, types
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def store(typing_context, array, k, values):
+        signature = types.void(array, k, values)
+
+        def generate(context, builder, signature, arguments):
+            numbers = cgutils.unpack_tuple(builder, arguments[2])
+            kind = context.get_data_type(signature.args[0].dtype)
+            numbers += [ir.Constant(kind, 0.0)] * (width - len(numbers))
+            for group, address in enumerate(_vectors(context, builder, signature, arguments, width)):
+                vector = ir.Constant(ir.VectorType(kind, 4), ir.Undefined)
+                for lane in range(4):
+                    place = ir.Constant(ir.IntType(32), lane)
+                    vector = builder.insert_element(vector, numbers[4 * group + lane], place)
+                builder.store(vector, address, align=16)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return store
+
+
+def _vectors(context, builder, signature, arguments, width):
+    """Generate the addresses of a row, one for each four numbers; the arguments begin with an array and a row."""
+    from llvmlite import ir
+    from numba.cuda import types
+
+    array_type, index_type = signature.args[:2]
+    array = context.make_array(array_type)(context, builder, arguments[0])
+    row = context.cast(builder, arguments[1], index_type, types.int64)
+    vector = ir.VectorType(context.get_data_type(array_type.dtype), 4).as_pointer()
+    for first in range(0, width, 4):
+        number = builder.add(builder.mul(row, ir.Constant(row.type, width)), ir.Constant(row.type, first))
+        yield builder.bitcast(builder.gep(array.data, [number]), vector)
 
 
 def repeated(cuda, step, times):
@@ -161,8 +206,7 @@ def repeated(cuda, step, times):
 
 def _twice(cuda, step, width):
     @cuda.jit(device=True, fastmath=True)
-    def both(tile, k, xi, yi, zi, eps2, ax, ay, az):
-        ax, ay, az = step(tile, k, xi, yi, zi, eps2, ax, ay, az)
-        return step(tile, k + width, xi, yi, zi, eps2, ax, ay, az)
+    def both(tile, k, own, eps2, sums):
+        return step(tile, k + width, own, eps2, step(tile, k, own, eps2, sums))
 
     return both

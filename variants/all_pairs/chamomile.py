@@ -10,37 +10,38 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real, *, P, J_BAG, UNROLL):
+def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
     """Twin of chamomile.cu."""
-    several = body.repeated(cuda, body.step_over_tile(cuda, real), UNROLL)
-    alignment = body.alignment(cuda)
+    step = body.step_over_tile(cuda, real, interaction)
+    several = body.repeated(cuda, step, UNROLL)
+    add = body.add(cuda, interaction)
+    width, zero, alignment = interaction.body_width, body.no_sums(real, interaction), body.alignment(cuda)
+    load, store_body = body.load_row(cuda, width, len(interaction.body)), body.store_row(cuda, width)
+    store_sums = body.store_row(cuda, interaction.sums_width)
 
     @cuda.jit(fastmath=True)
     def chamomile(bodies, accelerations, n, eps2):
-        bag = cuda.shared.array((J_BAG, 4), real, alignment)
+        bag = cuda.shared.array((J_BAG, width), real, alignment)
         thread = cuda.threadIdx.x
         i = cuda.blockIdx.x * P + thread
-        own = min(i, n - 1)
-        xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
-        backup_x = backup_y = backup_z = real(0)
+        own = load(bodies, min(i, n - 1))
+        backup = zero
         for first in range(0, n, J_BAG):
             for k in range(thread, J_BAG, P):
-                j = first + k
-                for number in range(4):
-                    bag[k, number] = bodies[j, number] if j < n else real(0)
+                if first + k < n:
+                    store_body(bag, k, load(bodies, first + k))
             cuda.syncthreads()
-            ax = ay = az = real(0)
-            for k in range(np.uint32(0), np.uint32(J_BAG), np.uint32(UNROLL)):
-                ax, ay, az = several(bag, k, xi, yi, zi, eps2, ax, ay, az)
-            backup_x += ax
-            backup_y += ay
-            backup_z += az
+            current = zero
+            if n - first >= J_BAG:
+                for k in range(np.uint32(0), np.uint32(J_BAG), np.uint32(UNROLL)):
+                    current = several(bag, k, own, eps2, current)
+            else:
+                for k in range(np.uint32(n - first)):
+                    current = step(bag, k, own, eps2, current)
+            backup = add(backup, current)
             cuda.syncthreads()
         if i < n:
-            accelerations[i, 0] = backup_x
-            accelerations[i, 1] = backup_y
-            accelerations[i, 2] = backup_z
-            accelerations[i, 3] = real(0)
+            store_sums(accelerations, i, backup)
 
     return chamomile
 
@@ -56,6 +57,7 @@ def numba_kernel(cuda, real, *, P, J_BAG, UNROLL):
     defaults={"p": 256, "j_bag": 256, "unroll": 16},
     when="unroll <= j_bag",
     loads="n / p",
+    any_interaction=True,
 )
 def prepare(gpu, bodies, *, p, j_bag, unroll):
     """One thread a body, p threads a block."""

@@ -4,15 +4,14 @@
 // same bytes, and what the load unit no longer issues the arithmetic can. Loads from global memory a body: n of
 // 16 bytes. (float4 alone is the name of a type.) bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n
 // rows.
-extern "C" __global__ void float4_kernel(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n,
+extern "C" __global__ void float4_kernel(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n,
                                          real eps2) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const PosMass self = bodies[i];
-    Acceleration a = {0, 0, 0};
+    const Body self = bodies[i];
+    Sums sums = {};
     for (int j = 0; j < n; ++j) {
-        const PosMass other = bodies[j];
-        interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+        interact(sums, self, bodies[j], eps2);
     }
-    accelerations[i] = PosMass{a.x, a.y, a.z, 0};
+    accelerations[i] = sums;
 }

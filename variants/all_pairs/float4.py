@@ -10,27 +10,23 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real):
+def numba_kernel(cuda, real, interaction):
     """Twin of float4.cu."""
-    interact = body.interaction(cuda, real)
-    load = body.load_body(cuda)
+    interact = body.interact(cuda, real, interaction)
+    load, store, zero = body.load_row(cuda, 4, 4), body.store_row(cuda, 4), body.no_sums(real, interaction)
 
     @cuda.jit(fastmath=True)
     def float4_kernel(bodies, accelerations, n, eps2):
         i = cuda.grid(1)
         if i >= n:
             return
-        xi, yi, zi, _ = load(bodies, i)
-        ax = ay = az = real(0)
+        own = load(bodies, i)
+        sums = zero
         j = np.uint64(0)  # unsigned, and no range: see body.repeated
         while j < np.uint64(n):
-            xj, yj, zj, mass = load(bodies, j)
-            ax, ay, az = interact(ax, ay, az, xi, yi, zi, xj, yj, zj, mass, eps2)
+            sums = interact(sums, own, load(bodies, j), eps2)
             j += np.uint64(1)
-        accelerations[i, 0] = ax
-        accelerations[i, 1] = ay
-        accelerations[i, 2] = az
-        accelerations[i, 3] = real(0)
+        store(accelerations, i, sums)
 
     return float4_kernel
 

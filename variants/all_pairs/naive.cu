@@ -9,12 +9,12 @@ extern "C" __global__ void naive(const real* __restrict__ x, const real* __restr
                                  real* __restrict__ az, int n, real eps2) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const real xi = x[i], yi = y[i], zi = z[i];
-    Acceleration a = {0, 0, 0};
+    const Body self = {x[i], y[i], z[i], mass[i]};
+    Sums sums = {};
     for (int j = 0; j < n; ++j) {
-        interact(a, xi, yi, zi, x[j], y[j], z[j], mass[j], eps2);
+        interact(sums, self, Body{x[j], y[j], z[j], mass[j]}, eps2);
     }
-    ax[i] = a.x;
-    ay[i] = a.y;
-    az[i] = a.z;
+    ax[i] = sums.ax;
+    ay[i] = sums.ay;
+    az[i] = sums.az;
 }

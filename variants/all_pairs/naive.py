@@ -10,24 +10,22 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real):
+def numba_kernel(cuda, real, interaction):
     """Twin of naive.cu."""
-    interact = body.interaction(cuda, real)
+    interact, zero = body.interact(cuda, real, interaction), body.no_sums(real, interaction)
 
     @cuda.jit(fastmath=True)
     def naive(x, y, z, mass, ax, ay, az, n, eps2):
         i = cuda.grid(1)
         if i >= n:
             return
-        xi, yi, zi = x[i], y[i], z[i]
-        aix = aiy = aiz = real(0)
+        own = (x[i], y[i], z[i], mass[i])
+        sums = zero
         j = np.uint64(0)  # unsigned, and no range: see body.repeated
         while j < np.uint64(n):
-            aix, aiy, aiz = interact(aix, aiy, aiz, xi, yi, zi, x[j], y[j], z[j], mass[j], eps2)
+            sums = interact(sums, own, (x[j], y[j], z[j], mass[j]), eps2)
             j += np.uint64(1)
-        ax[i] = aix
-        ay[i] = aiy
-        az[i] = aiz
+        ax[i], ay[i], az[i] = sums
 
     return naive
 

@@ -9,12 +9,12 @@ extern "C" __global__ void soa_direct(const real* __restrict__ x, const real* __
                                       real* __restrict__ ay, real* __restrict__ az, int n, real eps2) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const real xi = x[i], yi = y[i], zi = DIM == 3 ? z[i] : 0;
-    Acceleration a = {0, 0, 0};
+    const Body self = {x[i], y[i], DIM == 3 ? z[i] : 0, mass[i]};
+    Sums sums = {};
     for (int j = 0; j < n; ++j) {
-        interact(a, xi, yi, zi, x[j], y[j], DIM == 3 ? z[j] : 0, mass[j], eps2);
+        interact(sums, self, Body{x[j], y[j], DIM == 3 ? z[j] : 0, mass[j]}, eps2);
     }
-    ax[i] = a.x;
-    ay[i] = a.y;
-    if (DIM == 3) az[i] = a.z;
+    ax[i] = sums.ax;
+    ay[i] = sums.ay;
+    if (DIM == 3) az[i] = sums.az;
 }

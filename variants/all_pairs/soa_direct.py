@@ -10,27 +10,25 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real, *, DIM):
+def numba_kernel(cuda, real, interaction, *, DIM):
     """Twin of soa_direct.cu."""
-    interact = body.interaction(cuda, real)
+    interact, zero = body.interact(cuda, real, interaction), body.no_sums(real, interaction)
 
     @cuda.jit(fastmath=True)
     def soa_direct(x, y, z, mass, ax, ay, az, n, eps2):
         i = cuda.grid(1)
         if i >= n:
             return
-        xi, yi = x[i], y[i]
-        zi = z[i] if DIM == 3 else real(0)
-        aix = aiy = aiz = real(0)
+        own = (x[i], y[i], z[i] if DIM == 3 else real(0), mass[i])
+        sums = zero
         j = np.uint64(0)  # unsigned, and no range: see body.repeated
         while j < np.uint64(n):
             zj = z[j] if DIM == 3 else real(0)
-            aix, aiy, aiz = interact(aix, aiy, aiz, xi, yi, zi, x[j], y[j], zj, mass[j], eps2)
+            sums = interact(sums, own, (x[j], y[j], zj, mass[j]), eps2)
             j += np.uint64(1)
-        ax[i] = aix
-        ay[i] = aiy
+        ax[i], ay[i] = sums[0], sums[1]
         if DIM == 3:
-            az[i] = aiz
+            az[i] = sums[2]
 
     return soa_direct
 

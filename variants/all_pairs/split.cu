@@ -10,34 +10,31 @@ static_assert(P * Q <= 1024, "p * q threads have to fit into a block");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P* Q)
-    split(const PosMass* __restrict__ bodies, PosMass* __restrict__ accelerations, int n, real eps2) {
-    __shared__ PosMass tile[P * Q];
+extern "C" __global__ void __launch_bounds__(P* Q, resident_blocks(P* Q))
+    split(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
+    __shared__ Body tile[P * Q];
     const int thread = threadIdx.y * P + threadIdx.x;
     const int i = blockIdx.x * P + threadIdx.x;
-    const PosMass self = bodies[min(i, n - 1)];
-    const PosMass* part = tile + threadIdx.y * P;
-    Acceleration a = {0, 0, 0};
+    const Body self = bodies[min(i, n - 1)];
+    const Body* part = tile + threadIdx.y * P;
+    Sums sums = {};
     for (int first = 0; first < n; first += P * Q) {
         const int j = first + thread;
-        tile[thread] = j < n ? bodies[j] : PosMass{0, 0, 0, 0};
+        tile[thread] = j < n ? bodies[j] : Body{};
         __syncthreads();
 #pragma unroll unroll
         for (int k = 0; k < P; ++k) {
-            const PosMass other = part[k];
-            interact(a, self.x, self.y, self.z, other.x, other.y, other.z, other.mass, eps2);
+            interact(sums, self, part[k], eps2);
         }
         __syncthreads();
     }
-    tile[thread] = PosMass{a.x, a.y, a.z, 0};
+    tile[thread] = Body{sums.ax, sums.ay, sums.az, 0};
     __syncthreads();
     if (threadIdx.y == 0 && i < n) {
         for (int y = 1; y < Q; ++y) {
-            const PosMass sum = tile[y * P + threadIdx.x];
-            a.x += sum.x;
-            a.y += sum.y;
-            a.z += sum.z;
+            const Body others = tile[y * P + threadIdx.x];
+            add(sums, Sums{others.x, others.y, others.z});
         }
-        accelerations[i] = PosMass{a.x, a.y, a.z, 0};
+        accelerations[i] = sums;
     }
 }

@@ -10,10 +10,12 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real, *, P, Q, UNROLL):
+def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
     """Twin of split.cu."""
-    several = body.repeated(cuda, body.step_over_tile(cuda, real), UNROLL)
-    alignment = body.alignment(cuda)
+    several = body.repeated(cuda, body.step_over_tile(cuda, real, interaction), UNROLL)
+    add = body.add(cuda, interaction)
+    load, load_sums, store = body.load_row(cuda, 4, 4), body.load_row(cuda, 4, 3), body.store_row(cuda, 4)
+    nobody, zero, alignment = (real(0),) * 4, body.no_sums(real, interaction), body.alignment(cuda)
     threads = P * Q
 
     @cuda.jit(fastmath=True)
@@ -22,31 +24,22 @@ def numba_kernel(cuda, real, *, P, Q, UNROLL):
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
         thread = y * P + x
         i = cuda.blockIdx.x * P + x
-        own = min(i, n - 1)
-        xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
+        own = load(bodies, min(i, n - 1))
         part = np.uint32(y * P)
-        ax = ay = az = real(0)
+        sums = zero
         for first in range(0, n, threads):
             j = first + thread
-            for number in range(4):
-                tile[thread, number] = bodies[j, number] if j < n else real(0)
+            store(tile, thread, load(bodies, j) if j < n else nobody)
             cuda.syncthreads()
             for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
-                ax, ay, az = several(tile, part + k, xi, yi, zi, eps2, ax, ay, az)
+                sums = several(tile, part + k, own, eps2, sums)
             cuda.syncthreads()
-        tile[thread, 0] = ax
-        tile[thread, 1] = ay
-        tile[thread, 2] = az
+        store(tile, thread, sums)
         cuda.syncthreads()
         if y == 0 and i < n:
             for other in range(1, Q):
-                ax += tile[other * P + x, 0]
-                ay += tile[other * P + x, 1]
-                az += tile[other * P + x, 2]
-            accelerations[i, 0] = ax
-            accelerations[i, 1] = ay
-            accelerations[i, 2] = az
-            accelerations[i, 3] = real(0)
+                sums = add(sums, load_sums(tile, other * P + x))
+            store(accelerations, i, sums)
 
     return split
 

@@ -11,19 +11,21 @@ from harness.variant import variant
 from variants.all_pairs import body
 
 
-def numba_kernel(cuda, real, *, P, UNROLL, COLUMNS, STAGGER):
+def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
     """Twin of tiled.cu."""
-    several = body.repeated(cuda, body.step_over_tile(cuda, real), UNROLL)
-    alignment = body.alignment(cuda)
+    step = body.step_over_tile(cuda, real, interaction)
+    several = body.repeated(cuda, step, UNROLL)
+    width, zero, alignment = interaction.body_width, body.no_sums(real, interaction), body.alignment(cuda)
+    load, store_body = body.load_row(cuda, width, len(interaction.body)), body.store_row(cuda, width)
+    store_sums = body.store_row(cuda, interaction.sums_width)
 
     @cuda.jit(fastmath=True)
     def tiled(bodies, accelerations, n, eps2):
-        tile = cuda.shared.array((P, 4), real, alignment)
+        tile = cuda.shared.array((P, width), real, alignment)
         thread = cuda.threadIdx.x if COLUMNS == P else cuda.threadIdx.y * COLUMNS + cuda.threadIdx.x
         i = cuda.blockIdx.x * P + thread
-        own = min(i, n - 1)
-        xi, yi, zi = bodies[own, 0], bodies[own, 1], bodies[own, 2]
-        ax = ay = az = real(0)
+        own = load(bodies, min(i, n - 1))
+        sums = zero
         for first in range(0, n, P):
             begin = first
             if STAGGER:
@@ -31,17 +33,18 @@ def numba_kernel(cuda, real, *, P, UNROLL, COLUMNS, STAGGER):
                 if begin >= cuda.gridDim.x * P:
                     begin -= cuda.gridDim.x * P
             j = begin + thread
-            for number in range(4):
-                tile[thread, number] = bodies[j, number] if j < n else real(0)
+            if j < n:
+                store_body(tile, thread, load(bodies, j))
             cuda.syncthreads()
-            for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
-                ax, ay, az = several(tile, k, xi, yi, zi, eps2, ax, ay, az)
+            if n - begin >= P:
+                for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
+                    sums = several(tile, k, own, eps2, sums)
+            else:
+                for k in range(np.uint32(n - begin)):
+                    sums = step(tile, k, own, eps2, sums)
             cuda.syncthreads()
         if i < n:
-            accelerations[i, 0] = ax
-            accelerations[i, 1] = ay
-            accelerations[i, 2] = az
-            accelerations[i, 3] = real(0)
+            store_sums(accelerations, i, sums)
 
     return tiled
 
@@ -58,6 +61,7 @@ def numba_kernel(cuda, real, *, P, UNROLL, COLUMNS, STAGGER):
     defaults={"p": 256, "unroll": 32, "block_shape": "1d", "stagger": 0},
     when='unroll <= p and (block_shape == "1d" or p == 256)',
     loads="n / p",
+    any_interaction=True,
 )
 def prepare(gpu, bodies, *, p, unroll, block_shape, stagger):
     """One thread a body, p threads a block."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 
-def numba_kernel(cuda, real, *, P):
+def numba_kernel(cuda, real, interaction, *, P):
     """Twin of force_between.cu."""
 
     @cuda.jit(fastmath=True)

@@ -2,7 +2,7 @@
 //
 // A kernel of its own behind the force kernel, whose accelerations it reads: no block of the force kernel can read a
 // body that another has moved already. v = (v + a kick) damping; x = x + v drift. Loads from global memory a body: 9
-// numbers, stores 6. x, y, z: positions, BODY_STRIDE numbers from one body to the next (4: rows of PosMass, 1:
+// numbers, stores 6. x, y, z: positions, BODY_STRIDE numbers from one body to the next (4: rows of Body, 1:
 // columns); vx, vy, vz: velocities, columns; ax, ay, az: accelerations, ACCELERATION_STRIDE numbers apart; each of n
 // bodies.
 extern "C" __global__ void integrate(real* __restrict__ x, real* __restrict__ y, real* __restrict__ z,

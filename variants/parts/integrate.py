@@ -7,7 +7,7 @@ DAMPING = 0.995
 """Factor on the velocities a step of the damped Euler integrator. Ours: Lee (2008) damps, but its value is lost."""
 
 
-def numba_kernel(cuda, real, *, BODY_STRIDE, ACCELERATION_STRIDE):
+def numba_kernel(cuda, real, interaction, *, BODY_STRIDE, ACCELERATION_STRIDE):
     """Twin of integrate.cu; an array of Numba's knows its own stride."""
 
     @cuda.jit

@@ -1,0 +1,326 @@
+"""Interactions: what their files say, how they are written out, and that kernels compute what they say."""
+
+import ast
+import importlib.util
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from harness import bodies as initial_conditions
+from harness import interaction as interactions
+from harness import reference
+from harness.bodies import Bodies
+from harness.config.load import load
+from harness.errors import InputError
+from harness.record import Case
+from harness.toolkits.catalogue import open_toolkit
+from harness.toolkits.interface import FLAGS
+from harness.variant import CUDA_C_TOOLKITS, discover
+from harness.worker import Job, work
+from nvrtc import compile_cuda
+
+PACKAGED = sorted(interactions.packaged())
+TAKE_ANY = [name for name, variant in discover().items() if variant.any_interaction]
+EPS = 0.05
+
+SPRING = '''"""A spring between every two bodies, with friction along it: an interaction from outside of the package."""
+
+from harness.interaction import inverse_sqrt
+
+REST = 0.7
+STIFFNESS = 2
+
+
+def interact(sums, i, j, eps2):
+    """Add what j does to i."""
+    dx = j.x - i.x  # 1
+    dy = j.y - i.y  # 1
+    dz = j.z - i.z  # 1
+    inverse = inverse_sqrt(dx * dx + dy * dy + dz * dz + eps2)  # 8
+    length = 1 / inverse  # 1
+    pull = STIFFNESS * (length - REST) if length < 3 else 0.5  # 2
+    closing = (j.vx - i.vx) * dx * inverse  # 3
+    sums.fx += pull * inverse * dx - closing  # 4
+    sums.fy += pull * inverse * dy  # 3
+    sums.fz += pull * inverse * dz  # 3
+    sums.heat -= closing * closing  # 2
+'''
+
+
+@pytest.fixture
+def spring(tmp_path):
+    path = tmp_path / "spring.py"
+    path.write_text(SPRING)
+    return path
+
+
+def by_the_file_itself(path, bodies):
+    """Run the file's own function in plain Python, which nothing else does; rows of sums by name."""
+    spec = importlib.util.spec_from_file_location("interaction_under_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rows = []
+    own = [
+        SimpleNamespace(**dict(zip(interactions.BODY, (*position, mass, *velocity), strict=True)))
+        for position, mass, velocity in zip(bodies.position, bodies.mass, bodies.velocity, strict=True)
+    ]
+    for i in own:
+        sums = SimpleNamespace(**dict.fromkeys(interactions.find(str(path)).sums, 0.0))
+        for j in own:
+            module.interact(sums, i, j, bodies.eps**2)
+        rows.append(list(vars(sums).values()))
+    return np.array(rows)
+
+
+def direct(name, bodies, dtype="float64"):
+    return reference.direct_sums(interactions.find(name), bodies, np.arange(bodies.n), dtype)
+
+
+def moved(bodies, dt=0.0, of=0, by=(0.0, 0.0, 0.0)):
+    """Return the bodies a time later on straight lines, body ``of`` put somewhere else as well."""
+    position = bodies.position + dt * bodies.velocity
+    position[of] += by
+    return Bodies(bodies.mass, position, bodies.velocity, bodies.eps)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_judge_sums_what_the_file_says(name):
+    bodies = initial_conditions.plummer(24, 2, EPS)
+    assert_allclose(direct(name, bodies), by_the_file_itself(interactions.packaged()[name], bodies), rtol=1e-11)
+
+
+def test_the_judge_sums_what_ones_own_file_says(spring):
+    bodies = initial_conditions.collision(24, 2, EPS)
+    assert_allclose(direct(str(spring), bodies), by_the_file_itself(spring, bodies), rtol=1e-11, atol=1e-13)
+
+
+def test_gravity_is_the_formula():
+    bodies = initial_conditions.plummer(40, 2, EPS)
+    apart = bodies.position[None] - bodies.position[:, None]
+    cubes = ((apart**2).sum(2) + EPS**2) ** -1.5
+    assert_allclose(direct("gravity", bodies), np.einsum("ij,ijk->ik", bodies.mass * cubes, apart), rtol=1e-12)
+
+
+def test_hermite_begins_with_gravity_and_the_jerk_is_its_rate_of_change():
+    bodies = initial_conditions.plummer(40, 2, EPS)
+    sums = direct("hermite", bodies)
+    assert_allclose(sums[:, :3], direct("gravity", bodies), rtol=1e-12)
+    dt = 1e-5
+    rate = (direct("gravity", moved(bodies, dt)) - direct("gravity", moved(bodies, -dt))) / (2 * dt)
+    assert_allclose(sums[:, 3:6], rate, atol=1e-6 * np.abs(rate).max())
+
+
+@pytest.mark.parametrize(("name", "sums", "energy", "weight"), [("hermite", 0, 6, 1.0), ("lennard_jones", 0, 3, 1.0)])
+def test_the_force_is_minus_the_gradient_of_the_energy(name, sums, energy, weight):
+    bodies = initial_conditions.plummer(12, 2, EPS)
+    step = 1e-5
+    for axis in np.eye(3):
+        there, back = (direct(name, moved(bodies, of=5, by=sign * step * axis))[5, energy] for sign in (1, -1))
+        slope = (there - back) / (2 * step)
+        assert weight * (direct(name, bodies)[5, sums : sums + 3] @ axis) == pytest.approx(-slope, rel=1e-5)
+
+
+def test_two_molecules_attract_from_afar_and_repel_when_near():
+    # The force of 4 D ((s/r)^12 - (s/r)^6) changes its sign at r = 2^(1/6) s; softening moves that inwards.
+    text = interactions.packaged()["lennard_jones"].read_text()
+    sigma = float(text.split("SIGMA = ")[1].split()[0])
+    for factor, sign in ((0.95, -1), (1.05, 1)):
+        distance = factor * 2 ** (1 / 6) * sigma
+        bodies = Bodies(np.ones(2), np.array([[0.0, 0, 0], [distance, 0, 0]]), np.zeros((2, 3)), 1e-6)
+        assert np.sign(direct("lennard_jones", bodies)[0, 0]) == sign
+
+
+def operations(node):
+    """Count floating-point operations as the sources do: an inverse square root is two."""
+    found = 0
+    for part in ast.walk(node):
+        found += isinstance(part, ast.BinOp)
+        found += 2 if isinstance(part, ast.Call) else 0
+        found += isinstance(part, ast.AugAssign)
+    return found
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_counts_beside_the_lines_are_those_of_the_operations(name):
+    text = interactions.packaged()[name].read_text()
+    (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    constant = {node.targets[0].id for node in ast.parse(text).body if isinstance(node, ast.Assign)}
+    lines = [node for node in function.body if not isinstance(node, ast.Expr)]
+    for node, line in zip(lines, interactions.find(name).lines, strict=True):
+        # 4 * DEPTH is a constant to every compiler.
+        folded = sum(
+            isinstance(part, ast.BinOp) and isinstance(part.left, ast.Constant) and ast.unparse(part.right) in constant
+            for part in ast.walk(node)
+        )
+        assert line.flops == operations(node) - folded, ast.unparse(node)
+
+
+def test_gravity_counts_twenty():
+    assert interactions.find("gravity").flops == 20
+
+
+def test_sums_that_belong_together_are_one_vector():
+    assert interactions.find("hermite").vectors() == {"a": (0, 1, 2), "j": (3, 4, 5), "potential": (6,)}
+    assert interactions.find("lennard_jones").vectors() == {"f": (0, 1, 2), "energy": (3,)}
+
+
+def test_the_worst_vector_has_the_error():
+    expected = np.array([[1.0, 0.0, 0.0, 4.0], [0.0, 2.0, 0.0, 4.0]])
+    found = expected.copy()
+    found[1, 3] = 5.0
+    errors = reference.compare(found, expected, {"f": (0, 1, 2), "energy": (3,)})
+    assert errors.error_max == 0.25
+    assert errors.error_max_of == {"f": 0.0, "energy": 0.25}
+    found[0, 0] = np.nan
+    assert np.isnan(reference.compare(found, expected, {"f": (0, 1, 2), "energy": (3,)}).error_max)
+
+
+RUNS = [
+    pytest.param(
+        name,
+        toolkit,
+        dtype,
+        interaction,
+        id=f"{name}-{toolkit}-{dtype}-{interaction}",
+        marks=[pytest.mark.gpu] if toolkit in CUDA_C_TOOLKITS else [],
+    )
+    for name in TAKE_ANY
+    for toolkit, dtype, interaction in product(
+        discover()[name].toolkits, discover()[name].dtypes, [*(one for one in PACKAGED if one != "gravity"), "spring"]
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "toolkit", "dtype", "interaction"), RUNS)
+def test_a_kernel_computes_every_interaction(need_toolkit, spring, name, toolkit, dtype, interaction):
+    need_toolkit(toolkit)
+    variant = discover()[name]
+    computed = interactions.find(str(spring) if interaction == "spring" else interaction)
+    opened = open_toolkit(toolkit, variant, dtype, computed)
+    small = {"p": 32, "unroll": 8, "j_bag": 64}
+    axes = variant.complete({axis: value for axis, value in small.items() if axis in variant.axes})
+    for n in (1, 2, 31, 64, 65, 129):
+        bodies = initial_conditions.plummer(n, 3, EPS)
+        prepared = variant.prepare(opened, bodies, **axes)
+        prepared.launch()
+        opened.synchronize()
+        found = opened.download(prepared.accelerations)
+        assert not found[:, len(computed.sums) :].any()
+        expected = reference.direct_sums(computed, bodies, np.arange(n), dtype)
+        errors = reference.compare(found[:, : len(computed.sums)], expected, computed.vectors())
+        assert reference.objection(errors, variant.tolerance[dtype]) is None, n
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(("name", "interaction"), list(product(TAKE_ANY, PACKAGED)))
+def test_every_interaction_compiles_without_float64_and_without_spills(name, interaction, architecture):
+    constants = {"tiled": "P=256 UNROLL=32 COLUMNS=256 STAGGER=0", "chamomile": "P=256 J_BAG=256 UNROLL=16"}[name]
+    source = discover()[name].cuda_source(interactions.find(interaction))
+    options = [*FLAGS, *(f"-D{word}" for word in constants.split())]
+    _, ptx, remarks = compile_cuda(source, architecture, options)
+    assert ".f64" not in ptx
+    assert "0 bytes spill stores, 0 bytes spill loads" in remarks
+    compile_cuda(source, architecture, [*options, "-DFLOAT64=1"])
+
+
+def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
+    """The whole way: a path in a configuration, a case, a verdict of the worker's."""
+    config = tmp_path / "own.yaml"
+    config.write_text(
+        "interaction: [spring.py, lennard_jones]\nn: 65\nvariants: {variant: tiled, toolkit: numba, p: 32, unroll: 8}"
+    )
+    sweep = load(str(config))
+    assert [case.interaction for case in sweep.cases] == [str(spring), "lennard_jones"]
+    assert sweep.cases[0].label.endswith("block_shape=1d stagger=0 interaction=spring.py")
+    assert [sweep.flops(case.interaction) for case in sweep.cases] == [29.0, 30.0]
+    outcome = work(Job(sweep.cases[0], None), (), lambda: None, lambda _: None)
+    assert outcome.status == "ok", outcome.reason
+    assert set(outcome.fields["error_max_of"]) == {"f", "heat"}
+    assert 0 < outcome.fields["error_max"] < 1e-3
+
+
+def test_a_changed_interaction_is_another_source(spring):
+    variant = discover()["tiled"]
+    before = {toolkit: variant.source_sha256(toolkit, interactions.find(str(spring))) for toolkit in variant.toolkits}
+    spring.write_text(SPRING.replace("REST = 0.7", "REST = 0.8"))
+    after = {toolkit: variant.source_sha256(toolkit, interactions.find(str(spring))) for toolkit in variant.toolkits}
+    assert all(before[toolkit] != after[toolkit] for toolkit in variant.toolkits)
+
+
+def test_a_case_of_gravity_keeps_the_key_it_had_before_there_were_others(tmp_path):
+    case = Case(
+        variant="tiled", toolkit="cupy", axes={"p": 256}, n=8, dtype="float32", bodies="plummer", subset="even", seed=1,
+        eps=0.025, timed="force",
+    )  # fmt: skip
+    assert case.key == case.model_copy(update={"interaction": "gravity"}).key
+    other = case.model_copy(update={"interaction": "hermite"})
+    assert other.key != case.key
+    one, two = (case.model_copy(update={"interaction": str(tmp_path / folder / "own.py")}) for folder in "ab")
+    assert one.key == two.key
+
+
+def test_variants_of_gravity_alone_and_steps_are_left_out(tmp_path):
+    config = tmp_path / "own.yaml"
+    config.write_text("interaction: [gravity, hermite]\nn: 8\ntimed: [force, step]\nvariants: [naive, tiled]\n")
+    found = {(case.variant, case.interaction, case.timed) for case in load(str(config)).cases}
+    assert found == {
+        ("naive", "gravity", "force"), ("naive", "gravity", "step"), ("tiled", "gravity", "force"),
+        ("tiled", "gravity", "step"), ("tiled", "hermite", "force"),
+    }  # fmt: skip
+
+
+def test_a_sweep_may_name_a_convention_for_each_interaction(tmp_path):
+    config = tmp_path / "own.yaml"
+    config.write_text("flops_per_interaction: {gravity: 38}\nn: 8\nvariants: tiled\n")
+    sweep = load(str(config))
+    assert sweep.flops("gravity") == 38.0
+    assert sweep.flops("hermite") == 43.0
+    assert load(str(config), ["flops_per_interaction=57"]).flops("hermite") == 57.0
+
+
+LINE = "    dx = j.x - i.x  # 1\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"""A spring', 'SPRING = 1\n"""A spring'), "no docstring; an interaction's file begins"),
+        (("def interact(sums, i, j, eps2)", "def interact(i, j)"), "no function interact(sums, i, j, eps2)"),
+        ((LINE, "    dx = j.x - i.x\n"), "line 11: it has no count of floating-point operations; end it with"),
+        ((LINE, "    dx = j.x - i.w  # 1\n"), "line 11: i.w is not accepted; accepted: names, numbers, i.x"),
+        ((LINE, "    dx = (j.x - i.x) ** 2  # 1\n"), "line 11: (j.x - i.x) ** 2 is not accepted"),
+        ((LINE, "    dx = open('x')  # 1\n"), "line 11: open('x') is not accepted"),
+        ((LINE, "    dx = j.x - other  # 1\n"), "line 11: other is not accepted"),
+        ((LINE, "    import os  # 1\n"), "line 11: not accepted; accepted: name = ..., sums.name += ..."),
+        ((LINE, LINE + LINE), "line 12: dx has a value already; accepted: each name once"),
+        ((LINE, "    float = 2  # 1\n"), "line 11: the name float is not accepted; accepted: small letters"),
+        (("REST = 0.7", "REST = [1]"), "line 5: REST is [1]; accepted: a finite number"),
+        (("REST = 0.7", "print(1)"), "line 5: accepted: NAME = NUMBER and the function interact"),
+        (("REST = 0.7", "REST ="), "not Python: invalid syntax"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_file_is_one_sentence(spring, tmp_path, change, said):
+    spring.write_text(SPRING.replace(*change))
+    config = tmp_path / "own.yaml"
+    config.write_text("interaction: spring.py\nn: 8\nvariants: tiled\n")
+    with pytest.raises(InputError) as error:
+        load(str(config))
+    assert str(error.value).startswith(str(spring))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("hermit", 'interaction is "hermit", no file nor a packaged one; did you mean hermite'), ("../", "a directory")],
+)
+def test_an_interaction_that_is_not_there(tmp_path, text, said):
+    config = tmp_path / "own.yaml"
+    config.write_text(f"interaction: {text}\nn: 8\nvariants: tiled\n")
+    with pytest.raises(InputError, match=said):
+        load(str(config))
+    with pytest.raises(InputError, match="-p interaction=nothing"):
+        load("quick", ["interaction=nothing"])
