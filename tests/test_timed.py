@@ -280,7 +280,9 @@ def test_a_call_that_returns_something_else_is_noticed():
     opened, prepared = prepared_of("numpy_direct", "cpu", initial_conditions.plummer(40, 3, EPS))
     download = opened.download
     call = Call(opened, prepared, initial_conditions.plummer(40, 3, EPS))
-    call.toolkit = SimpleNamespace(copy_in=opened.copy_in, download=lambda array: download(array).copy())
+    call.toolkit = SimpleNamespace(
+        copy_in=opened.copy_in, download=lambda array: download(array).copy(), interaction=opened.interaction
+    )
     assert call.objection() is None
     call.returned[7, 1] += 1e-3
     assert "not those of the device" in call.finish(1.0)[1]
