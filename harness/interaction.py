@@ -2,7 +2,8 @@
 
 An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
 straight lines of arithmetic what body j adds to the sums of body i; each line ends in a comment with the floating-point
-operations it counts (an FMA is two). Names in capitals before it are constants. From these lines come the CUDA C and
+operations it counts (an FMA is two). Names in capitals before it are constants; TOLERANCE is the factor by which its sums
+may be further from the truth than those of gravity, because their parts cancel more. From these lines come the CUDA C and
 the Python that kernels are compiled from, and the float64 that judges them.
 """
 
@@ -30,6 +31,7 @@ BODY = ("x", "y", "z", "mass", "vx", "vy", "vz")
 """What an interaction may read of a body: position, mass and velocity, in the order a row of bodies has them."""
 ALWAYS = BODY[:4]
 ACCELERATION = ("ax", "ay", "az")
+TOLERANCE = "TOLERANCE"
 VECTOR_NUMBERS = 4
 """Rows are filled up to a multiple of four numbers: one 16-byte load in float32, two in float64."""
 
@@ -68,7 +70,7 @@ class Interaction:
     """A pairwise interaction.
 
     ``body`` are the numbers of a body that it reads, x, y, z and mass always among them; ``sums`` are the numbers that
-    it adds up for each body.
+    it adds up for each body; ``tolerance`` is the factor on the errors that count as right.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Interaction:
     body: tuple[str, ...]
     sums: tuple[str, ...]
     lines: tuple[Line, ...]
+    tolerance: float = 1.0
 
     @property
     def flops(self) -> int:
@@ -217,13 +220,17 @@ def parse(text: str, name: str, where: str) -> Interaction:
     found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "interact"]
     if len(found) != 1 or [one.arg for one in found[0].args.args] != list(_PARAMETERS):
         raise InputError(f"{where}: no function interact({', '.join(_PARAMETERS)}); accepted: one")
-    reader = _Reader(where, _constants(module, where), comments)
+    constants = _constants(module, where)
+    tolerance = constants.pop(TOLERANCE, 1.0)
+    if tolerance <= 0:
+        raise InputError(f"{where}: {TOLERANCE} is {tolerance:g}; accepted: more than 0")
+    reader = _Reader(where, constants, comments)
     lines = tuple(reader.line(node) for node in found[0].body if not _is_text(node))
     sums = tuple(dict.fromkeys(line.target for line in lines if line.adds))
     if not sums:
         raise InputError(f"{where}: interact adds to no sum; accepted: at least one line such as sums.ax += ...")
     body = tuple(name for name in BODY if name in ALWAYS or name in reader.read)
-    return Interaction(name, summary, text, body, sums, lines)
+    return Interaction(name, summary, text, body, sums, lines, tolerance)
 
 
 class _Reader:

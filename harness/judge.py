@@ -20,7 +20,8 @@ class Judge:
         """Sum the reference, once for all verdicts."""
         self.toolkit = toolkit
         self.prepared = prepared
-        self.tolerance = tolerance
+        factor = toolkit.interaction.tolerance
+        self.tolerance = Tolerance(max=factor * tolerance.max, rms=factor * tolerance.rms)
         self.rows = reference.verified_rows(bodies.n)
         self.expected = reference.direct_sums(toolkit.interaction, bodies, self.rows, dtype)
 

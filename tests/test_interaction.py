@@ -1,6 +1,7 @@
 """Interactions: what their files say, how they are written out, and that kernels compute what they say."""
 
 import ast
+import dataclasses
 import importlib.util
 from itertools import product
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from harness import reference
 from harness.bodies import Bodies
 from harness.config.load import load
 from harness.errors import InputError
+from harness.judge import Judge
 from harness.record import Case
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS
@@ -242,6 +244,19 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
     assert 0 < outcome.fields["error_max"] < 1e-3
 
 
+def test_an_interaction_may_be_judged_less_strictly():
+    bodies = initial_conditions.plummer(8, 1, EPS)
+    variant = discover()["numba_direct"]
+    for factor, right in ((1.0, False), (1e4, True)):
+        computed = dataclasses.replace(interactions.find("gravity"), tolerance=factor)
+        opened = open_toolkit("cpu", variant, "float32", computed)
+        prepared = variant.prepare(opened, bodies)
+        prepared.launch()
+        prepared.accelerations[0][:] *= 1.01
+        _, objection = Judge(opened, prepared, bodies, variant.tolerance["float32"], "float32").verdict()
+        assert (objection is None) == right
+
+
 def test_a_changed_interaction_is_another_source(spring):
     variant = discover()["tiled"]
     before = {toolkit: variant.source_sha256(toolkit, interactions.find(str(spring))) for toolkit in variant.toolkits}
@@ -297,6 +312,7 @@ LINE = "    dx = j.x - i.x  # 1\n"
         ((LINE, "    import os  # 1\n"), "line 11: not accepted; accepted: name = ..., sums.name += ..."),
         ((LINE, LINE + LINE), "line 12: dx has a value already; accepted: each name once"),
         ((LINE, "    float = 2  # 1\n"), "line 11: the name float is not accepted; accepted: small letters"),
+        (("REST = 0.7", "REST = 0.7\nTOLERANCE = 0"), "TOLERANCE is 0; accepted: more than 0"),
         (("REST = 0.7", "REST = [1]"), "line 5: REST is [1]; accepted: a finite number"),
         (("REST = 0.7", "print(1)"), "line 5: accepted: NAME = NUMBER and the function interact"),
         (("REST = 0.7", "REST ="), "not Python: invalid syntax"),

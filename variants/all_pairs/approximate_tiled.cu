@@ -8,7 +8,7 @@ static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P, resident_blocks(P))
+extern "C" __global__ void __launch_bounds__(P, resident_blocks(P, sizeof(Sums)))
     approximate_tiled(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int first,
                       int last, real scale) {
     __shared__ Body tile[P];

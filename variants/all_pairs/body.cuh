@@ -10,12 +10,18 @@ typedef double real;
 typedef float real;
 #endif
 
-// Blocks of so many threads that a multiprocessor has to have registers for, the second number of __launch_bounds__:
-// room for 1,024 threads (512 in float64). Left open, the assembler saves registers by working on one body at a time,
-// or not, as small things in the text happen to be: two compilers then differ by up to 19 % on the same kernel.
-__host__ __device__ constexpr int resident_blocks(int threads) {
-    const int room = sizeof(real) == 8 ? 512 : 1024;
-    return threads < 32 ? room / 32 : (threads < room ? room / threads : 1);
+// Blocks for which a multiprocessor has to have registers, the second number of __launch_bounds__: 1,536 threads of 40
+// registers (sm_75 holds 1,024 threads), fewer where the sums of a body take more than 16 bytes. Left open, the
+// assembler saves registers by working on one body at a time, or does not, as small things in the text happen to be:
+// two compilers then differ by up to 19 % on the same kernel.
+__host__ __device__ constexpr int resident_blocks(int threads, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    const int most = 1024;
+#else
+    const int most = 1536;
+#endif
+    const int room = bytes > 32 ? 512 : (bytes > 16 ? 1024 : most);
+    return threads < 128 ? room / 128 : (threads < room ? room / threads : 1);
 }
 
 __device__ __forceinline__ float inverse_sqrt(float value) {

@@ -9,7 +9,7 @@ static_assert(J_BAG % UNROLL == 0, "unroll has to divide j_bag: the loop over a 
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P, resident_blocks(P))
+extern "C" __global__ void __launch_bounds__(P, resident_blocks(P, sizeof(Sums)))
     chamomile(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
     __shared__ Body bag[J_BAG];
     const int i = blockIdx.x * P + threadIdx.x;

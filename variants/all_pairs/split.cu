@@ -10,7 +10,7 @@ static_assert(P * Q <= 1024, "p * q threads have to fit into a block");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P* Q, resident_blocks(P* Q))
+extern "C" __global__ void __launch_bounds__(P* Q, resident_blocks(P* Q, sizeof(Sums)))
     split(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
     __shared__ Body tile[P * Q];
     const int thread = threadIdx.y * P + threadIdx.x;

@@ -13,7 +13,7 @@ static_assert(P % COLUMNS == 0, "a block is made of whole rows of threads");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-extern "C" __global__ void __launch_bounds__(P, resident_blocks(P))
+extern "C" __global__ void __launch_bounds__(P, resident_blocks(P, sizeof(Sums)))
     tiled(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
     __shared__ Body tile[P];
     const int thread = COLUMNS == P ? threadIdx.x : threadIdx.y * COLUMNS + threadIdx.x;

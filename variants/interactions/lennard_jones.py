@@ -8,6 +8,7 @@ from harness.interaction import inverse_sqrt
 
 DEPTH = 1.0
 SIGMA = 0.04
+TOLERANCE = 10  # repulsion and attraction cancel, and the twelfth power of a ratio has twelve times its rounding
 
 
 def interact(sums, i, j, eps2):

@@ -3,7 +3,7 @@
 // As tiled.cu, but with separate sets (the shape of CUNBODY-1's call) in the arrays that callers have: xj: nj rows x,
 // y, z; mj: nj masses; xi: ni rows x, y, z; a: accelerations of the bodies i, ni rows x, y, z. P threads a block, one
 // a body i. Loads from global memory a body i: 4 nj / P.
-extern "C" __global__ void __launch_bounds__(P, resident_blocks(P))
+extern "C" __global__ void __launch_bounds__(P, resident_blocks(P, sizeof(Sums)))
     force_between(const real* __restrict__ xj, const real* __restrict__ mj, const real* __restrict__ xi,
                   real* __restrict__ a, int nj, int ni, real eps2) {
     __shared__ Body tile[P];
