@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness import buffers
 from harness.toolkits.interface import DeviceToolkit, Timing, time_on_host
-from harness.variant import HostBodies, Prepared
+from harness.variant import HostBodies, Lap, Prepared
 
 
 class HostClock:
@@ -48,6 +48,12 @@ class Call:
             self.returned = tuple(self.toolkit.download(column) for column in result)
         else:
             self.returned = self.toolkit.download(result)
+
+    def stages(self, lap: Lap) -> None:
+        """Call once, its stages told apart."""
+        assert self.prepared.stages is not None
+        buffers.write_bodies(self.toolkit, self.prepared, self.values)
+        self.prepared.stages(lap)
 
     def objection(self) -> str | None:
         """Fill the device's arrays with NaN and call: the bodies have to come in and the accelerations out."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,10 +18,22 @@ from harness.config.settings import FEWEST_SAMPLES, Measure
 from harness.devices import HARMLESS, Reading
 from harness.record import Measurement
 from harness.toolkits.interface import Timing
+from harness.variant import Lap
 
 CONFIDENCE = 0.95
 MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""
+
+
+STAGED = 7
+"""Evaluations over which the stages of one are timed."""
+
+
+class Device(Protocol):
+    """What can be waited for."""
+
+    def synchronize(self) -> None:
+        """Wait until everything launched has run."""
 
 
 class Clock(Protocol):
@@ -60,6 +73,28 @@ def median_interval(samples: Sequence[float]) -> Interval:
         low=0.0 if math.isnan(low) else low,
         high=math.inf if math.isnan(high) else high,
     )
+
+
+def stage_seconds(device: Device, stages: Callable[[Lap], None]) -> dict[str, float]:
+    """Time each stage of an evaluation, the next one begun when everything of the last has ended.
+
+    Returns the median of each over ``STAGED`` evaluations, after one that is not counted.
+    """
+    found: dict[str, list[float]] = defaultdict(list)
+    for repetition in range(STAGED + 1):
+        device.synchronize()
+        last = time.perf_counter()
+
+        def lap(name: str) -> None:
+            nonlocal last
+            device.synchronize()
+            now = time.perf_counter()
+            if repetition:  # noqa: B023 - called before the next repetition
+                found[name].append(now - last)
+            last = now
+
+        stages(lap)
+    return {name: float(np.median(times)) for name, times in found.items()}
 
 
 def measure(

@@ -112,6 +112,8 @@ class Errors(BaseModel):
 
     error_max: float | None = None
     error_rms: float | None = None
+    error_median: float | None = None
+    error_p99: float | None = None
     error_rows: int | None = None
     error_max_of: dict[str, float] = {}
     cycle: int = 1
@@ -164,6 +166,20 @@ class Stepping(BaseModel):
     damping: float | None = None
 
 
+class Inside(BaseModel):
+    """What an evaluation consists of, for variants that can tell; empty for others.
+
+    ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
+    their sum is above the time of a launch whose stages overlap. ``computed`` are the interactions of one evaluation,
+    a body, by their kind (body_body, body_cell), from a run that is not timed.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    stages_seconds: dict[str, float] = {}
+    computed: dict[str, float] = {}
+
+
 class Resources(BaseModel):
     """What the driver says of a compiled kernel and its launch.
 
@@ -184,7 +200,7 @@ class Resources(BaseModel):
     waves: float | None = None
 
 
-class Record(Case, Fingerprint, Errors, Measurement, Stepping, Resources):
+class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Resources):
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
@@ -212,6 +228,13 @@ class Record(Case, Fingerprint, Errors, Measurement, Stepping, Resources):
     def fingerprint(self) -> dict[str, Any]:
         """The part of the record that has to match for its result to be reused."""
         return self.model_dump(include=set(Fingerprint.model_fields))
+
+    @property
+    def evaluated(self) -> float:
+        """Interactions that one evaluation computes: those of an approximation are fewer than n * n."""
+        if self.computed:
+            return self.n * sum(self.computed.values())
+        return self.interactions / self.cycle
 
     @property
     def configuration(self) -> str:

@@ -103,7 +103,7 @@ def compare(
     relative error of a body is |a - expected| / |expected|. Where the expected vector is exactly zero (one body
     alone) it is zero if the found one is zero too, else infinite. A NaN makes both errors NaN.
     """
-    largest, rms = {}, []
+    largest, rms, median, p99 = {}, [], [], []
     for name, places in vectors.items():
         distance = np.linalg.norm(found[:, places].astype(np.float64) - expected[:, places], axis=1)
         size = np.linalg.norm(expected[:, places], axis=1)
@@ -112,9 +112,13 @@ def compare(
         relative[np.isnan(distance)] = np.nan
         largest[name] = float(relative.max())
         rms.append(float(np.sqrt(np.mean(relative**2))))
+        median.append(float(np.median(relative)))
+        p99.append(float(np.quantile(relative, 0.99, method="higher")))
     return Errors(
         error_max=float(np.max(list(largest.values()))),
         error_rms=float(np.max(rms)),
+        error_median=float(np.max(median)),
+        error_p99=float(np.max(p99)),
         error_rows=len(expected),
         error_max_of=largest if len(largest) > 1 else {},
     )

@@ -168,7 +168,11 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     fields["interaction"] = Path(task.case.interaction).name
     fields |= task.fingerprint.model_dump() | outcome.fields
     if outcome.status == "ok" and (median := fields.get("median_seconds")):
-        speed = task.case.interactions / fields.get("cycle", 1) / median
+        computed = fields.get("computed")
+        evaluated = (
+            task.case.n * sum(computed.values()) if computed else task.case.interactions / fields.get("cycle", 1)
+        )
+        speed = evaluated / median
         fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
     return Record(
         **fields,

@@ -20,7 +20,7 @@ from harness.errors import InputError
 from harness.parts import Part
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import DeviceToolkit
-from harness.variant import Prepared
+from harness.variant import Lap, Prepared
 
 INTEGRATE = Part("integrate")
 LEAPFROG = "leapfrog"
@@ -36,10 +36,8 @@ class Stepper:
 
     kernels = 2
 
-    def __init__(
-        self, toolkit: DeviceToolkit, name: str, prepared: Prepared, bodies: Bodies, integrator: str, dt: float
-    ) -> None:
-        """Upload the velocities and compile the integrator for the variant's layout; ``name`` is the toolkit's."""
+    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
+        """Upload the velocities and compile the integrator for the variant's layout."""
         self.toolkit = toolkit
         self.clock = toolkit
         self.prepared = prepared
@@ -53,7 +51,7 @@ class Stepper:
         self.first = Bodies(mass, position, velocity, bodies.eps)
         self._positions = buffers.host_bodies(toolkit, prepared, self.first)
         self._velocities = tuple(toolkit.upload(column) for column in velocity.T)
-        self._kernel = open_toolkit(name, INTEGRATE, toolkit.dtype).compile(
+        self._kernel = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype).compile(
             "integrate",
             BODY_STRIDE=buffers.stride(prepared.bodies),
             ACCELERATION_STRIDE=buffers.stride(prepared.accelerations),
@@ -69,6 +67,13 @@ class Stepper:
         """Do one step."""
         self.prepared.launch()
         self._integrate(self.dt, self.damping, self.dt)
+
+    def stages(self, lap: Lap) -> None:
+        """Do one step, its stages told apart."""
+        assert self.prepared.stages is not None
+        self.prepared.stages(lap)
+        self._integrate(self.dt, self.damping, self.dt)
+        lap("integrate")
 
     def start(self) -> None:
         """Put the bodies where they were at first, and the velocities of leapfrog half a step behind."""

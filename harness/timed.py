@@ -11,7 +11,7 @@ from harness.measure import Clock
 from harness.record import Case
 from harness.stepping import Stepper
 from harness.toolkits.interface import DeviceToolkit
-from harness.variant import Prepared
+from harness.variant import Lap, Prepared
 
 
 class Timed(Protocol):
@@ -27,6 +27,9 @@ class Timed(Protocol):
 
     def launch(self) -> None:
         """Do once what is timed."""
+
+    def stages(self, lap: Lap) -> None:
+        """Do it once, its stages told apart; only of what is prepared with stages."""
 
     def objection(self) -> str | None:
         """Say what is wrong with it beside the force; None when it is right.
@@ -53,6 +56,11 @@ class Force:
         """Evaluate the force."""
         self.prepared.launch()
 
+    def stages(self, lap: Lap) -> None:
+        """Evaluate the force, its stages told apart."""
+        assert self.prepared.stages is not None
+        self.prepared.stages(lap)
+
     def objection(self) -> str | None:
         """There is nothing beside the force."""
         return None
@@ -71,7 +79,7 @@ def open_timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: B
         case "step":
             assert case.integrator is not None
             assert case.dt is not None
-            return Stepper(toolkit, case.toolkit, prepared, bodies, case.integrator, case.dt)
+            return Stepper(toolkit, prepared, bodies, case.integrator, case.dt)
         case "call":
             return Call(toolkit, prepared, bodies)
         case _:

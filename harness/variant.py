@@ -64,10 +64,10 @@ class Kernel(Protocol):
     """A compiled kernel.
 
     On a GPU it is called ``kernel(grid, block, *arguments)``, where ``block`` is a number of threads or
-    their extents (x, y); on a CPU ``kernel(*arguments)``.
+    their extents (x, y); on a CPU ``kernel(*arguments)``. The one option on a GPU is ``stream``.
     """
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Any, **options: Any) -> None:
         """Launch it; on a GPU this returns before the kernel has run."""
 
 
@@ -89,6 +89,24 @@ class Toolkit(Protocol):
     def interaction(self) -> Interaction:
         """What its kernels compute: gravity, unless the variant takes any interaction."""
 
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        """Make an array on the host; where ``pinned``, in memory that the device reads by itself."""
+
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """Allocate an array on the device, of any type and not filled; it is freed when nobody has it any more."""
+
+    def stream(self) -> Any:
+        """Make a queue of work for the device, beside the one that everything else waits in."""
+
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        """Queue a copy of host values to the front of a device array; from pinned memory this returns at once."""
+
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        """Queue a copy of a device array's front to the host."""
+
+    def wait(self, stream: Any) -> None:
+        """Wait until everything in a stream is done."""
+
     @property
     def real(self) -> type[np.floating[Any]]:
         """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
@@ -103,6 +121,10 @@ class Toolkit(Protocol):
         """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
 
 
+Lap = Callable[[str], None]
+"""Told the name of a stage when everything of it has been asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
@@ -115,6 +137,10 @@ class Prepared:
 
     An approximation that takes turns covers every pair once in ``cycle`` launches; the mean of their
     accelerations is then what an exact method gives in one.
+
+    With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
+    ``stages`` is a launch that calls its argument with the name of each stage behind it; ``counts`` tells how
+    many interactions an evaluation computes, a body, by their kind.
     """
 
     launch: Callable[[], None]
@@ -122,6 +148,9 @@ class Prepared:
     accelerations: Any
     kernel: Kernel | None = None
     cycle: int = 1
+    on_host: bool = False
+    stages: Callable[[Lap], None] | None = None
+    counts: Callable[[], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +180,8 @@ class Variant:
     said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
     the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
     is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity.
-    ``toolkits`` are the toolkits its stem has a kernel for.
+    ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
+    are the toolkits its stem has a kernel for.
     """
 
     name: str
@@ -166,7 +196,7 @@ class Variant:
     approximates: str | None
     any_interaction: bool
     dtypes: tuple[Dtype, ...]
-    tolerance: Mapping[str, Tolerance]
+    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
     toolkits: tuple[str, ...]
     prepare: Prepare
     module: ModuleType = field(repr=False, compare=False)
@@ -193,6 +223,10 @@ class Variant:
             digest.update(interaction.text.encode())
         return digest.hexdigest()
 
+    def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
+        """Return the errors that count as right for these values of the axes."""
+        return (self.tolerance(axes) if callable(self.tolerance) else self.tolerance)[dtype]
+
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""
         return {name: axes.get(name, self.defaults[name]) for name in self.axes}
@@ -209,7 +243,7 @@ def variant(
     approximates: str | None = None,
     any_interaction: bool = False,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
-    tolerance: Mapping[str, Tolerance] = DIRECT_SUM,
+    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
     """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
 

@@ -21,7 +21,7 @@ from typing import Any
 from harness import bodies as initial_conditions
 from harness import interaction
 from harness.config.settings import Measure
-from harness.devices import Device, Reading, sensor
+from harness.devices import CPU, Device, Reading, sensor
 from harness.errors import InputError
 from harness.judge import Judge
 from harness.record import Case, Status
@@ -130,14 +130,16 @@ def _work(
     prepared.launch()
     toolkit.synchronize()
     fields["compile_seconds"] = toolkit.compile_seconds
-    judge = Judge(toolkit, prepared, bodies, variant.tolerance[case.dtype], case.dtype)
+    # Arrays of the host are the CPU's, whichever toolkit computes.
+    holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
+    judge = Judge(holder, prepared, bodies, variant.accepted(case.dtype, case.axes), case.dtype)
     errors, objection = judge.verdict()
     fields.update(errors.model_dump())
     if prepared.kernel is not None:
         fields.update(toolkit.resources(prepared.kernel).model_dump())
     if objection:
         return Outcome("invalid", objection, fields)
-    timed = open_timed(case, toolkit, prepared, bodies)
+    timed = open_timed(case, holder, prepared, bodies)
     if objection := timed.objection():
         return Outcome("invalid", f"the force is right, but {objection}", fields)
     if case.timed != "force":
@@ -147,13 +149,19 @@ def _work(
             return Outcome("invalid", f"the force is right at first, but not in a {case.timed}: {objection}", fields)
     if job.settings is not None:
         # SciPy and what it imports would otherwise load while the first case is measured.
-        from harness.measure import measure
+        from harness.measure import measure, stage_seconds
 
         begin("measuring")
         timed.start()
         measured = measure(timed.clock, timed.launch, job.settings, read, timed.kernels)
         toolkit.synchronize()
         assert measured.median_seconds is not None
+        if prepared.stages is not None:
+            begin("measuring stages")
+            fields["stages_seconds"] = stage_seconds(toolkit, timed.stages)
+        if prepared.counts is not None:
+            begin("counting")
+            fields["computed"] = dict(prepared.counts())
         found, objection = timed.finish(measured.median_seconds)
         fields.update(measured.model_dump() | found)
         if objection:

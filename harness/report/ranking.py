@@ -88,7 +88,7 @@ def seconds(record: Record) -> float:
 
 def speed(record: Record) -> float:
     """Return the interactions per second that the median time means: an approximation counts a part of them."""
-    return record.interactions / record.cycle / seconds(record)
+    return record.evaluated / seconds(record)
 
 
 def half_width(record: Record) -> float | None:

@@ -37,6 +37,8 @@ class _Kernel:
 class CpuToolkit(DeviceToolkit):
     """The processor this runs on."""
 
+    name = "cpu"
+
     def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
 

@@ -22,13 +22,19 @@ class _Kernel:
         self.raw = raw
         self.launch = driver.Launch(0, 0)
 
-    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
         self.launch = driver.Launch(grid, block)
-        self.raw((grid,), self.launch.extents, arguments)
+        if stream is None:
+            self.raw((grid,), self.launch.extents, arguments)
+        else:
+            with stream:
+                self.raw((grid,), self.launch.extents, arguments)
 
 
 class CupyToolkit(GpuToolkit):
     """CuPy on the current device."""
+
+    name = "cupy"
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
@@ -73,6 +79,28 @@ class CupyToolkit(GpuToolkit):
 
     def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
+
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        if not pinned:
+            return np.empty(shape, dtype)
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self.cupy.cuda.alloc_pinned_memory(max(size, 1))
+        array: NDArray[Any] = np.frombuffer(memory, np.uint8, size).view(dtype).reshape(shape)
+        return array
+
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self.cupy.cuda.MemoryPointer(self.cupy.cuda.Memory(max(size, 1)), 0)
+        return self.cupy.ndarray(shape, dtype, memptr=memory)
+
+    def stream(self) -> Any:
+        return self.cupy.cuda.Stream(non_blocking=True)
+
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        array.data.copy_from_host_async(values.ctypes.data, values.nbytes, stream)
+
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        array.data.copy_to_host_async(values.ctypes.data, values.nbytes, stream)
 
     def event(self) -> Any:
         return self.cupy.cuda.Event()

@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class DeviceToolkit(ABC):
 
     ``harness.variant.Toolkit`` is what variants see of it.
     """
+
+    name: ClassVar[str]
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
@@ -131,6 +133,30 @@ class GpuToolkit(DeviceToolkit):
     """Timing on the device's own clock, from four things each library calls differently."""
 
     _hold_microseconds = 200
+
+    @abstractmethod
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        """Make an array on the host, not filled; where ``pinned``, in memory that the device reads by itself."""
+
+    @abstractmethod
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """Allocate by the driver, from no pool: what an allocation costs is one of the things to be measured."""
+
+    @abstractmethod
+    def stream(self) -> Any:
+        """Make a queue of work."""
+
+    @abstractmethod
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        """Queue a copy of contiguous host values to the front of a device array of the same type."""
+
+    @abstractmethod
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        """Queue a copy of a device array's front to contiguous host values."""
+
+    def wait(self, stream: Any) -> None:
+        """Wait until everything in a stream is done."""
+        stream.synchronize()
 
     @abstractmethod
     def event(self) -> Any:

@@ -27,19 +27,20 @@ class _Kernel:
         self.compiled: Any = None
         self.configured: Any = None
         self.launch = driver.Launch(0, 0)
+        self.stream: Any = None
 
-    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
         launch = driver.Launch(grid, block)
         if self.compiled is None:
             began = time.perf_counter()
             self.compiled = self.dispatcher.specialize(*arguments)
             self.toolkit.compile_seconds += time.perf_counter() - began
-        if launch != self.launch:
-            self.launch = launch
+        if (launch, stream) != (self.launch, self.stream):
+            self.launch, self.stream = launch, stream
             with warnings.catch_warnings():
                 # A grid too small for the device is a finding of the record, not a mistake to warn of.
                 warnings.simplefilter("ignore")
-                self.configured = self.compiled[grid, launch.extents]
+                self.configured = self.compiled[grid, launch.extents, stream or 0]
         self.configured(*arguments)
 
 
@@ -61,6 +62,8 @@ class _Simulator:
 
 class NumbaToolkit(GpuToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
+
+    name = "numba"
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
@@ -89,6 +92,22 @@ class NumbaToolkit(GpuToolkit):
 
     def synchronize(self) -> None:
         self.cuda.synchronize()
+
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        # The simulator's pinned array is a plain one.
+        return np.asarray(self.cuda.pinned_array(shape, dtype)) if pinned else np.empty(shape, dtype)
+
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        return self.cuda.device_array(shape, dtype)
+
+    def stream(self) -> Any:
+        return self.cuda.stream()
+
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        _front(array, values).copy_to_device(values, stream=stream)
+
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        _front(array, values).copy_to_host(values, stream=stream)
 
     def event(self) -> Any:
         return self.cuda.event(timing=True)
@@ -138,6 +157,10 @@ class NumbaToolkit(GpuToolkit):
             return f"NVVM {importlib.metadata.version('nvidia-nvvm')}"
         except importlib.metadata.PackageNotFoundError:
             return "NVVM of the installed CUDA toolkit"
+
+
+def _front(array: Any, values: NDArray[Any]) -> Any:
+    return array if array.shape == values.shape else array[: len(values)]
 
 
 TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = NumbaToolkit

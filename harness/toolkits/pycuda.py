@@ -23,13 +23,15 @@ class _Kernel:
         self.name = name
         self.launch = driver.Launch(0, 0)
 
-    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+    def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
         self.launch = driver.Launch(grid, block)
-        self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1))
+        self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1), stream=stream)
 
 
 class PycudaToolkit(GpuToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
+
+    name = "pycuda"
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
@@ -72,6 +74,21 @@ class PycudaToolkit(GpuToolkit):
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
+
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        return np.asarray(self.pycuda.driver.pagelocked_empty(shape, dtype)) if pinned else np.empty(shape, dtype)
+
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        return self.pycuda.gpuarray.empty(shape, dtype)
+
+    def stream(self) -> Any:
+        return self.pycuda.driver.Stream(self.pycuda.driver.stream_flags.NON_BLOCKING)
+
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        self.pycuda.driver.memcpy_htod_async(array.gpudata, values, stream)
+
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        self.pycuda.driver.memcpy_dtoh_async(values, array.gpudata, stream)
 
     def event(self) -> Any:
         return self.pycuda.driver.Event()
