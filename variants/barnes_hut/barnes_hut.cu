@@ -25,7 +25,7 @@ struct __align__(16) StoredNode {
     int begin, next, count;  // a leaf has count bodies from begin on; in an inner node count is 0, begin its child
 };
 #else
-struct __align__(8) StoredNode {
+struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
     real x, y, z, mass;
     real width, offset;                // of the cell; of the centre of mass from the cell's centre
     int children, next, first, count;  // children is -1 in a leaf, whose bodies are count from first on
@@ -73,7 +73,7 @@ __device__ __forceinline__ int first_body(const StoredNode& node) {
 // Read a node with loads as wide as its alignment permits: the compiler does not join loads of different types.
 __device__ __forceinline__ StoredNode load(const StoredNode* from) {
     StoredNode node;
-#if COMPACT
+#if COMPACT || defined(FLOAT64)
     typedef int4 Word;
 #else
     typedef int2 Word;

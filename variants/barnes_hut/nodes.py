@@ -104,7 +104,7 @@ class Nodes:
 
     Attributes:
         rows: the nodes as structures, shape (2 n - 1,).
-        words: the same memory as 32-bit words, shape (2 n - 1, words a node), for uploading.
+        words: the same memory as 32-bit words, for uploading; ``words_a_node`` of them are a node.
         count: number of nodes.
         top: number of nodes of the upper ``top_levels`` levels, which come first.
     """
@@ -113,7 +113,8 @@ class Nodes:
         """Make room for as many nodes as the tree can have."""
         self.tree, self.layout, self.top_levels = tree, layout, top_levels
         self.rows = np.empty(2 * tree.n - 1, node_type(layout, real))
-        self.words = self.rows.view(np.int32).reshape(self.rows.size, -1)
+        self.words = self.rows.view(np.int32)
+        self.words_a_node = self.rows.itemsize // 4
         self.reach = reach(theta, tree.dim)
         self.count = self.top = 0
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-BLOCK = 256
+BLOCK = 64
 """Consecutive bodies that one worker walks: the blocks are dealt out in turn, because those of the dense middle of a
 cluster take longer than those of its rim."""
 
