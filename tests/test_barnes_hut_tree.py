@@ -239,7 +239,7 @@ def test_nodes_say_what_the_tree_says_with_the_upper_levels_first(real, layout, 
     at, depth_of = 0, {0: 0}
     for number in range(grown.count):
         node = nodes[at]
-        following, first, size, leaf = grown.links[number]
+        _, first, size, leaf = grown.links[number]
         assert_allclose([node[name] for name in ("x", "y", "z", "mass")], grown.moments[number], rtol=1e-7)
         assert (child(node) == -1) == bool(leaf)
         if leaf:

@@ -15,13 +15,13 @@
 // Morton order, body k of the tree is bodies[k] and its acceleration goes to row order[k]; 0: body k of the tree is
 // bodies[order[k]], and thread i walks for bodies[i]. DIM 2: all z are 0.
 //
-// bodies[i] = x, y, z, mass, of n rows; nodes as nodes.py writes them; order of n numbers; accelerations[i] = x, y, z, 0,
-// of n rows; reach: widths of a cell within which it is opened (not read where COMPACT is 1).
+// bodies[i] = x, y, z, mass, of n rows; nodes as nodes.py writes them; order of n numbers; accelerations[i] = x, y, z,
+// 0, of n rows; reach: widths of a cell within which it is opened (not read where COMPACT is 1).
 
 #if COMPACT
 struct __align__(16) StoredNode {
     real x, y, z, mass;
-    float open2;              // the squared distance up to which the node is opened
+    float open2;             // the squared distance up to which the node is opened
     int begin, next, count;  // a leaf has count bodies from begin on; in an inner node count is 0, begin its child
 };
 #else
@@ -31,7 +31,6 @@ struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
     int children, next, first, count;  // children is -1 in a leaf, whose bodies are count from first on
 };
 #endif
-
 
 // Bodies of a leaf that are read ahead; several doubles would not fit into the registers that are there.
 constexpr int unroll = sizeof(real) == 4 ? 4 : 1;
