@@ -23,7 +23,7 @@ THETAS = (0, 0.3, 0.5, 0.7, 1.0)
 
 RMS = {2: 0.45, 3: 0.08}
 MAX = {2: 15.0, 3: 2.5}
-"""Of the tolerance theta^2 times so much, in the plane and in space: above all that was measured, by up to four times."""
+"""The tolerance is theta^2 times so much, in the plane and in space: up to four times the worst measured."""
 
 
 def tolerance(theta, dim=3):
