@@ -357,7 +357,7 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
 
     from harness.toolkits.numba import _Simulator
 
-    n, p = 70, 32
+    n, p = 40, 32
     bodies = initial_conditions.plummer(n, 5, EPS)
     bodies = initial_conditions.flattened(bodies) if dim == 2 else bodies
     rows = rows_of(bodies, real)
@@ -377,6 +377,29 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
         assert_allclose(accelerations[:, :3], expected, rtol=2e-4 if real is np.float32 else 1e-9, atol=1e-6)
     errors = reference.compare(accelerations[:, :3], direct(bodies, real))
     assert errors.error_rms < accuracy.RMS[dim] * 0.7**2
+
+
+@pytest.mark.parametrize("node", LAYOUTS)
+@pytest.mark.parametrize("name", ["all at one place", "many at each of two places", "all without mass", "one body"])
+def test_the_numba_kernel_sums_directly_at_theta_zero(node, name):
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+        pytest.skip("on a GPU the variant's own tests say this")
+    from numba import cuda
+
+    from harness.toolkits.numba import _Simulator
+
+    bodies = ODD[name]
+    grown = grow(rows_of(bodies, np.float32))
+    written = Nodes(grown, np.float32, layout=node, theta=0, top_levels=0)
+    written.write()
+    constants = gpu_walk.constants(p=32, node=node, walk="thread", sort="morton", top_levels=0, dim=3)
+    kernel = gpu_walk.numba_kernel(_Simulator(cuda), np.float32, **constants)
+    accelerations = np.full((bodies.n, 4), np.nan, np.float32)
+    kernel[-(-bodies.n // 32), 32](
+        grown.sorted_rows, written.words, grown.order, accelerations,
+        bodies.n, written.top, np.float32(EPS**2), np.float32(written.reach),
+    )  # fmt: skip
+    assert_allclose(accelerations[:, :3], direct(bodies, np.float32), rtol=1e-5, atol=1e-5)
 
 
 SOURCE = cuda_source(ROOT / "variants" / "barnes_hut" / "barnes_hut.cu")

@@ -1,7 +1,6 @@
 """Let far cells of an octree pull as their centres of mass, on the CPU: n log n interactions instead of n * n.
 
-Against numba_parallel: a body meets about a thousand cells where it met all bodies, and of theta depends how well that
-stands for them. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in
+Against numba_parallel: a body meets about a thousand cells where it met all bodies; theta says how far away a cell has to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in
 groups of ``width``, each a lane of a vector register; without that order (``sort`` none, width 1) this is the walk of
 Bodin 2026: the tree's index is sorted, the bodies stay where they are.
 """
@@ -38,11 +37,12 @@ def cpu_kernel(numba, real, *, WIDTH):
     tolerance=accuracy.tolerance(max(accuracy.THETAS), dim=2),
 )
 def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
-    """Build and walk with as many workers as there are threads."""
+    """Build and walk with as many workers as there are threads and enough bodies for each."""
     import numba
 
     threads = numba.config.NUMBA_NUM_THREADS if cores == "all" else 1
     workers = min(threads, bodies.n // BODIES_A_WORKER + 1)
+    walkers = min(threads, -(-bodies.n // walks.BLOCK))
     walk = cpu.compile("barnes_hut_cpu", WIDTH=width)
     rows = cpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = cpu.empty(bodies.n, 3)
@@ -58,8 +58,8 @@ def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
             numba.set_num_threads(workers)
             grown.build(rows)
             compact.write()
-            numba.set_num_threads(threads)
-            walk(walked, compact.rows, grown.order, in_input_order, eps2, accelerations, threads)
+            numba.set_num_threads(walkers)
+            walk(walked, compact.rows, grown.order, in_input_order, eps2, accelerations, walkers)
         finally:
             numba.set_num_threads(before)
 

@@ -17,11 +17,11 @@ cluster take longer than those of its rim."""
 
 @functools.cache
 def compiled(real, width):
-    """Compile ``walk`` and ``count`` for groups of ``width`` bodies.
+    """Compile the walk for groups of ``width`` consecutive rows.
 
-    ``rows`` are the bodies that are walked, in the order in which they form groups; ``sources`` those that leaves hold,
-    where body k of the tree is row ``order[k]``. Where ``write_order`` is True body i of a group is written to row
-    order[i] of the accelerations, else to row i.
+    With ``through_order`` the rows are in input order: body k of the tree is row ``order[k]``, and the acceleration
+    of a row goes to the same row. Without, they are in Morton order, and the acceleration goes to row ``order[k]``.
+    Either way accelerations come out in input order.
     """
     import numba
 
@@ -75,7 +75,7 @@ def compiled(real, width):
 
     @numba.njit(parallel=True, error_model="numpy")
     def walk(rows, nodes, order, through_order, eps2, accelerations, workers):
-        """Walk all groups; with ``through_order`` the rows are in input order, without in Morton order."""
+        """Walk all groups, their blocks dealt out to the workers."""
         n = rows.shape[0]
         blocks = (n + BLOCK - 1) // BLOCK
         for worker in numba.prange(workers):
