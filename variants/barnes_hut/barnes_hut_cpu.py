@@ -1,8 +1,9 @@
 """Let far cells of an octree pull as their centres of mass, on the CPU: n log n interactions instead of n * n.
 
-Against numba_parallel: a body meets about a thousand cells where it met all bodies; theta says how far away a cell has to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in
-groups of ``width``, each a lane of a vector register; without that order (``sort`` none, width 1) this is the walk of
-Bodin 2026: the tree's index is sorted, the bodies stay where they are.
+Against numba_parallel: a body meets about a thousand cells where it met all bodies; theta says how far away a cell has
+to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in groups of
+``width``, each a lane of a vector register; without that order (``sort`` none, width 1) this is the walk of Bodin 2026:
+the tree's index is sorted, the bodies stay where they are.
 """
 
 import numpy as np
