@@ -80,7 +80,7 @@ def compiled():
         return nodes
 
     @numba.njit(parallel=True, error_model="numpy")
-    def split_subtrees(keys, leaf_size, dim, bits, tops, top_first, top_last, subtree_nodes, first, last, level, own):
+    def split_subtrees(keys, leaf_size, dim, bits, top_first, top_last, subtree_nodes, first, last, level, own):
         """Split the ranges that the upper part has ended with, ``subtree_nodes`` 0 where it has not.
 
         Nodes of a subtree over bodies from ``begin`` on are written from 2 ``begin`` on, where no other subtree can
@@ -288,7 +288,7 @@ class Tree:
         self._own = np.searchsorted(first, shares, side="left")
         self._own[-1] = tops
         self.loops.split_subtrees(
-            self._keys, self.leaf_size, self.dim, self.bits, tops, first, last, self._subtree_nodes,
+            self._keys, self.leaf_size, self.dim, self.bits, first, last, self._subtree_nodes,
             self._first, self._last, self._level, self._own,
         )  # fmt: skip
         nodes = np.maximum(self._subtree_nodes, 1)
