@@ -1,0 +1,133 @@
+// Walk a tree without a stack: far nodes pull as their centres of mass, near ones are opened.
+//
+// A node names its first child and the node to go on with when it is done with (`next`), so a walk is a loop over one
+// number. Against all pairs a body meets about a thousand nodes instead of all bodies; what a step costs is no longer
+// arithmetic but waiting: the next node is known when the present one has been compared, so a thread has one load
+// under way at a time, and many warps have to be there to hide it.
+//
+// With WARP 0 each thread walks by itself (Bodin 2026). Threads of a warp that are at different nodes take turns, and
+// their loads go to different places; with bodies in Morton order they are neighbours and mostly agree. With WARP 1 the
+// warp votes, and opens a node if one of its bodies has to (Burtscher & Pingali 2011): all threads are at one node,
+// one load of it serves all, and nothing diverges. It meets more nodes, and what it adds up is more accurate.
+//
+// COMPACT 1: a node of 32 bytes, one sector; 0: of 40 bytes, the opening distance computed at every visit. Float64: 48
+// and 64. TOP > 0: the first `top` <= TOP nodes, the upper levels, are kept in shared memory. SORTED 1: bodies are in
+// Morton order, body k of the tree is bodies[k] and its acceleration goes to row order[k]; 0: body k of the tree is
+// bodies[order[k]], and thread i walks for bodies[i]. DIM 2: all z are 0.
+//
+// bodies[i] = x, y, z, mass, of n rows; nodes as nodes.py writes them; order of n numbers; accelerations[i] = x, y, z,
+// 0, of n rows; reach: widths of a cell within which it is opened (not read where COMPACT is 1).
+
+#if COMPACT
+struct __align__(16) StoredNode {
+    real x, y, z, mass;
+    float open2;             // the squared distance up to which the node is opened
+    int begin, next, count;  // a leaf has count bodies from begin on; in an inner node count is 0, begin its child
+};
+#else
+struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
+    real x, y, z, mass;
+    real width, offset;                // of the cell; of the centre of mass from the cell's centre
+    int children, next, first, count;  // children is -1 in a leaf, whose bodies are count from first on
+};
+#endif
+
+// Bodies of a leaf that are read ahead; several doubles would not fit into the registers that are there.
+constexpr int unroll = sizeof(real) == 4 ? 4 : 1;
+
+// Tell by a node's squared distance whether it has to be opened. Written so that a NaN opens it.
+__device__ __forceinline__ bool too_near(const StoredNode& node, real r2, real reach) {
+#if COMPACT
+    return !(float(r2) > node.open2);
+#else
+    const real nearest = node.width * reach + node.offset;
+    return !(r2 > nearest * nearest);
+#endif
+}
+
+__device__ __forceinline__ bool is_leaf(const StoredNode& node) {
+#if COMPACT
+    return node.count > 0;
+#else
+    return node.children < 0;
+#endif
+}
+
+__device__ __forceinline__ int first_child(const StoredNode& node) {
+#if COMPACT
+    return node.begin;
+#else
+    return node.children;
+#endif
+}
+
+__device__ __forceinline__ int first_body(const StoredNode& node) {
+#if COMPACT
+    return node.begin;
+#else
+    return node.first;
+#endif
+}
+
+// Read a node with loads as wide as its alignment permits: the compiler does not join loads of different types.
+__device__ __forceinline__ StoredNode load(const StoredNode* from) {
+    StoredNode node;
+#if COMPACT || defined(FLOAT64)
+    typedef int4 Word;
+#else
+    typedef int2 Word;
+#endif
+#pragma unroll
+    for (int k = 0; k < int(sizeof(StoredNode) / sizeof(Word)); ++k) {
+        reinterpret_cast<Word*>(&node)[k] = reinterpret_cast<const Word*>(from)[k];
+    }
+    return node;
+}
+
+extern "C" __global__ void __launch_bounds__(P)
+    barnes_hut(const PosMass* __restrict__ bodies, const StoredNode* __restrict__ nodes, const int* __restrict__ order,
+               PosMass* __restrict__ accelerations, int n, int top, real eps2, real reach) {
+#if TOP
+    __shared__ StoredNode upper[TOP];
+    for (int k = threadIdx.x; k < top; k += P) upper[k] = load(nodes + k);
+    __syncthreads();
+#endif
+    const int i = blockIdx.x * P + threadIdx.x;
+    // A warp votes with all its threads: those beyond the last body walk for it, and are not written.
+    const PosMass self = bodies[min(i, n - 1)];
+    const real zi = DIM == 3 ? self.z : 0;
+    Acceleration a = {0, 0, 0};
+    int at = 0;
+    while (at >= 0) {
+#if TOP
+        const StoredNode node = at < top ? upper[at] : load(nodes + at);
+#else
+        const StoredNode node = load(nodes + at);
+#endif
+        const real dx = node.x - self.x;
+        const real dy = node.y - self.y;
+        const real dz = DIM == 3 ? node.z - zi : 0;
+        const real r2 = dx * dx + (dy * dy + dz * dz);
+        bool open = too_near(node, r2, reach);
+        if (WARP) open = __any_sync(0xffffffff, open);
+        if (!open) {
+            const real inverse = inverse_sqrt(r2 + eps2);
+            const real strength = node.mass * inverse * (inverse * inverse);
+            a.x += strength * dx;
+            a.y += strength * dy;
+            a.z += strength * dz;
+            at = node.next;
+        } else if (!is_leaf(node)) {
+            at = first_child(node);
+        } else {
+            const int begin = first_body(node);
+#pragma unroll unroll
+            for (int k = begin; k < begin + node.count; ++k) {
+                const PosMass other = bodies[SORTED ? k : order[k]];
+                interact(a, self.x, self.y, zi, other.x, other.y, DIM == 3 ? other.z : 0, other.mass, eps2);
+            }
+            at = node.next;
+        }
+    }
+    if (i < n) accelerations[SORTED ? order[i] : i] = PosMass{a.x, a.y, a.z, 0};
+}

@@ -1,0 +1,67 @@
+"""Let far cells of an octree pull as their centres of mass, on the CPU: n log n interactions instead of n * n.
+
+Against numba_parallel: a body meets about a thousand cells where it met all bodies; theta says how far away a cell has
+to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in groups of
+``width``, each a lane of a vector register; without that order (``sort`` none, width 1) this is the walk of Bodin 2026:
+the tree's index is sorted, the bodies stay where they are.
+"""
+
+import numpy as np
+
+from harness.variant import Prepared, variant
+from variants.barnes_hut import accuracy, morton, nodes, tree, walks
+
+BODIES_A_WORKER = 2048
+"""Fewer are sorted sooner by one core than several cores are set to work."""
+
+
+def cpu_kernel(numba, real, *, WIDTH):
+    """Compile the walk; what builds the tree is compiled at the first launch."""
+    return walks.compiled(real, WIDTH)
+
+
+@variant(
+    parent="numba_parallel",
+    source="Barnes & Hut 1986, opening criterion of Barnes 1994; Bodin 2026, the tree code on the CPU",
+    axes={
+        "theta": accuracy.THETAS,
+        "sort": ("none", "morton"),
+        "width": (1, 8, 16, 32),
+        "leaf_size": (1, 2, 4, 8, 16, 32),
+        "bits": morton.BITS,
+        "dim": (2, 3),
+        "cores": ("one", "all"),
+    },
+    defaults={"theta": 0.7, "sort": "morton", "width": 32, "leaf_size": 16, "bits": 21, "dim": 3, "cores": "all"},
+    when='width == 1 or sort == "morton"',
+    approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
+    tolerance=accuracy.tolerance(max(accuracy.THETAS), dim=2),
+)
+def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
+    """Build and walk with as many workers as there are threads and enough bodies for each."""
+    import numba
+
+    threads = numba.config.NUMBA_NUM_THREADS if cores == "all" else 1
+    workers = min(threads, bodies.n // BODIES_A_WORKER + 1)
+    walkers = min(threads, -(-bodies.n // walks.BLOCK))
+    walk = cpu.compile("barnes_hut_cpu", WIDTH=width)
+    rows = cpu.upload(np.column_stack([bodies.position, bodies.mass]))
+    accelerations = cpu.empty(bodies.n, 3)
+    eps2 = cpu.real(bodies.eps**2)
+    grown = tree.Tree(bodies.n, cpu.real, dim=dim, bits=bits, leaf_size=leaf_size, workers=workers)
+    compact = nodes.Nodes(grown, cpu.real, layout="compact", theta=theta, top_levels=0)
+    in_input_order = sort == "none"
+    walked = rows if in_input_order else grown.sorted_rows
+
+    def launch():
+        before = numba.get_num_threads()
+        try:
+            numba.set_num_threads(workers)
+            grown.build(rows)
+            compact.write()
+            numba.set_num_threads(walkers)
+            walk(walked, compact.rows, grown.order, in_input_order, eps2, accelerations, walkers)
+        finally:
+            numba.set_num_threads(before)
+
+    return Prepared(launch, rows, accelerations)
