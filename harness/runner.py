@@ -169,10 +169,8 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     fields |= task.fingerprint.model_dump() | outcome.fields
     if outcome.status == "ok" and (median := fields.get("median_seconds")):
         computed = fields.get("computed")
-        evaluated = (
-            task.case.n * sum(computed.values()) if computed else task.case.interactions / fields.get("cycle", 1)
-        )
-        speed = evaluated / median
+        pairs = task.case.interactions / fields.get("cycle", 1)
+        speed = (task.case.n * sum(computed.values()) if computed else pairs) / median
         fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
     return Record(
         **fields,

@@ -32,8 +32,11 @@ Dtype = Literal["float32", "float64"]
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "variants"
 CUDA_C_TOOLKITS = ("cupy", "pycuda")
+SHARED = BUILT_IN / "all_pairs"
+"""Whose header, and what stands beside it for Numba, a folder without a header has."""
 NUMBA = "numba"
-TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "cpu")
+CPU = "cpu"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
 
 
 class HostBodies(Protocol):
@@ -214,6 +217,8 @@ class Variant:
     def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
         """Hash everything in the stem, its family's shared files and the interaction that ``toolkit`` runs."""
         shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
+        if not list(self.folder.glob("*.cuh")) and toolkit != CPU:
+            shared += [path for path in SHARED.glob("*.py") if not _declares(path)]
         digest = hashlib.sha256()
         for path in [self.path, *sorted(shared)]:
             digest.update(path.read_bytes())
@@ -281,7 +286,7 @@ def variant(
             any_interaction=any_interaction,
             dtypes=dtypes,
             tolerance=tolerance,
-            toolkits=toolkits or ("cpu",),
+            toolkits=toolkits or (CPU,),
             prepare=prepare,
             module=module,
             path=path,
@@ -296,7 +301,7 @@ def cuda_source(path: Path, interaction: Interaction) -> str:
     Joined rather than included, because a kernel cache keyed by the text of the source does not
     see an edited header. A folder without a header has that of ``variants/all_pairs``.
     """
-    headers = sorted(path.parent.glob("*.cuh")) or sorted((BUILT_IN / "all_pairs").glob("*.cuh"))
+    headers = sorted(path.parent.glob("*.cuh")) or sorted(SHARED.glob("*.cuh"))
     parts = [(header.name, header.read_text("utf-8")) for header in headers]
     parts += [(interaction.name, interaction.cuda_source()), (path.name, path.read_text("utf-8"))]
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)

@@ -14,6 +14,7 @@ from conftest import ROOT
 from harness import bodies as initial_conditions
 from harness import reference
 from harness.bodies import Bodies
+from harness.interaction import GRAVITY, find
 from harness.toolkits.interface import FLAGS
 from harness.variant import cuda_source
 from nvrtc import compile_cuda
@@ -365,7 +366,7 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
     written = Nodes(grown, real, layout=node, theta=0.7, top_levels=top_levels)
     written.write()
     constants = gpu_walk.constants(p=p, node=node, walk=walk, sort=sort, top_levels=top_levels, dim=dim)
-    kernel = gpu_walk.numba_kernel(_Simulator(cuda), real, **constants)
+    kernel = gpu_walk.walk_kernel(_Simulator(cuda), real, **constants)
     walked = rows if sort == "none" else grown.sorted_rows
     accelerations = np.full((n, 4), np.nan, real)
     kernel[-(-n // p), p](
@@ -393,7 +394,7 @@ def test_the_numba_kernel_sums_directly_at_theta_zero(node, name):
     written = Nodes(grown, np.float32, layout=node, theta=0, top_levels=0)
     written.write()
     constants = gpu_walk.constants(p=32, node=node, walk="thread", sort="morton", top_levels=0, dim=3)
-    kernel = gpu_walk.numba_kernel(_Simulator(cuda), np.float32, **constants)
+    kernel = gpu_walk.walk_kernel(_Simulator(cuda), np.float32, **constants)
     accelerations = np.full((bodies.n, 4), np.nan, np.float32)
     kernel[-(-bodies.n // 32), 32](
         grown.sorted_rows, written.words, grown.order, accelerations,
@@ -402,7 +403,7 @@ def test_the_numba_kernel_sums_directly_at_theta_zero(node, name):
     assert_allclose(accelerations[:, :3], direct(bodies, np.float32), rtol=1e-5, atol=1e-5)
 
 
-SOURCE = cuda_source(ROOT / "variants" / "barnes_hut" / "barnes_hut.cu")
+SOURCE = cuda_source(ROOT / "variants" / "barnes_hut" / "barnes_hut.cu", find(GRAVITY))
 BUILDS = [
     SimpleNamespace(node=node, walk=walk, sort=sort, top_levels=top_levels, dim=dim)
     for node in LAYOUTS

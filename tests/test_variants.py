@@ -20,7 +20,7 @@ from harness.interaction import GRAVITY, find
 from harness.judge import Judge
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE
-from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, discover
+from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, DIRECT_SUM, discover
 from nvrtc import compile_cuda
 
 VARIANTS = discover()
@@ -50,15 +50,18 @@ def accelerate(need_toolkit):
         need_toolkit(toolkit)
         variant = VARIANTS[name]
         opened = open_toolkit(toolkit, variant, dtype)
-        if simulator(toolkit):
-            axes = {axis: value for axis, value in {**SIMULATED, **axes}.items() if axis in variant.axes}
+        # A tree is exact, and to be held to the same, where it opens every cell.
+        axes = {**(SIMULATED if simulator(toolkit) else {}), "theta": 0, **axes}
+        axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
         prepared = variant.prepare(opened, bodies, **variant.complete(axes))
         results = []
         for _ in range(prepared.cycle):
             prepared.launch()
             opened.synchronize()
             result = prepared.accelerations
-            if isinstance(result, tuple):
+            if prepared.on_host:
+                results.append(result[:, :3].copy())
+            elif isinstance(result, tuple):
                 results.append(np.column_stack([opened.download(column) for column in result]))
             else:
                 results.append(opened.download(result)[:, :3].copy())
@@ -89,7 +92,7 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit, dtype, n)
     errors = reference.compare(
         accelerate(name, toolkit, dtype, bodies), reference.direct_accelerations(bodies, rows, dtype)
     )
-    assert reference.objection(errors, VARIANTS[name].tolerance[dtype]) is None
+    assert reference.objection(errors, DIRECT_SUM[dtype]) is None
 
 
 @every_run
@@ -137,8 +140,9 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     variant = VARIANTS[name]
     if not variant.axes:
         pytest.skip("has no axes")
-    bodies = {3: bodies_of(70), 2: initial_conditions.flattened(bodies_of(70))}
-    expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(70), dtype) for dim in bodies}
+    n = 24 if simulator(toolkit) and "theta" in variant.axes else 70
+    bodies = {3: bodies_of(n), 2: initial_conditions.flattened(bodies_of(n))}
+    expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
     base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
     for axis, values in variant.axes.items():
         for value in values:
@@ -149,26 +153,29 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
                 continue
             dim = axes.get("dim", 3)
             errors = reference.compare(accelerate(name, toolkit, dtype, bodies[dim], **axes), expected[dim])
-            assert reference.objection(errors, variant.tolerance[dtype]) is None, axes
+            assert reference.objection(errors, variant.accepted(dtype, axes)) is None, axes
 
 
 @every_run
 def test_an_approximation_says_what_it_approximates(need_toolkit, name, toolkit, dtype):
-    """One launch of a cycle differs from the exact sum, and only a variant that says so has a cycle."""
+    """What it computes differs from the exact sum, and a cycle of it does not; only a variant that says so differs."""
     need_toolkit(toolkit)
     variant = VARIANTS[name]
     opened = open_toolkit(toolkit, variant, dtype)
     bodies = bodies_of(70)
     axes = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
-    prepared = variant.prepare(opened, bodies, **variant.complete(axes))
-    assert (prepared.cycle > 1) == (variant.approximates is not None)
+    axes_of = variant.complete(axes)
+    prepared = variant.prepare(opened, bodies, **axes_of)
+    assert (prepared.cycle > 1 or prepared.on_host or "theta" in axes_of) == (variant.approximates is not None)
     prepared.launch()
     opened.synchronize()
-    judge = Judge(opened, prepared, bodies, variant.tolerance[dtype], dtype)
+    holder = open_toolkit("cpu", variant, dtype) if prepared.on_host else opened
+    judge = Judge(holder, prepared, bodies, variant.accepted(dtype, axes_of), dtype)
     errors, objection = judge.verdict()
     assert objection is None
+    if variant.approximates:
+        assert errors.error_max > 1e-4
     if prepared.cycle > 1:
-        assert errors.error_max > 1e-2
         assert errors.error_cycle_max < 1e-4
 
 
@@ -193,6 +200,15 @@ class Recorder:
 
     def empty(self, *shape):
         return np.full(shape, np.nan, self.real)
+
+    def host_array(self, shape, dtype, *, pinned):  # noqa: ARG002
+        return np.empty(shape, dtype)
+
+    def device_array(self, shape, dtype):
+        return np.empty(shape, dtype)
+
+    def stream(self):
+        return None
 
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))

@@ -31,3 +31,8 @@ def tolerance(theta, dim=3):
     if theta == 0:
         return DIRECT_SUM
     return dict.fromkeys(DIRECT_SUM, Tolerance(max=MAX[dim] * theta**2, rms=RMS[dim] * theta**2))
+
+
+def of_axes(axes):
+    """Return the tolerance of a variant with the axes theta and dim."""
+    return tolerance(axes["theta"], axes["dim"])

@@ -85,8 +85,8 @@ __device__ __forceinline__ StoredNode load(const StoredNode* from) {
 }
 
 extern "C" __global__ void __launch_bounds__(P)
-    barnes_hut(const PosMass* __restrict__ bodies, const StoredNode* __restrict__ nodes, const int* __restrict__ order,
-               PosMass* __restrict__ accelerations, int n, int top, real eps2, real reach) {
+    barnes_hut(const Body* __restrict__ bodies, const StoredNode* __restrict__ nodes, const int* __restrict__ order,
+               Sums* __restrict__ accelerations, int n, int top, real eps2, real reach) {
 #if TOP
     __shared__ StoredNode upper[TOP];
     for (int k = threadIdx.x; k < top; k += P) upper[k] = load(nodes + k);
@@ -94,9 +94,9 @@ extern "C" __global__ void __launch_bounds__(P)
 #endif
     const int i = blockIdx.x * P + threadIdx.x;
     // A warp votes with all its threads: those beyond the last body walk for it, and are not written.
-    const PosMass self = bodies[min(i, n - 1)];
-    const real zi = DIM == 3 ? self.z : 0;
-    Acceleration a = {0, 0, 0};
+    Body self = bodies[min(i, n - 1)];
+    if (DIM == 2) self.z = 0;
+    Sums sums = {};
     int at = 0;
     while (at >= 0) {
 #if TOP
@@ -106,16 +106,16 @@ extern "C" __global__ void __launch_bounds__(P)
 #endif
         const real dx = node.x - self.x;
         const real dy = node.y - self.y;
-        const real dz = DIM == 3 ? node.z - zi : 0;
+        const real dz = DIM == 3 ? node.z - self.z : 0;
         const real r2 = dx * dx + (dy * dy + dz * dz);
         bool open = too_near(node, r2, reach);
         if (WARP) open = __any_sync(0xffffffff, open);
         if (!open) {
             const real inverse = inverse_sqrt(r2 + eps2);
             const real strength = node.mass * inverse * (inverse * inverse);
-            a.x += strength * dx;
-            a.y += strength * dy;
-            a.z += strength * dz;
+            sums.ax += strength * dx;
+            sums.ay += strength * dy;
+            sums.az += strength * dz;
             at = node.next;
         } else if (!is_leaf(node)) {
             at = first_child(node);
@@ -123,11 +123,12 @@ extern "C" __global__ void __launch_bounds__(P)
             const int begin = first_body(node);
 #pragma unroll unroll
             for (int k = begin; k < begin + node.count; ++k) {
-                const PosMass other = bodies[SORTED ? k : order[k]];
-                interact(a, self.x, self.y, zi, other.x, other.y, DIM == 3 ? other.z : 0, other.mass, eps2);
+                Body other = bodies[SORTED ? k : order[k]];
+                if (DIM == 2) other.z = 0;
+                interact(sums, self, other, eps2);
             }
             at = node.next;
         }
     }
-    if (i < n) accelerations[SORTED ? order[i] : i] = PosMass{a.x, a.y, a.z, 0};
+    if (i < n) accelerations[SORTED ? order[i] : i] = sums;
 }

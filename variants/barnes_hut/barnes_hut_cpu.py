@@ -11,9 +11,6 @@ import numpy as np
 from harness.variant import Prepared, variant
 from variants.barnes_hut import accuracy, morton, nodes, tree, walks
 
-BODIES_A_WORKER = 2048
-"""Fewer are sorted sooner by one core than several cores are set to work."""
-
 
 def cpu_kernel(numba, real, *, WIDTH):
     """Compile the walk; what builds the tree is compiled at the first launch."""
@@ -35,14 +32,14 @@ def cpu_kernel(numba, real, *, WIDTH):
     defaults={"theta": 0.7, "sort": "morton", "width": 32, "leaf_size": 16, "bits": 21, "dim": 3, "cores": "all"},
     when='width == 1 or sort == "morton"',
     approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
-    tolerance=accuracy.tolerance(max(accuracy.THETAS), dim=2),
+    tolerance=accuracy.of_axes,
 )
 def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
     """Build and walk with as many workers as there are threads and enough bodies for each."""
     import numba
 
     threads = numba.config.NUMBA_NUM_THREADS if cores == "all" else 1
-    workers = min(threads, bodies.n // BODIES_A_WORKER + 1)
+    workers = tree.workers(bodies.n, threads)
     walkers = min(threads, -(-bodies.n // walks.BLOCK))
     walk = cpu.compile("barnes_hut_cpu", WIDTH=width)
     rows = cpu.upload(np.column_stack([bodies.position, bodies.mass]))
@@ -53,15 +50,19 @@ def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
     in_input_order = sort == "none"
     walked = rows if in_input_order else grown.sorted_rows
 
-    def launch():
-        before = numba.get_num_threads()
-        try:
-            numba.set_num_threads(workers)
-            grown.build(rows)
+    def evaluate(lap):
+        with tree.threads(workers):
+            grown.build(rows, lap)
             compact.write()
-            numba.set_num_threads(walkers)
+            lap("compact")
+        with tree.threads(walkers):
             walk(walked, compact.rows, grown.order, in_input_order, eps2, accelerations, walkers)
-        finally:
-            numba.set_num_threads(before)
+            lap("traverse")
 
-    return Prepared(launch, rows, accelerations)
+    return Prepared(
+        lambda: evaluate(tree.no_lap),
+        rows,
+        accelerations,
+        stages=evaluate,
+        counts=lambda: walks.interactions_a_body(walked, compact.rows, width),
+    )

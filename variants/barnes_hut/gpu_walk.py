@@ -3,10 +3,9 @@
 ``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``.
 """
 
-import math
-
 import numpy as np
 
+from variants.all_pairs import body
 from variants.barnes_hut import nodes
 
 NODES = nodes.LAYOUTS
@@ -27,25 +26,13 @@ def constants(*, p, node, walk, sort, top_levels, dim):
     }
 
 
-def simulated(cuda):
-    """Tell whether ``cuda`` is Numba's simulator, which runs Python and has neither libdevice nor LLVM."""
-    return not hasattr(cuda, "libdevice")
-
-
-def inverse_sqrt(cuda, real):
-    """Return the device function 1 / sqrt(value): one instruction in float32, as ``rsqrtf`` in CUDA C."""
-    if simulated(cuda):
-        return lambda value: real(1) / real(math.sqrt(value))
-    return cuda.libdevice.rsqrtf if real is np.float32 else cuda.libdevice.rsqrt
-
-
 def several(cuda, kind, count, alignment):
     """Return the device function that reads ``count`` values of ``kind`` at element ``at`` of an array, rows joined.
 
     Nodes hold numbers and links, which an array of Numba cannot, and Numba knows no alignment for an array that it is
     given: it would load them one by one. Arrays that a toolkit uploads begin on at least 256 bytes.
     """
-    if simulated(cuda):
+    if body.simulated(cuda):
         size = np.dtype(kind).itemsize * count
 
         def element_of(array, at):
@@ -95,7 +82,7 @@ def reader(cuda, real, compact):
     links = several(cuda, np.int32, 4, alignment)
     pair = several(cuda, real, 2, alignment)
     own = layout.fields["mass"][1] // 4 + real().itemsize // 4
-    as_float = (lambda word: word.view(np.float32)) if simulated(cuda) else cuda.libdevice.int_as_float
+    as_float = (lambda word: word.view(np.float32)) if body.simulated(cuda) else cuda.libdevice.int_as_float
 
     @cuda.jit(device=True)
     def read_compact(array, number):
@@ -114,14 +101,14 @@ def reader(cuda, real, compact):
     return read_compact if compact else read_full
 
 
-def numba_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
+def walk_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
     """Twin of barnes_hut.cu; ``nodes`` are the words of the nodes as int32."""
     read = reader(cuda, real, COMPACT)
     words = nodes.node_type("compact" if COMPACT else "full", real).itemsize // 4
     row = several(cuda, real, 4, 16)
-    rsqrt = inverse_sqrt(cuda, real)
+    rsqrt = body.inverse_sqrt(cuda, real)
     # The simulator has no warps: there the whole block votes, which is then as a warp.
-    simulator = simulated(cuda)
+    simulator = body.simulated(cuda)
     upper_words = TOP * words
     alignment = None if simulator else 16
 

@@ -109,12 +109,13 @@ class Nodes:
         top: number of nodes of the upper ``top_levels`` levels, which come first.
     """
 
-    def __init__(self, tree, real, *, layout, theta, top_levels):
-        """Make room for as many nodes as the tree can have."""
+    def __init__(self, tree, real, *, layout, theta, top_levels, allocate=np.empty):
+        """Make room for as many nodes as the tree can have; ``allocate(shape, dtype)`` makes the array."""
         self.tree, self.layout, self.top_levels = tree, layout, top_levels
-        self.rows = np.empty(2 * tree.n - 1, node_type(layout, real))
-        self.words = self.rows.view(np.int32)
-        self.words_a_node = self.rows.itemsize // 4
+        kind = node_type(layout, real)
+        self.words_a_node = kind.itemsize // 4
+        self.words = allocate((2 * tree.n - 1) * self.words_a_node, np.int32)
+        self.rows = self.words.view(kind)
         self.reach = reach(theta, tree.dim)
         self.count = self.top = 0
 

@@ -11,6 +11,7 @@ Depth-first order numbers each of these subtrees consecutively, so a worker can 
 the number at which its subtree begins comes from a sum over the earlier ones.
 """
 
+import contextlib
 import functools
 import math
 from types import SimpleNamespace
@@ -24,6 +25,36 @@ SUBTREES_A_WORKER = 8
 
 PATH = 24 * 8
 """Ranges that wait while the deepest path is followed: at most 7 of each of the 21 levels, and the last 8."""
+
+
+BODIES_A_WORKER = 2048
+"""Fewer are sorted sooner by one core than several cores are set to work."""
+
+
+def workers(n, threads):
+    """Return how many of the threads it pays to build with."""
+    return min(threads, n // BODIES_A_WORKER + 1)
+
+
+@contextlib.contextmanager
+def threads(number):
+    """Let Numba's loops run on so many threads."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(number)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def no_lap(stage):
+    """Take no notice of the end of a stage."""
+
+
+def nothing():
+    """Do nothing once the bodies are sorted."""
 
 
 @functools.cache
@@ -225,20 +256,23 @@ class Tree:
             of an inner node begin right behind it, and each one's next is its sibling.
     """
 
-    def __init__(self, n, real, *, dim, bits, leaf_size, workers):
-        """``workers`` is the number of threads the work is divided among."""
+    def __init__(self, n, real, *, dim, bits, leaf_size, workers, allocate=np.empty):
+        """``workers`` is the number of threads the work is divided among.
+
+        ``allocate(shape, dtype)`` makes the arrays that may be sent to a device: ``order`` and ``sorted_rows``.
+        """
         self.n, self.dim, self.bits, self.leaf_size, self.workers = n, dim, bits, leaf_size, workers
         self.loops = compiled()
         self.codes = morton.compiled()
         capacity = 2 * n - 1
-        self.order = np.empty(n, np.int32)
-        self.sorted_rows = np.empty((n, 4), real)
+        self.order = allocate(n, np.int32)
+        self.sorted_rows = allocate((n, 4), real)
         self.count = 0
         self.moments = np.empty((capacity, 4))
         self.extents = np.empty((capacity, 2))
         self.links = np.empty((capacity, 4), np.int32)
         self._keys = np.empty(n, np.uint64)
-        self._other_keys, self._other_order = np.empty_like(self._keys), np.empty_like(self.order)
+        self._other_keys, self._other_order = np.empty_like(self._keys), allocate(n, np.int32)
         self._counts = np.empty((workers, 1 << morton.DIGIT_BITS), np.int64)
         self._found = np.empty((workers, 6))
         self._first, self._last = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
@@ -250,12 +284,21 @@ class Tree:
         self._top_first, self._top_last = np.empty(tops, np.int32), np.empty(tops, np.int32)
         self._top_level = np.empty(tops, np.int8)
 
-    def build(self, rows):
-        """Build the tree of bodies given as rows x, y, z, mass."""
+    def build(self, rows, lap=no_lap, sorted_bodies=nothing):
+        """Build the tree of bodies given as rows x, y, z, mass.
+
+        ``lap`` is told each stage behind it, and ``sorted_bodies`` is called once the sorted bodies are there.
+        """
         self.encode(rows)
-        self.sort(rows)
+        lap("bounding box")
+        self.sort()
+        lap("sort")
+        self.gather(rows)
+        lap("reorder")
+        sorted_bodies()
         self.subdivide()
         self.summarize()
+        lap("build")
 
     def encode(self, rows):
         """Find the cube around all bodies and the Morton code of each."""
@@ -266,14 +309,17 @@ class Tree:
         self._scale = (1 << self.bits) / self.width if self.width > np.finfo(np.float32).tiny else 0.0
         self.codes.encode(rows, self.low, self._scale, (1 << self.bits) - 1, self.dim, self._keys, self.order)
 
-    def sort(self, rows):
-        """Put the codes and the bodies in order."""
+    def sort(self):
+        """Put the codes in order, and find the order of the bodies."""
         swapped = self.codes.sort(
             self._keys, self.order, self._other_keys, self._other_order, self._counts, self.bits * self.dim
         )
         if swapped:
             self._keys, self._other_keys = self._other_keys, self._keys
             self.order, self._other_order = self._other_order, self.order
+
+    def gather(self, rows):
+        """Copy the bodies in their order."""
         self.codes.gather(rows, self.order, self.sorted_rows)
 
     def subdivide(self):

@@ -15,6 +15,10 @@ BLOCK = 64
 cluster take longer than those of its rim."""
 
 
+COUNTED = 100_000
+"""Bodies of which all are counted; of more, about so many."""
+
+
 @functools.cache
 def compiled(real, width):
     """Compile the walk for groups of ``width`` consecutive rows.
@@ -102,11 +106,14 @@ def counting():
     import numba
 
     @numba.njit(parallel=True, error_model="numpy")
-    def count(rows, nodes, width, counts):
-        """Write what each body meets: nodes visited, nodes accepted, bodies of leaves; ``counts`` has a row a body."""
+    def count(rows, nodes, width, stride, counts):
+        """Write what each body meets: nodes visited, nodes accepted, bodies of leaves.
+
+        ``counts`` has ``width`` rows for every group that is walked; their first bodies are ``stride`` apart.
+        """
         n = rows.shape[0]
-        for group in numba.prange((n + width - 1) // width):
-            first, last = group * width, min(n, (group + 1) * width)
+        for group in numba.prange((n + stride - 1) // stride):
+            first, last = group * stride, min(n, group * stride + width)
             visited = accepted = bodies = 0
             node = 0
             while node >= 0:
@@ -126,17 +133,29 @@ def counting():
                 else:
                     bodies += row.count
                     node = row.next
-            for body in range(first, last):
-                counts[body, 0], counts[body, 1], counts[body, 2] = visited, accepted, bodies
+            for body in range(last - first):
+                row = group * width + body
+                counts[row, 0], counts[row, 1], counts[row, 2] = visited, accepted, bodies
 
     return count
 
 
-def interactions(rows, nodes, width):
-    """Count what each body meets in a walk of ``width`` bodies together, by columns of the shape (n, 3).
+def interactions(rows, nodes, width, stride=None):
+    """Count what each body meets in a walk of ``width`` bodies together.
 
-    Nodes visited, interactions with the centre of mass of a node, interactions with single bodies.
+    Nodes visited, interactions with the centre of mass of a node, interactions with single bodies. With a ``stride``
+    only ``width`` bodies of so many are counted.
     """
-    counts = np.empty((rows.shape[0], 3), np.int32)
-    counting()(rows, nodes, width, counts)
+    n, stride = rows.shape[0], stride or width
+    counts = np.empty((-(-n // stride) * width, 3), np.int32)
+    counting()(rows, nodes, width, stride, counts)
+    # Rows of the last group that there are no bodies for are not written.
+    counts = counts[: (n - 1) // stride * width + min(width, (n - 1) % stride + 1)]
     return SimpleNamespace(visits=counts[:, 0], cells=counts[:, 1], bodies=counts[:, 2])
+
+
+def interactions_a_body(rows, nodes, width):
+    """Return the mean number of interactions of a body by their kind; of many bodies a part is counted."""
+    stride = max(1, rows.shape[0] // COUNTED) * width
+    met = interactions(rows, nodes, width, stride)
+    return {"body_body": float(met.bodies.mean()), "body_cell": float(met.cells.mean())}
