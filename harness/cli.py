@@ -202,9 +202,10 @@ def report(
     """Print what a run found. Needs no GPU."""
     from harness import runs
     from harness.config.published import find, load
-    from harness.record import RecordFile
+    from harness.record import RecordFile, latest
     from harness.report.loads import render_loads
     from harness.report.paths import render_published
+    from harness.report.stages import render_accuracy, render_stages
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
@@ -220,6 +221,8 @@ def report(
     else:
         console = _console()
         render(records, console, parents)
+        render_stages(latest(records), console)
+        render_accuracy(latest(records), console)
         if source:
             render_published(source, records, console)
         if source and source.loads:

@@ -170,14 +170,19 @@ class Inside(BaseModel):
     """What an evaluation consists of, for variants that can tell; empty for others.
 
     ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
-    their sum is above the time of a launch whose stages overlap. ``computed`` are the interactions of one evaluation,
-    a body, by their kind (body_body, body_cell), from a run that is not timed.
+    their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
+    ``computed`` are the interactions of one evaluation, a body, by their kind (body_body, body_cell), from a run that
+    is not timed; ``warp_efficiency`` is the part of a warp's threads that the walk of the warp is of use to, a step,
+    counted likewise. ``start_seconds`` is the time from starting the process to a usable device.
     """
 
     model_config = ConfigDict(frozen=True)
 
     stages_seconds: dict[str, float] = {}
+    stages_bytes: dict[str, float] = {}
     computed: dict[str, float] = {}
+    warp_efficiency: float | None = None
+    start_seconds: float | None = None
 
 
 class Resources(BaseModel):

@@ -51,7 +51,9 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection: Connection
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, device, folders, log, os.getpid()), daemon=True)
+        self.process = context.Process(
+            target=serve, args=(theirs, device, folders, log, os.getpid(), time.time()), daemon=True
+        )
         # A Ctrl-C now would end the worker before it could say that it leaves them to us.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:

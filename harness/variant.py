@@ -142,8 +142,8 @@ class Prepared:
     accelerations is then what an exact method gives in one.
 
     With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
-    ``stages`` is a launch that calls its argument with the name of each stage behind it; ``counts`` tells how
-    many interactions an evaluation computes, a body, by their kind.
+    ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
+    is counted of an evaluation and not timed: fields of ``harness.record.Inside``.
     """
 
     launch: Callable[[], None]
@@ -153,7 +153,7 @@ class Prepared:
     cycle: int = 1
     on_host: bool = False
     stages: Callable[[Lap], None] | None = None
-    counts: Callable[[], Mapping[str, float]] | None = None
+    insight: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,6 +32,23 @@ from harness.toolkits.interface import ToolkitMissingError
 from harness.variant import discover
 
 Read = Callable[[], Reading | None]
+
+
+@dataclass(slots=True)
+class Start:
+    """How long this process took from being asked for to its first usable device."""
+
+    asked: float = field(default_factory=time.time)
+    found: float | None = None
+
+    def seconds(self) -> float:
+        """Return it; the first call sets it."""
+        if self.found is None:
+            self.found = time.time() - self.asked
+        return self.found
+
+
+START = Start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +76,14 @@ class Outcome:
     broken: bool = False
 
 
-def serve(connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int) -> None:
-    """Work on jobs until the other side goes away.
+def serve(
+    connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int, asked: float
+) -> None:
+    """Work on jobs until the other side goes away; ``asked`` is the time at which the process was asked for.
 
     What libraries print, and the tracebacks of what went wrong, go to the file ``log``.
     """
+    START.asked = asked
     with log.open("ab", buffering=0) as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
@@ -123,6 +144,7 @@ def _work(
     fields["bodies_sha256"] = bodies.sha256
     begin("compiling")
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction.find(case.interaction))
+    fields["start_seconds"] = START.seconds()
     fields["compute_capability"] = toolkit.compute_capability
     fields["compiler"] = toolkit.compiler
     prepared = variant.prepare(toolkit, bodies, **case.axes)
@@ -159,9 +181,9 @@ def _work(
         if prepared.stages is not None:
             begin("measuring stages")
             fields["stages_seconds"] = stage_seconds(toolkit, timed.stages)
-        if prepared.counts is not None:
+        if prepared.insight is not None:
             begin("counting")
-            fields["computed"] = dict(prepared.counts())
+            fields |= prepared.insight()
         found, objection = timed.finish(measured.median_seconds)
         fields.update(measured.model_dump() | found)
         if objection:

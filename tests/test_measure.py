@@ -344,6 +344,8 @@ class FakeGpu(GpuToolkit):
     def upload(self, values):
         raise NotImplementedError
 
+    host_array = device_array = stream = send = fetch = upload
+
     def copy_in(self, array, values):
         raise NotImplementedError
 

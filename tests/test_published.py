@@ -177,6 +177,43 @@ def test_every_number_of_bodin2026_is_ours(original):
             assert figures in words[claim["id"]], claim["id"]
 
 
+def test_every_number_of_bodin2026s_trees_is_ours(original):
+    theirs, ours = original("bodin2026"), sources.load(sources.find("bodin2026"))
+    assert {one.unit for one in ours.figures} == {theirs["unit"]}
+    for name, own in (
+        ("direct_cpu", "direct-cpu"), ("direct_gpu", "direct-gpu"), ("direct_gpu", "direct-gpu-process"),
+        ("barnes_hut_cpu", "tree-cpu"), ("barnes_hut_gpu", "tree-gpu"), ("barnes_hut_gpu", "tree-gpu-process"),
+    ):  # fmt: skip
+        here = dict(zip([cell.select["n"] for cell in figure(ours, own).steps()], numbers(ours, own), strict=True))
+        there = dict(zip(theirs["n"], theirs[name], strict=True))
+        assert {n: value for n, value in here.items() if value is not None} == {
+            n: value for n, value in there.items() if value is not None
+        }
+    assert facts(ours) == {"theta": [theirs["theta"]]}
+    assert {claim["id"] for claim in theirs["claims"]} - {"slopes"} == stated(ours).keys() - {
+        "slope-direct",
+        "slope-tree",
+    }
+    words = {claim.id: claim.text.replace(",", "") for claim in ours.claims}
+    words["slopes"] = words["slope-direct"] + words["slope-tree"]
+    for claim in theirs["claims"]:
+        for figures in filter(str.isdigit, claim["text"].replace("%", " ").replace("-", " ").split()):
+            assert figures in words[claim["id"]] or (claim["id"], figures) == ("warp-efficiency", "4"), claim["id"]
+
+
+def test_the_start_of_the_process_is_added_as_often_as_the_source_ran_it():
+    """100 steps of 20 are five processes: their start counts five times."""
+    own = sources.load(sources.find("bodin2026"))
+    asked = figure(own, "direct-gpu-process")
+    records = [
+        record("soa_direct", 0.01, axes={"dim": 2}, **GPU, n=n, toolkit="cupy", start_seconds=start)
+        for n, start in ((10, 3.0), (100, 3.0), (1000, 3.0), (10000, None))
+    ]
+    found = published.compare(own, asked, records)
+    assert [step.answer.value for step in found.steps] == [1000 + 3000, 1000 + 3000, 1000 + 5 * 3000, None]
+    assert "how long its process took" in found.steps[-1].answer.why
+
+
 def test_3dgep_published_no_number_and_we_invent_none(original):
     theirs, ours = original("3dgep"), sources.load(sources.find("3dgep"))
     assert theirs["numbers"] == "none published"
@@ -435,7 +472,9 @@ def test_an_unknown_source_is_refused_with_those_there_are(tmp_path):
     with pytest.raises(InputError) as caught:
         configurations.load(str(path))
     assert f"{path}, line 2: published is gems" in str(caught.value)
-    assert "did you mean gems3? accepted: 3dgep, bodin2026_direct, chamomile, gems3, lee2008" in str(caught.value)
+    assert "did you mean gems3? accepted: 3dgep, bodin2026, bodin2026_direct, chamomile, gems3, lee2008" in str(
+        caught.value
+    )
 
 
 # The page, and the command line
@@ -450,7 +489,7 @@ def test_every_source_fits_the_terminal_and_is_latin_1_with_all_cells_measured(n
         for cell in one.steps():
             select = dict(cell.select)
             variant, n = select.pop("variant"), select.pop("n")
-            where = GPU | {"n": n, "toolkit": select.pop("toolkit", "numba")}
+            where = GPU | {"n": n, "toolkit": select.pop("toolkit", "numba"), "start_seconds": 1.0}
             records.append(record(str(variant), 1e-9 * n**2, axes=select, **where))
     text = shown(own, records, width)
     assert [line for line in text.splitlines() if len(line) > width] == []

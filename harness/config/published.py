@@ -30,6 +30,12 @@ Unit = Literal[
     "blocks",
     "waves",
     "bytes of local memory",
+    "bytes sent",
+    "% of a warp",
+    "% of the stages on the CPU",
+    "seconds of traverse",
+    "seconds of allocate",
+    "GB/s of upload",
 ]
 Timed = Literal["force", "step", "call", "frame", "process"]
 Selection = Mapping[str, Value | list[Value]]
@@ -53,7 +59,8 @@ class Figure(_Part):
 
     ``where`` is part of every selection. ``timed`` is what the source timed; ``device`` and ``flops_per_interaction``
     stand where they are not the source's. A cell is compared with the first step of the path: the cell that differs
-    from it by the values in ``first``, or else the first cell that has these values.
+    from it by the values in ``first``, or else the first cell that has these values. With ``process_steps``, pairs of
+    an n and the steps that a source ran in one process from there on, times include the start of the process.
     """
 
     id: str
@@ -67,6 +74,7 @@ class Figure(_Part):
     values: Any = None
     cells: list[Cell] = []
     first: Selection = {}
+    process_steps: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = []
     note: str = ""
     blank: str = ""
 

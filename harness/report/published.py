@@ -94,7 +94,27 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "blocks": lambda record, _: record.grid_blocks,
     "waves": lambda record, _: record.waves,
     "bytes of local memory": lambda record, _: record.local_bytes,
+    "bytes sent": lambda record, _: record.stages_bytes.get("upload"),
+    "% of a warp": lambda record, _: _scaled(record.warp_efficiency, 100),
+    "% of the stages on the CPU": lambda record, _: _scaled(_on_the_cpu(record), 100),
+    "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
+    "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
+    "GB/s of upload": lambda record, _: _upload(record),
 }
+
+
+CPU_STAGES = ("bounding box", "sort", "reorder", "build", "compact")
+
+
+def _on_the_cpu(record: Record) -> float | None:
+    """Return the part of the stages that builds the tree."""
+    whole = sum(record.stages_seconds.values())
+    return sum(record.stages_seconds.get(name, 0) for name in CPU_STAGES) / whole if whole else None
+
+
+def _upload(record: Record) -> float | None:
+    seconds = record.stages_seconds.get("upload")
+    return record.stages_bytes["upload"] / seconds / 1e9 if seconds and "upload" in record.stages_bytes else None
 
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
@@ -115,7 +135,7 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
     column = _best(candidates, figure.timed, cpu=False)
     flops = figure.flops_per_interaction or source.flops_per_interaction
     answers = [
-        _answer(record, figure.unit, flops, selection, records, column)
+        _in_a_process(_answer(record, figure.unit, flops, selection, records, column), figure)
         for record, selection in zip(_chosen(selections, candidates, figure.timed), selections, strict=True)
     ]
     steps = [
@@ -136,6 +156,16 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
         others=list(_others(candidates, column, figure.unit, flops)),
         not_shown=[one for one in candidates if one.conditions not in conditions],
     )
+
+
+def _in_a_process(answer: Answer, figure: Figure) -> Answer:
+    """Add the start of the process to the time of 100 steps, scaled as the source scaled it."""
+    if not figure.process_steps or answer.record is None or answer.value is None:
+        return answer
+    if answer.record.start_seconds is None:
+        return Answer(None, None, "its record does not say how long its process took to start")
+    _, steps = max(pair for pair in figure.process_steps if pair[0] <= answer.record.n)
+    return Answer(answer.record, answer.value + answer.record.start_seconds * 1000 * 100 / steps)
 
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:

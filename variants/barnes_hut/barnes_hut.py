@@ -126,13 +126,18 @@ def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, stre
         device = None
         lap("free")
 
-    def counts():
+    def insight():
         compact = written
         if node != "compact":
             compact = nodes.Nodes(grown, gpu.real, layout="compact", theta=theta, top_levels=0)
             compact.write()
-        return walks.interactions_a_body(walked, compact.rows, 32 if walk == "warp" else 1)
+        sent = 4 * written.count * written.words_a_node + walked.nbytes + grown.order.nbytes
+        return {
+            "computed": walks.interactions_a_body(walked, compact.rows, gpu_walk.WARP if walk == "warp" else 1),
+            "warp_efficiency": walks.warp_efficiency(walked, compact.rows, gpu_walk.WARP),
+            "stages_bytes": {"upload": sent, "download": accelerations.nbytes},
+        }
 
     return Prepared(
-        lambda: evaluate(tree.no_lap), rows, accelerations, kernel, on_host=True, stages=evaluate, counts=counts
+        lambda: evaluate(tree.no_lap), rows, accelerations, kernel, on_host=True, stages=evaluate, insight=insight
     )

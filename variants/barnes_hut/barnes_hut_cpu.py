@@ -64,5 +64,5 @@ def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
         rows,
         accelerations,
         stages=evaluate,
-        counts=lambda: walks.interactions_a_body(walked, compact.rows, width),
+        insight=lambda: {"computed": walks.interactions_a_body(walked, compact.rows, width)},
     )

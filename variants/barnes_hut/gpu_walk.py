@@ -12,6 +12,7 @@ NODES = nodes.LAYOUTS
 SORTS = ("none", "morton")
 WALKS = ("thread", "warp")
 ALL_THREADS = 0xFFFFFFFF
+WARP = 32
 
 
 def constants(*, p, node, walk, sort, top_levels, dim):

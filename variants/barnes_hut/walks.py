@@ -106,14 +106,11 @@ def counting():
     import numba
 
     @numba.njit(parallel=True, error_model="numpy")
-    def count(rows, nodes, width, stride, counts):
-        """Write what each body meets: nodes visited, nodes accepted, bodies of leaves.
-
-        ``counts`` has ``width`` rows for every group that is walked; their first bodies are ``stride`` apart.
-        """
+    def count(rows, nodes, width, counts):
+        """Write what each body meets: nodes visited, nodes accepted, bodies of leaves; ``counts`` has a row a body."""
         n = rows.shape[0]
-        for group in numba.prange((n + stride - 1) // stride):
-            first, last = group * stride, min(n, group * stride + width)
+        for group in numba.prange((n + width - 1) // width):
+            first, last = group * width, min(n, (group + 1) * width)
             visited = accepted = bodies = 0
             node = 0
             while node >= 0:
@@ -133,29 +130,47 @@ def counting():
                 else:
                     bodies += row.count
                     node = row.next
-            for body in range(last - first):
-                row = group * width + body
-                counts[row, 0], counts[row, 1], counts[row, 2] = visited, accepted, bodies
+            for body in range(first, last):
+                counts[body, 0], counts[body, 1], counts[body, 2] = visited, accepted, bodies
 
     return count
 
 
-def interactions(rows, nodes, width, stride=None):
+def interactions(rows, nodes, width):
     """Count what each body meets in a walk of ``width`` bodies together.
 
-    Nodes visited, interactions with the centre of mass of a node, interactions with single bodies. With a ``stride``
-    only ``width`` bodies of so many are counted.
+    Nodes visited, interactions with the centre of mass of a node, interactions with single bodies; each of shape (n,).
     """
-    n, stride = rows.shape[0], stride or width
-    counts = np.empty((-(-n // stride) * width, 3), np.int32)
-    counting()(rows, nodes, width, stride, counts)
-    # Rows of the last group that there are no bodies for are not written.
-    counts = counts[: (n - 1) // stride * width + min(width, (n - 1) % stride + 1)]
+    counts = np.empty((rows.shape[0], 3), np.int32)
+    counting()(rows, nodes, width, counts)
     return SimpleNamespace(visits=counts[:, 0], cells=counts[:, 1], bodies=counts[:, 2])
 
 
+def sample(rows, width):
+    """Return about ``COUNTED`` of the bodies, in whole groups of ``width`` neighbours spread over all; all of fewer."""
+    groups = rows.shape[0] // width
+    stride = rows.shape[0] // COUNTED
+    if stride < 2 or groups == 0:
+        return rows
+    return np.ascontiguousarray(rows[: groups * width].reshape(groups, -1)[::stride]).reshape(-1, rows.shape[1])
+
+
 def interactions_a_body(rows, nodes, width):
-    """Return the mean number of interactions of a body by their kind; of many bodies a part is counted."""
-    stride = max(1, rows.shape[0] // COUNTED) * width
-    met = interactions(rows, nodes, width, stride)
+    """Return the mean number of interactions of a body by their kind."""
+    met = interactions(sample(rows, width), nodes, width)
     return {"body_body": float(met.bodies.mean()), "body_cell": float(met.cells.mean())}
+
+
+def warp_efficiency(rows, nodes, warp):
+    """Return the part of a warp's threads that have to be where their warp is, over all the nodes it is at.
+
+    A warp is at every node that one of its bodies has to visit, whether its threads walk by themselves and wait for
+    each other or all walk together. What a scheduler makes of diverged threads can be worse than this, never better.
+    None with fewer bodies than a warp has threads.
+    """
+    whole = sample(rows, warp)[: rows.shape[0] // warp * warp]
+    if not len(whole):
+        return None
+    alone = interactions(whole, nodes, 1).visits.sum(dtype=np.int64)
+    together = interactions(whole, nodes, warp).visits.sum(dtype=np.int64)
+    return float(alone / together)

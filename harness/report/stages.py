@@ -1,0 +1,143 @@
+"""What an evaluation consists of and what it computes: stages, interactions and errors of the variants that tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.record import Record
+from harness.report import ranking
+from harness.report.ranking import Conditions
+
+STAGES = (
+    "Milliseconds of each stage of the fastest configuration at each n, every stage waiting for the one before it. "
+    "together: one evaluation as it was timed, its stages overlapping where they can. transfers: GB/s, from the bytes "
+    "of the stage. bound by: the longest stage and its part of the sum."
+)
+ACCURACY = (
+    "Errors are relative, of the accelerations against float64 direct sums: of the middle body, of the worst but 1 %, "
+    "of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
+    "configuration of each theta."
+)
+BAR = 12
+"""Characters of the longest bar."""
+
+
+def render_stages(records: Sequence[Record], console: Console) -> None:
+    """Print a table of stages over n for each variant that has them, the fastest toolkit's; nothing where none has."""
+    told = [record for record in records if ranking.is_ranked(record) and record.stages_seconds]
+    if not told:
+        return
+    _heading(console, "The stages", STAGES)
+    for (shared, name), alike in _grouped(told).items():
+        fastest: dict[int, Record] = {}
+        for record in alike:
+            if record.n not in fastest or ranking.seconds(record) < ranking.seconds(fastest[record.n]):
+                fastest[record.n] = record
+        chosen = [fastest[n] for n in sorted(fastest)]
+        console.print()
+        console.print(Text(f"{name}, {_conditions(shared)}", style="bold"))
+        # So many columns fit into 80 characters.
+        for first in range(0, len(chosen), 6):
+            console.print(_stage_table(chosen[first : first + 6]))
+        for record in chosen:
+            console.print(Text(f"n = {record.n:,}: {record.toolkit}, {record.configuration}", style="dim"))
+
+
+def _stage_table(records: list[Record]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("stage, ms")
+    for record in records:
+        table.add_column(f"{record.n:,}", justify="right")
+    names = dict.fromkeys(name for record in records for name in record.stages_seconds)
+    for name in names:
+        table.add_row(name, *(_ms(record.stages_seconds.get(name)) for record in records))
+    table.add_section()
+    table.add_row("sum", *(_ms(sum(record.stages_seconds.values())) for record in records))
+    table.add_row("together", *(_ms(ranking.seconds(record)) for record in records))
+    for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
+        table.add_row(f"{name}, GB/s", *(_rate(record, name) for record in records))
+    table.add_section()
+    bound = [max(record.stages_seconds, key=lambda name, own=record: own.stages_seconds[name]) for record in records]  # type: ignore[misc]
+    table.add_row("bound by", *bound)
+    shares = [
+        record.stages_seconds[name] / sum(record.stages_seconds.values())
+        for name, record in zip(bound, records, strict=True)
+    ]
+    table.add_row("its part", *(f"{100 * share:.0f} %" for share in shares))
+    return table
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3g}"
+
+
+def _rate(record: Record, name: str) -> str:
+    seconds = record.stages_seconds.get(name)
+    return f"{record.stages_bytes[name] / seconds / 1e9:.3g}" if seconds and name in record.stages_bytes else ""
+
+
+def render_accuracy(records: Sequence[Record], console: Console) -> None:
+    """Print errors, interactions and time over theta for each variant that has it; nothing where none has."""
+    told = [record for record in records if ranking.is_ranked(record) and "theta" in record.axes]
+    groups = {
+        (shared, name, n): sorted(by_theta.values(), key=lambda record: float(record.axes["theta"]))
+        for (shared, name), alike in _grouped(told).items()
+        for n, by_theta in _fastest_of_theta(alike).items()
+        if len(by_theta) > 1
+    }
+    if not groups:
+        return
+    _heading(console, "Speed and accuracy", ACCURACY)
+    for (shared, name, n), chosen in groups.items():
+        console.print()
+        console.print(Text(f"{name}, n = {n:,}, {_conditions(shared)}", style="bold"))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for header in ("theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"):
+            table.add_column(header, justify="right")
+        table.add_column("time")
+        slowest = max(map(ranking.seconds, chosen))
+        for record in chosen:
+            errors = (record.error_median, record.error_p99, record.error_max, record.error_rms)
+            table.add_row(
+                str(record.axes["theta"]),
+                _ms(ranking.seconds(record)),
+                *(f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")),
+                *("" if error is None else f"{error:.1e}" for error in errors),
+                Text("=" * max(1, round(BAR * ranking.seconds(record) / slowest))),
+            )
+        console.print(table)
+
+
+def _fastest_of_theta(records: Iterable[Record]) -> dict[int, dict[float, Record]]:
+    found: dict[int, dict[float, Record]] = defaultdict(dict)
+    for record in records:
+        own, theta = found[record.n], float(record.axes["theta"])
+        if theta not in own or ranking.seconds(record) < ranking.seconds(own[theta]):
+            own[theta] = record
+    return found
+
+
+def _grouped(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
+    groups: dict[tuple[Conditions, str], list[Record]] = defaultdict(list)
+    for record in records:
+        dim = f" dim={record.axes['dim']}" if "dim" in record.axes else ""
+        groups[ranking.conditions(record), record.variant + dim].append(record)
+    return dict(sorted(groups.items()))
+
+
+def _conditions(shared: Conditions) -> str:
+    step = f", {shared.integrator}" if shared.integrator else ""
+    device = shared.device or ("CPU" if shared.cpu else "unknown device")
+    return f"{device}, {shared.bodies}, {shared.dtype}, timed: {shared.timed}{step}"
+
+
+def _heading(console: Console, title: str, reading: str) -> None:
+    console.print()
+    console.rule(Text(title, style="bold"), align="left", style="dim")
+    console.print(Text(reading))
