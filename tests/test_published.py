@@ -85,9 +85,13 @@ def original():
     return lambda name: yaml.safe_load((SHARED / f"{name}.yaml").read_text("utf-8"))
 
 
-def numbers(own: Source, name: str) -> list[float | None]:
+def of_id(own: Source, name: str) -> Figure:
     (found,) = [one for one in own.figures if one.id == name]
-    return [cell.published for cell in found.steps()]
+    return found
+
+
+def numbers(own: Source, name: str) -> list[float | None]:
+    return [cell.published for cell in of_id(own, name).steps()]
 
 
 def facts(own: Source) -> dict[str, list[float | None]]:
@@ -184,7 +188,7 @@ def test_every_number_of_bodin2026s_trees_is_ours(original):
         ("direct_cpu", "direct-cpu"), ("direct_gpu", "direct-gpu"), ("direct_gpu", "direct-gpu-process"),
         ("barnes_hut_cpu", "tree-cpu"), ("barnes_hut_gpu", "tree-gpu"), ("barnes_hut_gpu", "tree-gpu-process"),
     ):  # fmt: skip
-        here = dict(zip([cell.select["n"] for cell in figure(ours, own).steps()], numbers(ours, own), strict=True))
+        here = dict(zip([cell.select["n"] for cell in of_id(ours, own).steps()], numbers(ours, own), strict=True))
         there = dict(zip(theirs["n"], theirs[name], strict=True))
         assert {n: value for n, value in here.items() if value is not None} == {
             n: value for n, value in there.items() if value is not None
@@ -204,7 +208,7 @@ def test_every_number_of_bodin2026s_trees_is_ours(original):
 def test_the_start_of_the_process_is_added_as_often_as_the_source_ran_it():
     """100 steps of 20 are five processes: their start counts five times."""
     own = sources.load(sources.find("bodin2026"))
-    asked = figure(own, "direct-gpu-process")
+    asked = of_id(own, "direct-gpu-process")
     records = [
         record("soa_direct", 0.01, axes={"dim": 2}, **GPU, n=n, toolkit="cupy", start_seconds=start)
         for n, start in ((10, 3.0), (100, 3.0), (1000, 3.0), (10000, None))
