@@ -15,6 +15,9 @@ from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
 
+NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""
+
 
 class _Kernel:
     def __init__(self, function: Any, image: bytes, name: str) -> None:
@@ -82,7 +85,7 @@ class PycudaToolkit(GpuToolkit):
         return self.pycuda.gpuarray.empty(shape, dtype)
 
     def stream(self) -> Any:
-        return self.pycuda.driver.Stream(self.pycuda.driver.stream_flags.NON_BLOCKING)
+        return self.pycuda.driver.Stream(NON_BLOCKING)
 
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
         self.pycuda.driver.memcpy_htod_async(array.gpudata, values, stream)

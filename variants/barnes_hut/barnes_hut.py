@@ -53,7 +53,7 @@ class Buffers:
         "sort": "morton",
         "walk": "warp",
         "node": "compact",
-        "top_levels": 3,
+        "top_levels": 0,
         "p": 128,
         "memory": "pinned",
         "streams": 2,
