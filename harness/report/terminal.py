@@ -81,7 +81,7 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
         return
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
-    names = _Names(cases)
+    names = Names(cases)
     _heading(console, records, cases)
     _ladder_section(console, ladders, names, parents)
     _configuration_section(console, ladders, names, parents)
@@ -99,14 +99,14 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     ladders = ranking.ladders(cases, parents)
     if not ladders:
         return "No record is ok: there is no ladder to show.\n"
-    names = _Names(cases)
+    names = Names(cases)
     return "\n".join(_markdown_table(shared, ladders[shared], names, summaries) for shared in ladders)
 
 
 # Numbers as text
 
 
-def _number(value: float | None, digits: int = 4) -> str:
+def number(value: float | None, digits: int = 4) -> str:
     """Write ``digits`` significant digits with thousands separated; nothing for None."""
     if value is None:
         return ""
@@ -119,7 +119,7 @@ def _number(value: float | None, digits: int = 4) -> str:
 
 
 def _speed(record: Record) -> str:
-    return _number(ranking.speed(record) / 1e9)
+    return number(ranking.speed(record) / 1e9)
 
 
 def _percent(fraction: float | None) -> str:
@@ -207,10 +207,10 @@ def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
 # Sections
 
 
-class _Names:
+class Names:
     """Writes conditions as a title: what every record shares is left out, what would be ambiguous is not."""
 
-    def __init__(self, cases: list[Record]) -> None:
+    def __init__(self, cases: Sequence[Record]) -> None:
         self._several = {
             field: len({getattr(case, field) for case in cases if ranking.is_ranked(case)}) > 1
             for field in ("subset", "seed", "eps")
@@ -264,7 +264,7 @@ def _device_and_driver(case: Record) -> str:
     return " with driver ".join(filter(None, [case.device, case.driver]))
 
 
-def _ladder_section(console: Console, ladders: Ladders, names: _Names, parents: Parents) -> None:
+def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
     _section(console, "The ladder")
     if not ladders:
         _print(console, "No case is ok, so there is nothing to rank.")
@@ -294,19 +294,19 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         _Column("± %", lambda rung: _percent(ranking.half_width(rung.best)), 1),
         _Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
-        _Column(f"GFLOP/s\nat {conventions}", lambda rung: _number(rung.best.gflops), 7),
-        _Column("steps/s", lambda rung: _number(rung.best.steps_per_second), 2),
+        _Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
+        _Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         _Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
-        _Column("×\nparent", lambda rung: _number(rung.over_parent, 3), 3),
-        _Column("×\nroot", lambda rung: _number(rung.over_root, 3), 4),
-        _Column("occup-\nancy %", lambda rung: _number(_times_100(rung.best.occupancy), 3), 6),
+        _Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
+        _Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
+        _Column("occup-\nancy %", lambda rung: number(_times_100(rung.best.occupancy), 3), 6),
         _Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         _Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
         _Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
         _Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
-        _Column("registers\na thread", lambda rung: _number(rung.best.registers, 1), 11),
-        _Column("SM clock\nMHz", lambda rung: _number(_median(rung.best.sm_clock_mhz), 1), 12),
-        _Column("compile\ns", lambda rung: _number(rung.best.compile_seconds, 3), 13),
+        _Column("registers\na thread", lambda rung: number(rung.best.registers, 1), 11),
+        _Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
+        _Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),
     ]
 
 
@@ -336,7 +336,7 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
     return notes
 
 
-def _configuration_section(console: Console, ladders: Ladders, names: _Names, parents: Parents) -> None:
+def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
     columns: list[_Column[Rung]] = [
         _Column("variant", lambda rung: rung.best.variant, 0, text=True),
         _Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
@@ -345,7 +345,7 @@ def _configuration_section(console: Console, ladders: Ladders, names: _Names, pa
         _Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         _Column("compared", lambda rung: f"{rung.compared:,}", 1),
         _Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
-        _Column("×\nslowest", lambda rung: _number(rung.over_slowest, 3), 3),
+        _Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
     ]
     tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
     if not any(tables.values()):
@@ -374,10 +374,11 @@ def _anchor_section(console: Console, drifts: list[Drift]) -> None:
     _section(console, "The anchor")
     for drift in drifts:
         bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        _print(console, _drift_sentence(drift), "bold yellow" if bad else "")
+        _print(console, drift_sentence(drift), "bold yellow" if bad else "")
 
 
-def _drift_sentence(drift: Drift) -> str:
+def drift_sentence(drift: Drift) -> str:
+    """Say how far the repetitions of an anchor lie apart, and whether that is drift."""
     where = f" on {drift.anchor.device}" if drift.anchor.device else ""
     times = "once" if drift.repetitions == 1 else f"{drift.repetitions:,} times"
     lost = f" ({_count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
@@ -434,9 +435,7 @@ def _few(words: list[str], prefix: str, plural: str) -> str:
 # Markdown
 
 
-def _markdown_table(
-    shared: Conditions, by_n: dict[int, list[Rung]], names: _Names, summaries: Mapping[str, str]
-) -> str:
+def _markdown_table(shared: Conditions, by_n: dict[int, list[Rung]], names: Names, summaries: Mapping[str, str]) -> str:
     n = max(by_n, key=lambda n: (len(by_n[n]), n))
     rungs = by_n[n]
     lines = [
@@ -462,8 +461,8 @@ def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
         _escaped(record.toolkit),
         _escaped(summaries.get(record.variant, "")),
         _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
-        _number(rung.over_parent, 3),
-        _number(rung.over_root, 3),
+        number(rung.over_parent, 3),
+        number(rung.over_root, 3),
         _error(record.error_max),
     ]
     return f"| {' | '.join(cells)} |"

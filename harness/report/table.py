@@ -1,0 +1,101 @@
+"""Records as columns of a table in a page: every field but the samples, each value once where it repeats."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.record import Record
+from harness.report import ranking
+
+DIGITS = 6
+
+# Columns that a page shows; the rest of a record is behind them.
+SHOWN: Mapping[str, str] = {
+    "variant": "variant",
+    "toolkit": "toolkit",
+    "configuration": "configuration",
+    "n": "n",
+    "dtype": "type",
+    "timed": "timed",
+    "speed": "1e9 interactions/s",
+    "ms": "ms",
+    "half width": "± %",
+    "gflops": "GFLOP/s",
+    "occupancy %": "occupancy %",
+    "error_max": "max error",
+    "status": "status",
+    "run": "run",
+}
+
+_FIELDS = (
+    *("variant", "toolkit", "configuration", "n", "dtype", "timed", "gflops", "error_max", "status"),
+    *("reason", "anchor", "interaction", "integrator", "dt", "bodies", "subset", "seed", "eps", "bodies_sha256"),
+    *("device", "device_uuid", "driver", "toolkit_version", "compiler", "compute_capability", "source_sha256"),
+    *("commit", "harness_version", "started", "median_seconds", "ci_low", "ci_high", "stop_reason", "batch"),
+    *("launch_seconds", "launch_bound", "throttled", "interactions_per_second", "flops_per_interaction"),
+    *("error_rms", "error_median", "error_p99", "error_rows", "cycle", "error_cycle_max", "error_cycle_rms"),
+    *("registers", "shared_bytes", "local_bytes", "threads_per_block", "grid_blocks", "blocks_per_multiprocessor"),
+    *("occupancy_limiter", "waves", "steps_per_second", "energy_drift", "drift_steps", "damping"),
+    *("warp_efficiency", "start_seconds", "compile_seconds"),
+)
+
+_MADE: Mapping[str, Callable[[Record], Any]] = {
+    "speed": lambda record: ranking.speed(record) / 1e9 if record.median_seconds else None,
+    "ms": lambda record: None if record.median_seconds is None else 1e3 * record.median_seconds,
+    "half width": lambda record: _times_100(ranking.half_width(record)),
+    "occupancy %": lambda record: _times_100(record.occupancy),
+    "samples": lambda record: len(record.samples_seconds),
+    "SM clock, median MHz": lambda record: statistics.median(record.sm_clock_mhz) if record.sm_clock_mhz else None,
+    "power, median W": lambda record: statistics.median(record.power_watts) if record.power_watts else None,
+    "flags": lambda record: " ".join(record.flags),
+    "throttle reasons": lambda record: ", ".join(record.throttle_reasons),
+    "errors of each sum": lambda record: _pairs(record.error_max_of),
+    "stages, seconds": lambda record: _pairs(record.stages_seconds),
+    "stages, bytes": lambda record: _pairs(record.stages_bytes),
+    "interactions of a body": lambda record: _pairs(record.computed),
+}
+
+
+def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
+    """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word a record.
+
+    A column is {"values": ...} with a value a record, or, where values repeat, those there are and the place of each
+    record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
+    """
+    made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
+    made |= {field: [_plain(getattr(record, field)) for record in records] for field in _FIELDS}
+    made |= {name: [_plain(make(record)) for record in records] for name, make in _MADE.items()}
+    held = {name: values for name, values in made.items() if name in SHOWN or any(v not in (None, "") for v in values)}
+    return {name: _packed(held[name]) for name in [*SHOWN, *_rest(held)]}
+
+
+def _rest(held: Mapping[str, Any]) -> list[str]:
+    return [name for name in held if name not in SHOWN]
+
+
+def _packed(values: list[Any]) -> dict[str, Any]:
+    # By type too: True is not 1 here.
+    place: dict[tuple[type, Any], int] = {}
+    at = [place.setdefault((type(value), value), len(place)) for value in values]
+    if 2 * len(place) > len(values):
+        return {"values": values}
+    return {"values": [value for _, value in place], "at": at}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        return float(f"{value:.{DIGITS}g}")
+    return value
+
+
+def _times_100(fraction: float | None) -> float | None:
+    return None if fraction is None else 100 * fraction
+
+
+def _pairs(numbers: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
