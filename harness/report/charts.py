@@ -33,7 +33,7 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
         yOffset=alt.YOffset("toolkit:N", sort=toolkits, scale=alt.Scale(domain=toolkits)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "± %", "changed"),
     )
-    scale = alt.Scale(domain=[0, most * (1.1 + 0.35 * min(1, len(toolkits) / 2))], nice=False)
+    scale = alt.Scale(domain=[0, most * 1.5], nice=False)
     bars = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_colour("toolkit", toolkits, legend=False),
@@ -113,7 +113,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     chart, at = _choice(alt.Chart(_data(rows)), sizes, shown)
     base = chart.encode(
         x=_log("error", "largest relative error", rows),
-        y=_log_y("rate", "evaluations/s", rows),
+        y=_log_y("rate", "evaluations/s", rows, fine=True),
     )
     on_it = base.transform_filter("datum.front")
     front = on_it.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY).encode(
@@ -288,27 +288,31 @@ def _log(field: str, title: str, rows: Sequence[Row]) -> Any:
     return alt.X(f"{field}:Q", title=title, scale=scale, axis=_axis(_decades(row[field] for row in rows)))
 
 
-def _log_y(field: str, title: str, rows: Sequence[Row]) -> Any:
+def _log_y(field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
     import altair as alt
 
     scale = alt.Scale(type="log", nice=False, padding=14)
-    return alt.Y(f"{field}:Q", title=title, scale=scale, axis=_axis(_decades(row[field] for row in rows)))
+    ticks = _decades((row[field] for row in rows), fine=fine)
+    return alt.Y(f"{field}:Q", title=title, scale=scale, axis=_axis(ticks))
 
 
 def _axis(ticks: list[float] | None = None) -> Any:
     import altair as alt
 
-    label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.6~g')"
+    label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.8~g')"
     at = {"values": ticks} if ticks else {"tickCount": 5}
-    return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", **at)
+    return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", labelSeparation=8, **at)
 
 
-def _decades(values: Iterable[float]) -> list[float]:
-    """Choose ticks of a logarithmic axis: powers of ten where they span it, else 1, 2 and 5 times them, else closer."""
+def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:
+    """Choose ticks of a logarithmic axis: powers of ten where they span it, else 1, 2 and 5 times them, else closer.
+
+    ``fine`` passes the first over: of all the values a part is shown.
+    """
     there = list(values)
     low, high = min(there), max(there)
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    for steps in ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+    for steps in ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))[fine:]:
         found = [float(f"{step}e{power}") for power in powers for step in steps]
         inside = [tick for tick in found if low * 0.95 <= tick <= high * 1.05]
         if len(inside) >= 3:

@@ -31,19 +31,21 @@ ERROR_KINDS = {"rms": "error_rms", "median": "error_median", "99 %": "error_p99"
 class Figure:
     """One chart: a ``name`` for its file, what it is in a ``title``, how to read it in a ``caption``.
 
-    ``n`` is what it shows before another is chosen, None where there is no choice.
+    ``about`` says what was measured, on what. ``n`` is what it shows before another is chosen, None without a choice.
     """
 
     name: str
     title: str
     caption: str
     spec: Spec
+    about: str = ""
     n: int | None = None
 
     @property
     def whole_title(self) -> str:
         """The title of a figure that stands alone, where nothing can be chosen."""
-        return self.title if self.n is None else f"{self.title}, n = {self.n:,}"
+        shown = self.title if self.n is None else f"{self.title}, n = {self.n:,}"
+        return f"{shown}: {self.about}" if self.about else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _ladder(slug: str, title: str, n: int, rungs: list[Rung], summaries: Mapping
         "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
         "that it computes."
     )
-    return Figure(f"ladder-{slug}", f"The ladder at n = {n:,}: {title}", said, spec)
+    return Figure(f"ladder-{slug}", f"The ladder at n = {n:,}", said, spec, title)
 
 
 def _over_n(slug: str, title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
@@ -185,7 +187,7 @@ def _over_n(slug: str, title: str, by_n: Mapping[int, list[Rung]], place: list[s
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
-        yield Figure(f"speed-over-n-{toolkit}-{slug}", f"Speed over n by {toolkit}: {title}", said, spec)
+        yield Figure(f"speed-over-n-{toolkit}-{slug}", f"Speed over n by {toolkit}", said, spec, title)
 
 
 def _heat_maps(slug: str, title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -206,8 +208,8 @@ def _heat_maps(slug: str, title: str, records: list[Record], place: list[str]) -
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
         spec = charts.heat_map(rows, x, y, sizes, shown)
         name = f"heat-map-{variant}-{toolkit}-{slug}"
-        heading = f"{variant} by {toolkit} over {x} and {y}{_at(sizes)}: {title}"
-        yield Figure(name, heading, said, spec, _chosen(sizes, shown))
+        heading = f"{variant} by {toolkit} over {x} and {y}{_at(sizes)}"
+        yield Figure(name, heading, said, spec, title, _chosen(sizes, shown))
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -264,8 +266,8 @@ def _occupancy(slug: str, title: str, records: list[Record], place: list[str]) -
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
     said += _left_out(by_n[n] for n in sizes)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    heading = f"Occupancy and speed{_at(sizes)}: {title}"
-    yield Figure(f"occupancy-{slug}", heading, said, spec, _chosen(sizes, shown))
+    heading = f"Occupancy and speed{_at(sizes)}"
+    yield Figure(f"occupancy-{slug}", heading, said, spec, title, _chosen(sizes, shown))
 
 
 def _accuracy(slug: str, title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -286,8 +288,8 @@ def _accuracy(slug: str, title: str, records: list[Record], place: list[str]) ->
         "it leaves out; its error is that of one evaluation."
     ) + _left_out(by_n[n] for n in sizes)
     spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
-    heading = f"Speed and error{_at(sizes)}: {title}"
-    yield Figure(f"speed-and-error-{slug}", heading, said, spec, _chosen(sizes, shown))
+    heading = f"Speed and error{_at(sizes)}"
+    yield Figure(f"speed-and-error-{slug}", heading, said, spec, title, _chosen(sizes, shown))
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
@@ -330,7 +332,7 @@ def _stages(cases: Sequence[Record]) -> Iterator[Figure]:
             "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
             "the time of an evaluation whose stages overlap. The fastest configuration at each n."
         )
-        yield Figure(f"stages-{_slug(title)}", f"Stages: {title}", said, charts.stages(rows, names, sizes))
+        yield Figure(f"stages-{_slug(title)}", "Stages", said, charts.stages(rows, names, sizes), title)
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -376,7 +378,7 @@ def _thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
-        yield Figure(f"theta-{_slug(title)}", f"Error and time over θ: {title}", said, charts.thetas(rows))
+        yield Figure(f"theta-{_slug(title)}", "Error and time over θ", said, charts.thetas(rows), title)
 
 
 def _published(name: str, source: Source, figure: Any, cases: Sequence[Record]) -> Figure | None:
@@ -404,6 +406,7 @@ def _published(name: str, source: Source, figure: Any, cases: Sequence[Record]) 
         f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
         "measured here. What is blank on one side has one sign only."
     )
+    said += f" Blank under published: {figure.blank}." if figure.blank else ""
     spec = charts.published(rows, [step for step in steps if any(row["step"] == step for row in rows)])
     return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec)
 

@@ -61,16 +61,17 @@ class _Specs:
 
     found: dict[str, Any] = field(default_factory=dict)
 
-    def place(self, figure: Figure) -> str:
-        """Write the place of a figure, which the script fills."""
+    def place(self, figure: Figure, *, about: bool = True) -> str:
+        """Write the place of a figure, which the script fills; without ``about`` where a heading above says it."""
         name = figure.name
         while name in self.found:
             name += "-"
         spec = charts.dressed(figure.spec)
-        self.found[name] = {**spec, "description": f"{figure.title}. {figure.caption}"}
+        self.found[name] = {**spec, "description": f"{figure.whole_title}. {figure.caption}"}
         height = spec.get("height", 200) + 110
+        said = f'<p class="soft">{escape(figure.about)}</p>' if about and figure.about else ""
         return (
-            f'<figure id="{name}"><h4>{escape(figure.title)}</h4>'
+            f'<figure id="{name}"><p class="name">{escape(figure.title)}</p>{said}'
             f'<div class="chart" data-figure="{name}" style="min-height:{height}px"></div>'
             f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
         )
@@ -105,7 +106,8 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         f"<title>{escape(title)}</title>\n<style>\n{_beside('page.css')}</style></head>\n<body>"
         '<a class="skip" href="#ladder">Skip to the ladder</a>'
         f"<header><h1>{escape(title)}</h1>{_facts(_summary(runs, cases))}</header>"
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>{body}</main>\n<div id="configuration" role="tooltip" hidden></div>\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>{body}</main>\n'
+        '<div id="configuration" role="tooltip" hidden></div>\n'
         f"{_data('specs', specs.found)}\n{_data('records-data', _table(runs))}\n"
         f"<script>\n{_vega()}\n</script>\n<script>\n{_beside('page.js')}</script>\n</body></html>\n"
     )
@@ -140,7 +142,7 @@ def _vega() -> str:
     import vl_convert
 
     # A script ends at the first thing that looks like its end.
-    return vl_convert.javascript_bundle(None).replace("</script", "<\\/script")
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
 
 
 def _data(name: str, content: Any) -> str:
@@ -214,10 +216,12 @@ def _step(name: str, main: Sequence[Group], cases: Sequence[Record], variants: M
     parent = f" Parent: {escape(variant.parent)}." if variant.parent else ""
     approximates = f"<p>Approximates: {escape(variant.approximates)}</p>" if variant.approximates else ""
     changed = sources.changed_since(variant, cases)
-    note = f"<p>{changed:,} records are of another source than the one shown here.</p>" if changed else ""
+    were = "1 case was" if changed == 1 else f"{changed:,} cases were"
+    note = f"<p>{were} measured with another source than the one shown here.</p>" if changed else ""
     return (
         f"<li><h4>{escape(name)}</h4><p>{escape(variant.summary)}</p>{approximates}{measured}"
-        f'<p class="soft">From: {escape(variant.source)}.{parent}</p>{note}{_sources(variant, variants)}</li>'
+        f'<p class="soft">From: {escape(variant.source)}.{parent}</p>{note}'
+        f'<div class="sources">{_sources(variant, variants)}</div></li>'
     )
 
 
@@ -262,8 +266,8 @@ def _diff(lines: Iterable[str]) -> str:
 # Figures
 
 
-def _figures(drawn: Iterable[Figure], specs: _Specs) -> str:
-    placed = "".join(map(specs.place, drawn))
+def _figures(drawn: Iterable[Figure], specs: _Specs, *, about: bool = True) -> str:
+    placed = "".join(specs.place(figure, about=about) for figure in drawn)
     return f'<div class="figures">{placed}</div>' if placed else ""
 
 
@@ -273,7 +277,7 @@ def _speed(groups: Sequence[Group], specs: _Specs) -> str:
     for group in groups:
         # The ladders of the main conditions stand above.
         own = [group.ladder] if group.ladder and group not in main else []
-        drawn = _figures([*own, *group.figures], specs)
+        drawn = _figures([*own, *group.figures], specs, about=False)
         if drawn:
             is_open = " open" if group is groups[0] else ""
             summary = f"<summary>{escape(group.title)}</summary>"
@@ -306,10 +310,11 @@ def _beside_source(run: Run, source: Source, specs: _Specs) -> str:
         "Published, and answered by no record here": (facts, ""),
         "Notes": (notes, ""),
     }
+    drawn = _figures(figures.of_source(run.source_name, source, cases), specs)
     return (
         f"<h3>{escape(run.name)}: {escape(source.source)}</h3>"
-        f"<p>Published on {escape(source.device)}; run {escape(run.name)} beside it. Relative is a value over that of "
-        f"the path's own first step.</p>{_figures(figures.of_source(run.source_name, source, cases), specs)}"
+        f"<p>Device of the source: {escape(source.device)}. Beside it the run {escape(run.name)}. Relative is a value "
+        f"over that of the path's own first step.</p>{drawn}"
         + "".join(_compared(source, figure, cases) for figure in source.figures)
         + "".join(
             f'<h4>{title}</h4><ul class="{style}">{items}</ul>' for title, (items, style) in lists.items() if items

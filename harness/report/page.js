@@ -90,18 +90,21 @@ function showRecords() {
     const open = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!open));
     if (open) { line.nextSibling.remove(); return; }
-    const facts = made("dl", undefined, { class: "facts" });
-    const add = (name, value) => { facts.append(made("dt", name)); facts.append(value); };
-    const again = made("dd");
-    again.append(made("code", of("command", row)));
-    add("measure it again", again);
+    tip.hidden = true;
+    const facts = made("dl");
     for (const name of Object.keys(columns)) {
-      if (name === "command" || of(name, row) === null || of(name, row) === "") continue;
       const value = of(name, row);
-      add(shown[name] ?? name.replaceAll("_", " "), made("dd", typeof value === "number" ? String(value) : written(value)));
+      if (name === "command" || value === null || value === "") continue;
+      const small = typeof value === "number" && value && Math.abs(value) < 1e-3;
+      const pair = made("div");
+      pair.append(made("dt", shown[name] ?? name.replaceAll("_", " ")));
+      pair.append(made("dd", small ? value.toExponential() : String(value)));
+      facts.append(pair);
     }
+    const again = made("pre", undefined, { tabindex: "0" });
+    again.append(made("code", of("command", row)));
     const cell = made("td", undefined, { colspan: names.length });
-    cell.append(facts);
+    cell.append(made("strong", "Measure it again:"), again, facts);
     const whole = made("tr", undefined, { class: "whole" });
     whole.append(cell);
     line.after(whole);
@@ -145,23 +148,31 @@ function showRecords() {
     cell.append(button);
     head.append(cell);
   });
-  const point = (event) => {
-    const line = event.target.closest("tr[data-row]");
-    tip.hidden = !line;
-    if (!line) return;
-    tip.textContent = hint(Number(line.dataset.row));
+  let pointed = false;
+  let line = null;
+  const place = (left) => {
     const box = line.getBoundingClientRect();
     const below = box.bottom + tip.offsetHeight + 12 < window.innerHeight;
     tip.style.top = `${below ? box.bottom + 4 : box.top - tip.offsetHeight - 4}px`;
-    const left = event.type === "mouseover" ? event.clientX : box.left + 8;
-    tip.style.left = `${Math.max(8, Math.min(left, window.innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.left = `${Math.max(8, Math.min(left ?? box.left + 8, window.innerWidth - tip.offsetWidth - 8))}px`;
+  };
+  const point = (event) => {
+    line = event.target.closest("tr[data-row]");
+    tip.hidden = !line;
+    if (!line) return;
+    pointed = event.type === "mouseover";
+    tip.textContent = hint(Number(line.dataset.row));
+    place(pointed ? event.clientX : undefined);
   };
   body.addEventListener("mouseover", point);
   body.addEventListener("focusin", point);
   body.addEventListener("mouseleave", () => { tip.hidden = true; });
   body.addEventListener("focusout", () => { tip.hidden = true; });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  document.addEventListener("scroll", () => { tip.hidden ||= pointed; }, { passive: true });
+  document.addEventListener("scroll", () => {
+    tip.hidden ||= pointed;
+    if (!tip.hidden) place();
+  }, { passive: true });
   filter.addEventListener("input", choose);
   back.addEventListener("click", () => { state.page -= 1; show(); });
   on.addEventListener("click", () => { state.page += 1; show(); });
