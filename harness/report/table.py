@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from harness.record import Record
@@ -66,23 +67,22 @@ def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[s
     record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
-    made |= {field: [_plain(getattr(record, field)) for record in records] for field in _FIELDS}
-    made |= {name: [_plain(make(record)) for record in records] for name, make in _MADE.items()}
-    held = {name: values for name, values in made.items() if name in SHOWN or any(v not in (None, "") for v in values)}
-    return {name: _packed(held[name]) for name in [*SHOWN, *_rest(held)]}
-
-
-def _rest(held: Mapping[str, Any]) -> list[str]:
-    return [name for name in held if name not in SHOWN]
+    made |= {field: list(map(attrgetter(field), records)) for field in _FIELDS}
+    made |= {name: list(map(make, records)) for name, make in _MADE.items()}
+    packed = {name: _packed(values) for name, values in made.items()}
+    return {name: packed[name] for name in [*SHOWN, *made] if name in SHOWN or _holds(packed[name])}
 
 
 def _packed(values: list[Any]) -> dict[str, Any]:
-    # By type too: True is not 1 here.
-    place: dict[tuple[type, Any], int] = {}
-    at = [place.setdefault((type(value), value), len(place)) for value in values]
-    if 2 * len(place) > len(values):
-        return {"values": values}
-    return {"values": [value for _, value in place], "at": at}
+    distinct = dict.fromkeys(values)
+    if 2 * len(distinct) > len(values):
+        return {"values": list(map(_plain, values))}
+    place = {value: i for i, value in enumerate(distinct)}
+    return {"values": list(map(_plain, distinct)), "at": [place[value] for value in values]}
+
+
+def _holds(column: dict[str, Any]) -> bool:
+    return any(value not in (None, "") for value in column["values"])
 
 
 def _plain(value: Any) -> Any:
