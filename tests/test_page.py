@@ -21,7 +21,7 @@ from harness.cli import app
 from harness.config import published
 from harness.config.load import load
 from harness.record import Record, RecordFile, latest
-from harness.report import charts, figures, html, table
+from harness.report import charts, columns, figures, html
 from harness.report.html import Run, page
 from harness.report.reproduce import CONFIG, UNSAID, UNSAID_MEASURE, command
 from harness.report.sources import changed_since, listings
@@ -243,17 +243,17 @@ def test_records_that_are_not_ok_and_a_run_without_any_make_a_page():
 
 def test_columns_give_every_record_back():
     records = [record("naive", 2.0, n=1000), record("tiled", None, status="failed", reason="no"), record("tiled", 0.5)]
-    columns = table.columns(records, ["a", "a", "b"], ["x", "y", "z"])
+    found = columns.columns(records, ["a", "a", "b"], ["x", "y", "z"])
 
     def of(name, row):
-        column = columns[name]
+        column = found[name]
         return column["values"][column["at"][row]] if "at" in column else column["values"][row]
 
     assert [of("variant", row) for row in range(3)] == ["naive", "tiled", "tiled"]
     assert [of("ms", row) for row in range(3)] == [2000, None, 500]
     assert [of("speed", row) for row in range(3)] == [0.0005, None, 0.002]
     assert [of("half width", row) for row in range(3)] == [1, None, 1]
-    assert "samples_seconds" not in columns
+    assert "samples_seconds" not in found
 
 
 def test_the_page_of_the_h200_has_all_its_records_and_is_small(h200):

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.config.published import Source
 from harness.record import Record, latest
-from harness.report import charts, figures, published, ranking, sources, table
+from harness.report import charts, columns, figures, published, ranking, sources
 from harness.report.figures import Figure, Group
 from harness.report.paths import evidence, remarks, step_names
 from harness.report.paths import number as four_digits
@@ -375,8 +375,8 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
     ]
     return {
         "count": len(records),
-        "shown": table.SHOWN,
-        "columns": table.columns(records, names, commands),
+        "shown": columns.SHOWN,
+        "columns": columns.columns(records, names, commands),
         "hints": HINTS,
     }
 
