@@ -104,6 +104,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
+    counters: Annotated[
+        bool,
+        typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts."),
+    ] = False,
 ) -> None:
     """Verify, measure and record every case of a sweep."""
     from harness import runner, runs
@@ -146,6 +150,8 @@ def run(
             soft_wrap=True,
         )
         raise typer.Exit(130) from None
+    if counters:
+        _count(sweep, out, console)
     counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
     skipped = sum(record.status == "skipped" for record in records)
     console.print(
@@ -154,6 +160,22 @@ def run(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _count(sweep: Sweep, folder: Path, console: Console) -> None:
+    """Add counters to the records of the sweep's cases that have none yet."""
+    from harness.counters import Finished, add
+    from harness.record import RecordFile, latest
+
+    store = RecordFile(folder)
+    cases = {case.key: case for case in sweep.cases}
+    finished = [
+        Finished(cases[record.key], record)
+        for record in latest(store.read())
+        if record.status == "ok" and record.device_uuid and record.key in cases and not record.counters
+    ]
+    found = add(finished, sweep.variant_folders, store, lambda said: console.print(said, markup=False))
+    console.print(f"{found} of {len(finished)} records have counters", markup=False)
 
 
 @app.command()
@@ -205,7 +227,7 @@ def report(
     from harness.record import RecordFile, latest
     from harness.report.loads import render_loads
     from harness.report.paths import render_published
-    from harness.report.stages import render_accuracy, render_stages
+    from harness.report.stages import render_accuracy, render_counters, render_stages
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
@@ -223,6 +245,7 @@ def report(
         render(records, console, parents)
         render_stages(latest(records), console)
         render_accuracy(latest(records), console)
+        render_counters(latest(records), console)
         if source:
             render_published(source, records, console)
         if source and source.loads:

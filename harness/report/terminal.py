@@ -299,19 +299,20 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
         _Column("×\nparent", lambda rung: _number(rung.over_parent, 3), 3),
         _Column("×\nroot", lambda rung: _number(rung.over_root, 3), 4),
-        _Column("occup-\nancy %", lambda rung: _number(_times_100(rung.best.occupancy), 3), 6),
+        _Column("occup-\nancy %", lambda rung: _number(_scaled(rung.best.occupancy, 100), 3), 6),
         _Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         _Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
         _Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
         _Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
         _Column("registers\na thread", lambda rung: _number(rung.best.registers, 1), 11),
+        _Column("pJ/inter-\naction", lambda rung: _number(_scaled(rung.best.joules_per_interaction, 1e12), 3), 9),
         _Column("SM clock\nMHz", lambda rung: _number(_median(rung.best.sm_clock_mhz), 1), 12),
         _Column("compile\ns", lambda rung: _number(rung.best.compile_seconds, 3), 13),
     ]
 
 
-def _times_100(fraction: float | None) -> float | None:
-    return None if fraction is None else 100 * fraction
+def _scaled(number: float | None, factor: float) -> float | None:
+    return None if number is None else factor * number
 
 
 def _median(values: Sequence[float]) -> float | None:
