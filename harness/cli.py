@@ -253,6 +253,21 @@ def report(
 
 
 @app.command()
+def export(
+    run_names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or their names.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="A file that ends in .csv or .parquet.")],
+) -> None:
+    """Write the newest record of each case as a table for other programs."""
+    from harness import export as tables
+    from harness import runs
+    from harness.record import RecordFile, latest
+
+    records = [record for name in run_names for record in latest(RecordFile(runs.find(name)).read())]
+    tables.write(records, to)
+    _console().print(f"{len(records)} records in {to}", markup=False, highlight=False)
+
+
+@app.command()
 def doctor() -> None:
     """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
     from harness import environment

@@ -20,7 +20,7 @@ STOREYS = (
     ("harness.measure", "harness.environment", "harness.judge"),
     ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
     ("harness.plan", "harness.worker", "harness.once"),
-    ("harness.counters",),
+    ("harness.counters", "harness.export"),
     ("harness.runner",),
     ("harness.doctor", "harness.progress", "harness.report"),
     ("harness.cli",),

@@ -27,8 +27,8 @@ ACCURACY = (
 COUNTERS = (
     "From a second pass under Nsight Compute. In %: achieved occupancy, issue slots used, and of their peaks the pipes "
     "of FMA, of special functions (XU: square roots) and of loads and stores (LSU). threads: at work in an "
-    "instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two) an interaction. "
-    "waits for: the most frequent reason why a warp could not issue."
+    "instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), each an "
+    "interaction. waits for: the most frequent reason why a warp could not issue."
 )
 BAR = 12
 """Characters of the longest bar."""
