@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,13 @@ Toolkits = Annotated[list[str] | None, typer.Option("--toolkit", help="Only this
 Devices = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda:0, ...; may be repeated.")]
 Bodies = Annotated[str | None, typer.Option(help="plummer, uniform, collision, or a file of bodies.")]
 Subset = Annotated[str | None, typer.Option(help="How n bodies are taken from a file: even or lee.")]
+ThresholdOption = Annotated[str, typer.Option("--threshold", help="The smallest change that counts: 2% or 0.02.")]
+
+
+class FailOn(StrEnum):
+    """What may end ``compare`` with exit code 1."""
+
+    SLOWER = "slower"
 
 
 def _console() -> Console:
@@ -186,6 +194,99 @@ def check(
     if not right:
         console.print("nothing was verified")
     raise typer.Exit(1 if wrong or not right else 0)
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
+    new: Annotated[
+        str | None, typer.Argument(metavar="NEW", help="Another; not needed with --by, which takes both together.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Compare the values of toolkit, device, dtype, variant, an axis, ..."),
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these values of --by: every other with the first.")
+    ] = None,
+    threshold: ThresholdOption = "2%",
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="Exit code 1 when any case is SLOWER, or none was compared.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every case.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
+) -> None:
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
+    import json
+
+    from harness import compare as judging
+    from harness import runs
+    from harness.record import RecordFile
+    from harness.report import comparison as shown
+    from harness.variant import discover
+
+    if as_json and markdown:
+        raise InputError("--json and --markdown exclude each other; accepted: one of them")
+    if values is not None and by is None:
+        raise InputError("--values needs --by, the field whose values they are")
+    if new is None and by is None:
+        raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
+    limit = judging.threshold(threshold)
+    sides = [judging.Run(name, RecordFile(runs.find(name)).read()) for name in (base, new) if name is not None]
+    if by is None:
+        found = [judging.compare_runs(sides[0], sides[1], limit)]
+    else:
+        defaults = {name: variant.defaults for name, variant in discover().items()}
+        together = judging.Run(
+            " and ".join(side.name for side in sides), [one for side in sides for one in side.records]
+        )
+        chosen = [word.strip() for word in values.split(",")] if values else []
+        found = judging.compare_values(together, by, defaults, chosen, limit)
+    if as_json:
+        typer.echo(json.dumps({"comparisons": [shown.comparison_json(one) for one in found]}, indent=2))
+    elif markdown:
+        typer.echo("\n".join(shown.comparison_markdown(one, everything=everything) for one in found), nl=False)
+    else:
+        console = _console()
+        for one in found:
+            shown.render_comparison(one, console, everything=everything, partners=by is None)
+    slower = any(one.counts[judging.Verdict.SLOWER] for one in found)
+    if fail_on and (slower or not any(one.pairs for one in found)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def best(
+    run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    error: Annotated[
+        float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
+    ] = 1e-3,
+    device: Annotated[
+        str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
+    ] = None,
+    threshold: ThresholdOption = "2%",
+    everything: Annotated[bool, typer.Option("--all", help="Name all that is as good.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
+    import json
+
+    from harness import best as choosing
+    from harness import compare as judging
+    from harness import runs
+    from harness.record import RecordFile
+    from harness.report.choices import choices_json, render_choices
+    from harness.variant import discover
+
+    limit = judging.threshold(threshold)
+    records = RecordFile(runs.find(run_name)).read()
+    defaults = {name: variant.defaults for name, variant in discover().items()}
+    found = choosing.best(records, defaults, error=error, device=device, threshold=limit)
+    if as_json:
+        typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
+    else:
+        render_choices(found, _console(), error, limit, everything=everything)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -24,6 +24,10 @@ from harness.report.table import GAP, LAST_WANTED
 from harness.report.table import Column as _Column
 from harness.report.table import number as _number
 from harness.report.table import table as _table
+from harness.report.words import compact as _compact
+from harness.report.words import count as _count
+from harness.report.words import escaped as _escaped
+from harness.report.words import joined as _joined
 
 THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
@@ -87,15 +91,6 @@ def _percent(fraction: float | None) -> str:
 
 def _error(error: float | None) -> str:
     return "" if error is None else f"{error:.1e}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _joined(words: Iterable[str]) -> str:
-    """List words once each, in the order of their first use."""
-    return ", ".join(dict.fromkeys(word for word in words if word))
 
 
 # Printing
@@ -315,30 +310,6 @@ def _not_ok_section(console: Console, cases: list[Record]) -> None:
                 _print(console, line, indent=GAP)
 
 
-def _compact(cases: list[Record]) -> list[str]:
-    """Name the cases in one line a variant."""
-    by_variant: dict[str, list[Record]] = defaultdict(list)
-    for case in cases:
-        by_variant[case.variant].append(case)
-    return [f"{name}: {'; '.join(_axes_of(alike))}" for name, alike in by_variant.items()]
-
-
-def _axes_of(cases: list[Record]) -> Iterable[str]:
-    yield ", ".join(sorted({case.toolkit for case in cases}, key=ranking.toolkit_order))
-    yield _few([f"{n:,}" for n in sorted({case.n for case in cases})], "n = ", "values of n")
-    yield ", ".join(sorted({case.dtype for case in cases}))
-    configurations = list(dict.fromkeys(case.configuration for case in cases if case.axes))
-    if configurations:
-        yield _few(configurations, "", "configurations")
-
-
-def _few(words: list[str], prefix: str, plural: str) -> str:
-    """Name all of a few, and of many only the first and the last."""
-    if len(words) <= 4:
-        return prefix + ", ".join(words)
-    return f"{len(words)} {plural} from {words[0]} to {words[-1]}"
-
-
 # Markdown
 
 
@@ -375,7 +346,3 @@ def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
         _error(record.error_max),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _escaped(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
