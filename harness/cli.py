@@ -257,6 +257,96 @@ def compare(
 
 
 @app.command()
+def selftest(
+    config: Annotated[
+        str | None,
+        typer.Argument(metavar="[CONFIG]", help="A YAML file, or a packaged one; default quick."),
+    ] = None,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
+    threshold: ThresholdOption = "2%",
+    out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
+    from_folder: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every case.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
+    import json
+
+    from harness import compare as judging
+    from harness import runs
+    from harness.report.selftests import render_selftest, selftest_json
+    from harness.selftest import judge_rounds, read_rounds
+
+    limit = judging.threshold(threshold)
+    asked = {"CONFIG": config, "-p": parameter, "--variant": variant, "--toolkit": toolkit, "--device": device}
+    if from_folder is None:
+        out = out or runs.new_folder("selftest")
+        _measure_rounds(config or "quick", parameter, variant, toolkit, device, 2 * pairs, out, quiet=as_json)
+    elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
+        raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
+    found = judge_rounds(read_rounds(from_folder or out or Path()), limit)
+    if as_json:
+        typer.echo(json.dumps(selftest_json(found), indent=2))
+    else:
+        render_selftest(found, _console(), everything=everything)
+        _console().print(f"records in {from_folder or out}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.pairs else 1)
+
+
+def _measure_rounds(
+    config: str,
+    parameters: list[str] | None,
+    variants: list[str] | None,
+    toolkits: list[str] | None,
+    device: list[str] | None,
+    rounds: int,
+    out: Path,
+    *,
+    quiet: bool,
+) -> None:
+    """Measure a sweep several times, each round with processes and an order of its own."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from harness import runner
+    from harness.config.load import estimate_seconds
+    from harness.devices import select
+    from harness.plan import plan
+    from harness.progress import ConsoleWatcher
+    from harness.selftest import round_folder
+
+    sweep = _load(config, parameters, variants, toolkits, None, None)
+    devices, no_gpu = select(device or [])
+    if round_folder(out, 1).exists():
+        raise InputError(f"--out {out}: it has rounds already; judge them with --from {out}, or name another folder")
+    console = Console(stderr=True) if quiet else _console()
+    try:
+        for number in range(1, rounds + 1):
+            folder = round_folder(out, number)
+            seed = sweep.measure.order_seed + number - 1
+            own = replace(sweep, measure=sweep.measure.model_copy(update={"order_seed": seed}))
+            todo = plan(own, devices, no_gpu, chosen=True)
+            console.print(f"round {number} of {rounds}", markup=False)
+            runner.open_run(folder, resume=False)
+            runner.write_environment(folder, devices, sys.argv[1:], None)
+            estimates = [0.0 if task.skip else estimate_seconds(task.case, own.measure) for task in todo.tasks]
+            with ConsoleWatcher(console, estimates) as watcher:
+                runner.run(own, todo, folder, watcher)
+    except KeyboardInterrupt:
+        console.print(
+            f"stopped; judge what was measured: gravbench selftest --from {out}", markup=False, soft_wrap=True
+        )
+        raise typer.Exit(130) from None
+
+
+@app.command()
 def best(
     run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
     error: Annotated[

@@ -17,7 +17,8 @@ from harness.report.table import Column, number, table
 CHANGED = "*"
 READING = (
     "use: the simplest of the configurations that cannot be told from the fastest. as good: how many others there are. "
-    f"behind: how much longer it takes than the fastest, by their medians. {CHANGED} another choice than at the n before."
+    f"behind: how much longer it takes than the fastest, by their medians. "
+    f"{CHANGED} another choice than at the n before."
 )
 
 
