@@ -260,7 +260,7 @@ def compare(
 def selftest(
     config: Annotated[
         str | None,
-        typer.Argument(metavar="[CONFIG]", help="A YAML file, or a packaged one; default quick."),
+        typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
     ] = None,
     parameter: Overrides = None,
     variant: Variants = None,

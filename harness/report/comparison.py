@@ -138,6 +138,12 @@ def render_comparison(
         _listing(console, title, records)
     console.print()
     console.print(Text(summary(comparison), style="bold"))
+    devices = [
+        {record.device for record in records if record.device}
+        for records in (comparison.only_base, comparison.only_new)
+    ]
+    if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
+        console.print(Text("They ran on different devices: --by device compares these."))
 
 
 def summary(comparison: Comparison) -> str:
