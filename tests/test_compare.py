@@ -515,7 +515,21 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("line", re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", README, re.MULTILINE))
+EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", README, re.MULTILINE)
+
+
+def test_readme_has_examples():
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
 def test_the_examples_of_readme_work(line, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert command(*shlex.split(line)[1:])[0] in (0, 1)
+    code, text = command(*shlex.split(line)[1:])
+    assert code == 0, text
+
+
+def test_what_readme_prints_is_printed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", README, re.DOTALL).groups()
+    assert written.strip() == command(*shlex.split(line)[1:])[1].strip()
