@@ -370,6 +370,9 @@ def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
         render_choices([gpu, cpu], Console(width=width, file=file), 1e-3, 0.02, everything=True)
         assert max(map(len, file.getvalue().splitlines())) <= width
         assert re.search(r"128 +\* +tiled +cupy", file.getvalue())
+        file = io.StringIO()
+        render_choices([cpu], Console(width=width, file=file), 1e-3, 0.02)
+        assert re.search(r"good +of$", file.getvalue(), re.MULTILINE)
     assert json.loads(json.dumps(choices_json([gpu, cpu], 1e-3, 0.02)))["selections"][0]["choices"][1]["changed"]
 
 

@@ -35,16 +35,16 @@ def render_choices(
     )
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
-        Column("", lambda choice: CHANGED * choice.changed, 0, text=True),
+        Column("", lambda choice: CHANGED * choice.changed, 1, text=True),
         Column("use", lambda choice: choice.chosen.variant, 0, text=True),
         Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
         Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
-        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 1),
-        Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 4),
-        Column("max\nerror", lambda choice: f"{choice.chosen.error_max:.1e}", 3),
-        Column("behind\n%", lambda choice: f"{100 * choice.behind:.2f}", 5),
-        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 2),
-        Column("of", lambda choice: f"{choice.compared:,}", 6),
+        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 2),
+        Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
+        Column("max\nerror", lambda choice: f"{choice.chosen.error_max:.1e}", 4),
+        Column("behind\n%", lambda choice: f"{100 * choice.behind:.2f}", 6),
+        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
+        Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
     for selection in selections:
         console.print()
