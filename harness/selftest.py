@@ -34,7 +34,7 @@ class Repeated:
 
     @property
     def half_width(self) -> float:
-        """The widest interval's half: the smallest change beyond the threshold that all pairs would have shown."""
+        """The widest interval's half, by which a measured change has to exceed the threshold to show in every pair."""
         return max(pair.interval.half_width for pair in self.pairs)
 
     @property

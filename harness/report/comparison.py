@@ -159,7 +159,9 @@ def summary(comparison: Comparison) -> str:
 
 def percent(part: float) -> str:
     """Write a part as a number of per cent, without the sign; three digits."""
-    return "unbounded" if math.isinf(part) else f"{100 * part:.3g}"
+    if math.isinf(part):
+        return "unbounded"
+    return f"{100 * part:.3g}" if part < 10 else f"{100 * part:,.0f}"
 
 
 def anchor_words(comparison: Comparison) -> str:

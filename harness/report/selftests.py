@@ -17,8 +17,8 @@ from harness.selftest import Repeated, SelfTest
 MOST_ROWS = 40
 NOTHING = "No case is ok in two rounds of one pair: nothing was compared."
 READING = (
-    "Every case against itself. interval: half the width of the widest, the smallest change beyond the threshold "
-    "that every pair would have shown. differed: how far two medians of it lay apart, at most."
+    "Every case against itself. interval: half the width of the widest, by which a measured change must "
+    "exceed the threshold to show. differed: how far two medians of it lay apart, at most."
 )
 
 
@@ -75,15 +75,21 @@ def sentences(test: SelfTest) -> list[str]:
         f"{percent(test.threshold)} %: {verdicts}.",
         f"False alarms: {test.false:,} of {len(test.pairs):,}, {percent(test.rate)} %; with "
         f"{100 * CONFIDENCE:g} % confidence at most {percent(test.rate_bound)} %, were the pairs independent.",
-        f"A change is sure to be seen when it exceeds the threshold by {_bound(middle)} in the median case, "
-        f"by {_bound(worst)} in the worst.",
+        _seen(middle, worst),
         f"Two medians of one case differed by up to {percent(differed)} %; at a threshold of "
         f"{percent(test.quiet_threshold)} % or more no verdict would have been false.",
     ]
 
 
-def _bound(part: float) -> str:
-    return "more than can be told from so few samples" if math.isinf(part) else f"{percent(part)} %"
+def _seen(middle: float, worst: float) -> str:
+    """Say how small a change shows, as far as the samples bound it."""
+    if math.isinf(middle):
+        return (
+            "How small a change shows is left open, by too few samples in half of the cases: raise "
+            "measure.budget_seconds."
+        )
+    rest = "in the worst too few samples leave it open" if math.isinf(worst) else f"by {percent(worst)} % in the worst"
+    return f"A measured change shows when it exceeds the threshold by {percent(middle)} % in the median case, {rest}."
 
 
 def selftest_json(test: SelfTest) -> dict[str, Any]:
