@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,13 @@ Toolkits = Annotated[list[str] | None, typer.Option("--toolkit", help="Only this
 Devices = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda:0, ...; may be repeated.")]
 Bodies = Annotated[str | None, typer.Option(help="plummer, uniform, collision, or a file of bodies.")]
 Subset = Annotated[str | None, typer.Option(help="How n bodies are taken from a file: even or lee.")]
+ThresholdOption = Annotated[str, typer.Option("--threshold", help="The smallest change that counts: 2% or 0.02.")]
+
+
+class FailOn(StrEnum):
+    """What may end ``compare`` with exit code 1."""
+
+    SLOWER = "slower"
 
 
 def _console() -> Console:
@@ -104,6 +112,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
+    counters: Annotated[
+        bool,
+        typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts."),
+    ] = False,
 ) -> None:
     """Verify, measure and record every case of a sweep."""
     from harness import runner, runs
@@ -146,6 +158,8 @@ def run(
             soft_wrap=True,
         )
         raise typer.Exit(130) from None
+    if counters:
+        _count(sweep, out, console)
     counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
     skipped = sum(record.status == "skipped" for record in records)
     console.print(
@@ -154,6 +168,22 @@ def run(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _count(sweep: Sweep, folder: Path, console: Console) -> None:
+    """Add counters to the records of the sweep's cases that have none yet."""
+    from harness.counters import Finished, add
+    from harness.record import RecordFile, latest
+
+    store = RecordFile(folder)
+    cases = {case.key: case for case in sweep.cases}
+    finished = [
+        Finished(cases[record.key], record)
+        for record in latest(store.read())
+        if record.status == "ok" and record.device_uuid and record.key in cases and not record.counters
+    ]
+    found = add(finished, sweep.variant_folders, store, lambda said: console.print(said, markup=False))
+    console.print(f"{found} of {len(finished)} records have counters", markup=False)
 
 
 @app.command()
@@ -189,6 +219,189 @@ def check(
 
 
 @app.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
+    new: Annotated[
+        str | None, typer.Argument(metavar="NEW", help="Another; not needed with --by, which takes both together.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Compare the values of toolkit, device, dtype, variant, an axis, ..."),
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these values of --by: every other with the first.")
+    ] = None,
+    threshold: ThresholdOption = "2%",
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="Exit code 1 when any case is SLOWER, or none was compared.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every case.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
+) -> None:
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
+    import json
+
+    from harness import compare as judging
+    from harness import runs
+    from harness.record import RecordFile
+    from harness.report import comparison as shown
+    from harness.variant import discover
+
+    if as_json and markdown:
+        raise InputError("--json and --markdown exclude each other; accepted: one of them")
+    if values is not None and by is None:
+        raise InputError("--values needs --by, the field whose values they are")
+    if new is None and by is None:
+        raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
+    limit = judging.threshold(threshold)
+    sides = [judging.Run(name, RecordFile(runs.find(name)).read()) for name in (base, new) if name is not None]
+    if by is None:
+        found = [judging.compare_runs(sides[0], sides[1], limit)]
+    else:
+        defaults = {name: variant.defaults for name, variant in discover().items()}
+        together = judging.Run(
+            " and ".join(side.name for side in sides), [one for side in sides for one in side.records]
+        )
+        chosen = [word.strip() for word in values.split(",")] if values else []
+        found = judging.compare_values(together, by, defaults, chosen, limit)
+    if as_json:
+        typer.echo(json.dumps({"comparisons": [shown.comparison_json(one) for one in found]}, indent=2))
+    elif markdown:
+        typer.echo("\n".join(shown.comparison_markdown(one, everything=everything) for one in found), nl=False)
+    else:
+        console = _console()
+        for one in found:
+            shown.render_comparison(one, console, everything=everything, partners=by is None)
+    slower = any(one.counts[judging.Verdict.SLOWER] for one in found)
+    if fail_on and (slower or not any(one.pairs for one in found)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def selftest(
+    config: Annotated[
+        str | None,
+        typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
+    ] = None,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
+    threshold: ThresholdOption = "2%",
+    out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
+    from_folder: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every case.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
+    import json
+
+    from harness import compare as judging
+    from harness import runs
+    from harness.report.selftests import render_selftest, selftest_json
+    from harness.selftest import judge_rounds, read_rounds
+
+    limit = judging.threshold(threshold)
+    asked = {"CONFIG": config, "-p": parameter, "--variant": variant, "--toolkit": toolkit, "--device": device}
+    if from_folder is None:
+        out = out or runs.new_folder("selftest")
+        _measure_rounds(config or "quick", parameter, variant, toolkit, device, 2 * pairs, out, quiet=as_json)
+    elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
+        raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
+    found = judge_rounds(read_rounds(from_folder or out or Path()), limit)
+    if as_json:
+        typer.echo(json.dumps(selftest_json(found), indent=2))
+    else:
+        render_selftest(found, _console(), everything=everything)
+        _console().print(f"records in {from_folder or out}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.pairs else 1)
+
+
+def _measure_rounds(
+    config: str,
+    parameters: list[str] | None,
+    variants: list[str] | None,
+    toolkits: list[str] | None,
+    device: list[str] | None,
+    rounds: int,
+    out: Path,
+    *,
+    quiet: bool,
+) -> None:
+    """Measure a sweep several times, each round with processes and an order of its own."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from harness import runner
+    from harness.config.load import estimate_seconds
+    from harness.devices import select
+    from harness.plan import plan
+    from harness.progress import ConsoleWatcher
+    from harness.selftest import round_folder
+
+    sweep = _load(config, parameters, variants, toolkits, None, None)
+    devices, no_gpu = select(device or [])
+    if round_folder(out, 1).exists():
+        raise InputError(f"--out {out}: it has rounds already; judge them with --from {out}, or name another folder")
+    console = Console(stderr=True) if quiet else _console()
+    try:
+        for number in range(1, rounds + 1):
+            folder = round_folder(out, number)
+            seed = sweep.measure.order_seed + number - 1
+            own = replace(sweep, measure=sweep.measure.model_copy(update={"order_seed": seed}))
+            todo = plan(own, devices, no_gpu, chosen=True)
+            console.print(f"round {number} of {rounds}", markup=False)
+            runner.open_run(folder, resume=False)
+            runner.write_environment(folder, devices, sys.argv[1:], None)
+            estimates = [0.0 if task.skip else estimate_seconds(task.case, own.measure) for task in todo.tasks]
+            with ConsoleWatcher(console, estimates) as watcher:
+                runner.run(own, todo, folder, watcher)
+    except KeyboardInterrupt:
+        console.print(
+            f"stopped; judge what was measured: gravbench selftest --from {out}", markup=False, soft_wrap=True
+        )
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def best(
+    run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    error: Annotated[
+        float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
+    ] = 1e-3,
+    device: Annotated[
+        str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
+    ] = None,
+    threshold: ThresholdOption = "2%",
+    everything: Annotated[bool, typer.Option("--all", help="Name all that is as good.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
+    import json
+
+    from harness import best as choosing
+    from harness import compare as judging
+    from harness import runs
+    from harness.record import RecordFile
+    from harness.report.choices import choices_json, render_choices
+    from harness.variant import discover
+
+    limit = judging.threshold(threshold)
+    records = RecordFile(runs.find(run_name)).read()
+    defaults = {name: variant.defaults for name, variant in discover().items()}
+    found = choosing.best(records, defaults, error=error, device=device, threshold=limit)
+    if as_json:
+        typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
+    else:
+        render_choices(found, _console(), error, limit, everything=everything)
+
+
+@app.command()
 def report(
     run_names: Annotated[
         list[str],
@@ -214,7 +427,7 @@ def report(
     from harness.record import RecordFile, latest
     from harness.report.loads import render_loads
     from harness.report.paths import render_published
-    from harness.report.stages import render_accuracy, render_stages
+    from harness.report.stages import render_accuracy, render_counters, render_stages
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
@@ -238,6 +451,7 @@ def report(
         render(records, console, parents)
         render_stages(latest(records), console)
         render_accuracy(latest(records), console)
+        render_counters(latest(records), console)
         if source:
             render_published(source, records, console)
         if source and source.loads:
@@ -270,6 +484,21 @@ def _write_report(folders: list[Path], published: str | None, page: Path | None,
             console.print(f"wrote {len(files)} files to {figures}", markup=False, soft_wrap=True)
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
+
+
+@app.command()
+def export(
+    run_names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or their names.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="A file that ends in .csv or .parquet.")],
+) -> None:
+    """Write the newest record of each case as a table for other programs."""
+    from harness import export as tables
+    from harness import runs
+    from harness.record import RecordFile, latest
+
+    records = [record for name in run_names for record in latest(RecordFile(runs.find(name)).read())]
+    tables.write(records, to)
+    _console().print(f"{len(records)} records in {to}", markup=False, highlight=False)
 
 
 @app.command()

@@ -59,6 +59,8 @@ class Reading:
     power_watts: float | None
     temperature_celsius: int | None
     throttle_reasons: tuple[str, ...] | None
+    joules: float | None = None
+    """The energy counter, from an arbitrary beginning."""
 
 
 def processor_name() -> str:
@@ -172,6 +174,7 @@ def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
 
         def read() -> Reading:
             milliwatts = ask(nvml.nvmlDeviceGetPowerUsage)
+            millijoules = ask(nvml.nvmlDeviceGetTotalEnergyConsumption)
             mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)
             if mask is None:  # drivers before 535 know the older name only
                 mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
@@ -180,6 +183,7 @@ def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
                 power_watts=None if milliwatts is None else milliwatts / 1000,
                 temperature_celsius=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
                 throttle_reasons=None if mask is None else _reasons(mask),
+                joules=None if millijoules is None else millijoules / 1000,
             )
 
         yield read

@@ -25,6 +25,9 @@ MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""
 
 
+ENERGY_SECONDS = 0.5
+"""The energy counter of a GPU moves a few times a second: over a shorter time it says nothing."""
+
 STAGED = 7
 """Evaluations over which the stages of one are timed."""
 
@@ -125,6 +128,7 @@ def measure(
     samples: list[float] = []
     launches: list[float] = []
     readings: list[Reading] = []
+    moments: list[float] = []
     launch_bound = False
 
     began = time.perf_counter()
@@ -134,6 +138,7 @@ def measure(
         samples.append(timing.seconds)
         # A batch that was repeated has several readings, the last of which goes with its time.
         readings += [reading for reading in own[-1:] if reading]
+        moments += [time.perf_counter()] * bool(own[-1:] and own[-1])
         launch_bound |= timing.launch_bound
         if timing.launch_seconds is not None:
             launches.append(timing.launch_seconds)
@@ -171,5 +176,14 @@ def measure(
         throttle_reasons=reasons,
         throttled=bool(set(reasons) - HARMLESS) if told else None,
         launch_bound=launch_bound,
+        joules=_joules(readings, moments, batch),
         protocol=settings.model_dump(),
     )
+
+
+def _joules(readings: Sequence[Reading], moments: Sequence[float], batch: int) -> float | None:
+    """Return the energy of one evaluation: each reading is taken at the same place of its sample."""
+    if len(readings) < 2 or moments[-1] - moments[0] < ENERGY_SECONDS:
+        return None
+    first, last = readings[0].joules, readings[-1].joules
+    return None if first is None or last is None else (last - first) / ((len(readings) - 1) * batch)

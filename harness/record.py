@@ -130,7 +130,8 @@ class Measurement(BaseModel):
     makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
     evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
     Clock, power and temperature have one reading a sample, asked for once its work is queued; ``throttled``
-    is None where the device does not tell.
+    is None where the device does not tell. ``joules`` is what the device's energy counter says of one evaluation, from
+    the first sample to the last, what it uses while idle in between included; None where that took under half a second.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -148,6 +149,7 @@ class Measurement(BaseModel):
     throttle_reasons: list[str] = []
     throttled: bool | None = None
     launch_bound: bool = False
+    joules: float | None = None
     protocol: dict[str, float] | None = None
 
 
@@ -185,6 +187,20 @@ class Inside(BaseModel):
     start_seconds: float | None = None
 
 
+class Counters(BaseModel):
+    """What Nsight Compute counted of the case's longest kernel in a second pass; empty where nobody asked.
+
+    Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` of warps,
+    ``threads_an_instruction`` of 32, ``executed_flop`` of one launch (an FMA is two; square roots are not counted),
+    ``stalled_...`` warps waiting for a reason, an issued instruction. ``counters_unavailable`` says why there are none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    counters: dict[str, float] = {}
+    counters_unavailable: str | None = None
+
+
 class Resources(BaseModel):
     """What the driver says of a compiled kernel and its launch.
 
@@ -205,7 +221,7 @@ class Resources(BaseModel):
     waves: float | None = None
 
 
-class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Resources):
+class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Counters, Resources):
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
@@ -233,6 +249,11 @@ class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Resources
     def fingerprint(self) -> dict[str, Any]:
         """The part of the record that has to match for its result to be reused."""
         return self.model_dump(include=set(Fingerprint.model_fields))
+
+    @property
+    def joules_per_interaction(self) -> float | None:
+        """Energy of one of the interactions that are computed."""
+        return None if self.joules is None else self.joules / self.evaluated
 
     @property
     def evaluated(self) -> float:

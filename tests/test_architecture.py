@@ -15,11 +15,12 @@ STOREYS = (
     ("harness.errors", "harness.version"),
     ("harness.interaction",),
     ("harness.variant", "harness.record", "harness.bodies", "harness.bodies_readers"),
-    ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs"),
-    ("harness.parts", "harness.buffers"),
+    ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs", "harness.compare"),
+    ("harness.parts", "harness.buffers", "harness.best", "harness.selftest"),
     ("harness.measure", "harness.environment", "harness.judge"),
     ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
-    ("harness.plan", "harness.worker"),
+    ("harness.plan", "harness.worker", "harness.once"),
+    ("harness.counters", "harness.export"),
     ("harness.runner",),
     ("harness.doctor", "harness.progress", "harness.report"),
     ("harness.cli",),
@@ -28,7 +29,7 @@ STOREYS = (
 # What was published is read from files, as records are.
 REPORT_MAY_READ = {
     "harness.record", "harness.variant", "harness.devices", "harness.interaction", "harness.errors",
-    "harness.config.published",
+    "harness.config.published", "harness.compare", "harness.best", "harness.selftest",
 }  # fmt: skip
 LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda")
 

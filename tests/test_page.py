@@ -256,6 +256,19 @@ def test_columns_give_every_record_back():
     assert "samples_seconds" not in found
 
 
+def test_no_field_of_a_record_is_forgotten():
+    # Of those that have a value a sample, the page has the median.
+    elsewhere = {
+        "axes": "configuration", "samples_seconds": "samples", "sm_clock_mhz": "SM clock, median MHz",
+        "power_watts": "power, median W", "temperature_celsius": None, "throttle_reasons": "throttle reasons",
+        "protocol": "command", "occupancy": "occupancy %", "flags": "flags", "error_max_of": "errors of each sum",
+        "stages_seconds": "stages, seconds", "stages_bytes": "stages, bytes", "computed": "interactions of a body",
+        "counters": "counters",
+    }  # fmt: skip
+    assert Record.model_fields.keys() == (set(columns._FIELDS) & Record.model_fields.keys()) | elsewhere.keys()
+    assert {name for name in elsewhere.values() if name} <= {*columns._MADE, *columns._FIELDS, "command"}
+
+
 def test_the_page_of_the_h200_has_all_its_records_and_is_small(h200):
     text = h200.read_text("utf-8")
     count = sum(len(RecordFile(folder).read()) for folder in RUNS)

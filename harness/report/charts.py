@@ -14,7 +14,10 @@ from typing import Any
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
 
-COLOURS = ("#3f7fb5", "#d55e00", "#2a8f45", "#b0558f", "#9c7a00", "#0093a6", "#808080", "#8566cc", "#c2566b")
+COLOURS = (
+    *("#3f7fb5", "#d55e00", "#2a8f45", "#b0558f", "#9c7a00", "#0093a6"),
+    *("#808080", "#8566cc", "#c2566b", "#a0613a", "#6a8420", "#5c74d6"),
+)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
@@ -134,7 +137,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     import altair as alt
 
     base = alt.Chart(_rows()).encode(
-        y=alt.Y("size:N", sort=sizes, title="n, and the sum of its stages", axis=alt.Axis(labelLimit=160)),
+        y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
     )
     bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
@@ -143,7 +146,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
         color=_colour("stage", names),
     )
     labels = (
-        base.transform_filter("datum.share > 0.16")
+        base.transform_filter("datum.share * 28 > length(datum.stage)")
         .mark_text(color="white", fontWeight="bold", fontSize=11)
         .encode(x="middle:Q", text="stage:N")
     )

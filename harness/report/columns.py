@@ -1,4 +1,4 @@
-"""Records as columns of a table in a page: every field but the samples, each value once where it repeats."""
+"""Records as columns of a table in a page: every field but each sample's own, each value once where it repeats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _FIELDS = (
     *("error_rms", "error_median", "error_p99", "error_rows", "cycle", "error_cycle_max", "error_cycle_rms"),
     *("registers", "shared_bytes", "local_bytes", "threads_per_block", "grid_blocks", "blocks_per_multiprocessor"),
     *("occupancy_limiter", "waves", "steps_per_second", "energy_drift", "drift_steps", "damping"),
-    *("warp_efficiency", "start_seconds", "compile_seconds"),
+    *("warp_efficiency", "start_seconds", "compile_seconds", "joules", "joules_per_interaction"),
+    "counters_unavailable",
 )
 
 _MADE: Mapping[str, Callable[[Record], Any]] = {
@@ -56,6 +57,7 @@ _MADE: Mapping[str, Callable[[Record], Any]] = {
     "errors of each sum": lambda record: _pairs(record.error_max_of),
     "stages, seconds": lambda record: _pairs(record.stages_seconds),
     "stages, bytes": lambda record: _pairs(record.stages_bytes),
+    "counters": lambda record: _pairs(record.counters),
     "interactions of a body": lambda record: _pairs(record.computed),
 }
 

@@ -18,7 +18,8 @@ from harness.report.charts import Row, Spec
 from harness.report.paths import number as four_digits
 from harness.report.paths import step_names
 from harness.report.ranking import Conditions, Parents, Rung
-from harness.report.terminal import Names, number
+from harness.report.table import number
+from harness.report.terminal import Names
 
 TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
@@ -330,7 +331,8 @@ def _stages(cases: Sequence[Record]) -> Iterator[Figure]:
         title = f"{variant}, {titles.title(shared)}"
         said = (
             "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. The fastest configuration at each n."
+            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
+            "configuration there."
         )
         yield Figure(f"stages-{_slug(title)}", "Stages", said, charts.stages(rows, names, sizes), title)
 

@@ -22,7 +22,8 @@ from harness.report.paths import evidence, remarks, step_names
 from harness.report.paths import number as four_digits
 from harness.report.ranking import Rung
 from harness.report.reproduce import CONFIG, command
-from harness.report.terminal import drift_sentence, number
+from harness.report.table import number
+from harness.report.terminal import drift_sentence
 from harness.variant import BUILT_IN, Variant
 
 HERE = Path(__file__).parent

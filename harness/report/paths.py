@@ -174,6 +174,9 @@ def remarks(found: Comparison) -> Iterable[str]:
             f"{other.toolkit}: {_cells(other.answered)} of these too, "
             f"its values {number(other.lowest)} to {number(other.highest)} times those shown."
         )
+    slopes = {"published": found.slope("published"), "here": found.slope("measured")}
+    if told := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
+        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} on: {', '.join(told)}."
     if figure.note:
         yield f"Note: {figure.note}"
 

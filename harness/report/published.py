@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from harness.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
 from harness.interaction import GRAVITY
 from harness.record import Case, Record
@@ -20,6 +22,8 @@ from harness.report.ranking import Conditions
 from harness.variant import TOOLKITS
 
 CPU = TOOLKITS[-1]
+SLOPE_FROM = 1000
+"""Bodies below which a time is that of starting things."""
 NOT_THERE = "not in this run"
 ELSEWHERE = "not in this run by the same toolkit under the same conditions"
 """Why a selection has no answer, where no record says why."""
@@ -72,6 +76,20 @@ class Comparison:
     shown: list[Column]
     others: list[Other]
     not_shown: list[Column]
+
+    def slope(self, which: Literal["published", "measured"]) -> float | None:
+        """Fit the exponent of n; None unless the cells differ by n alone and three of them have a value."""
+        selections = [{k: v for k, v in step.cell.select.items() if k != "n"} for step in self.steps]
+        if any(one != selections[0] for one in selections):
+            return None
+        points = [
+            (n, number)
+            for step in self.steps
+            if isinstance(n := step.cell.select.get("n"), int) and n >= SLOPE_FROM
+            if (number := step.cell.published if which == "published" else step.answer.value)
+        ]
+        logarithms = np.log(np.array(points, np.float64))
+        return float(np.polyfit(logarithms[:, 0], logarithms[:, 1], 1)[0]) if len(points) > 2 else None
 
 
 @dataclass(frozen=True, slots=True)

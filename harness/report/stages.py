@@ -24,6 +24,12 @@ ACCURACY = (
     "of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
     "configuration of each theta."
 )
+COUNTERS = (
+    "From a second pass under Nsight Compute. In %: achieved occupancy, issue slots used, and of their peaks the pipes "
+    "of FMA, of special functions (XU: square roots) and of loads and stores (LSU). threads: at work in an "
+    "instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), each an "
+    "interaction. waits for: the most frequent reason why a warp could not issue."
+)
 BAR = 12
 """Characters of the longest bar."""
 
@@ -148,6 +154,57 @@ def _conditions(shared: Conditions) -> str:
     step = f", {shared.integrator}" if shared.integrator else ""
     device = shared.device or ("CPU" if shared.cpu else "unknown device")
     return f"{device}, {shared.bodies}, {shared.dtype}, timed: {shared.timed}{step}"
+
+
+def render_counters(records: Sequence[Record], console: Console) -> None:
+    """Print what Nsight Compute counted, the records' fastest configurations first; nothing where nobody asked."""
+    counted = [record for record in records if ranking.is_ranked(record) and record.counters]
+    reasons = sorted({record.counters_unavailable for record in records if record.counters_unavailable})
+    if not counted and not reasons:
+        return
+    _heading(console, "Counters", COUNTERS)
+    for reason in reasons:
+        console.print(Text(f"unavailable: {reason}", style="yellow"))
+    for shared, alike in _by_conditions(counted).items():
+        console.print()
+        console.print(Text(_conditions(shared), style="bold"))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("variant, toolkit, n", overflow="fold")
+        for header in ("occu-\npancy", "threads", "instr.", "FLOP", "issue", "FMA", "XU", "LSU"):
+            table.add_column(header, justify="right")
+        table.add_column("waits for")
+        for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
+            table.add_row(f"{record.variant} {record.toolkit} {record.n:,}", *_counted(record))
+        console.print(table)
+
+
+def _counted(record: Record) -> list[str]:
+    own = record.counters
+
+    def percent(name: str) -> str:
+        return f"{100 * own[name]:.0f}" if name in own else ""
+
+    def each(name: str, threads: float) -> str:
+        return f"{own[name] * threads / record.evaluated:.3g}" if name in own else ""
+
+    stalls = {name.removeprefix("stalled_"): value for name, value in own.items() if name.startswith("stalled_")}
+    longest = max(stalls, key=lambda name: stalls[name]) if stalls else ""
+    threads = f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else ""
+    return [
+        percent("achieved_occupancy"),
+        threads,
+        each("instructions", own.get("threads_an_instruction", 32)),
+        each("executed_flop", 1),
+        *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe")),
+        longest.replace("_", " "),
+    ]
+
+
+def _by_conditions(records: Iterable[Record]) -> dict[Conditions, list[Record]]:
+    groups: dict[Conditions, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[ranking.conditions(record)].append(record)
+    return dict(sorted(groups.items()))
 
 
 def _heading(console: Console, title: str, reading: str) -> None:

@@ -6,16 +6,11 @@ said by colour only, so that a pipe or an old terminal loses nothing.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -25,10 +20,15 @@ from harness.interaction import GRAVITY
 from harness.record import Record, Status, latest
 from harness.report import ranking
 from harness.report.ranking import Conditions, Drift, Ladders, Parents, Rung
+from harness.report.table import GAP, LAST_WANTED
+from harness.report.table import Column as _Column
+from harness.report.table import number as _number
+from harness.report.table import table as _table
+from harness.report.words import compact as _compact
+from harness.report.words import count as _count
+from harness.report.words import escaped as _escaped
+from harness.report.words import joined as _joined
 
-GAP = 2
-LAST_WANTED = 8
-"""Columns move closer together before one of this rank or a lower one is dropped."""
 THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
@@ -44,31 +44,6 @@ COMPARING = (
     "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
     "it, because the confidence intervals overlap."
 )
-
-_Row = TypeVar("_Row")
-
-
-@dataclass(frozen=True, slots=True)
-class _Column(Generic[_Row]):
-    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does."""
-
-    header: str
-    cell: Callable[[_Row], str]
-    rank: int
-    text: bool = False
-    breaks: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """A column's cells as text, and the widths it would like and cannot go below."""
-
-    header: str
-    cells: list[str]
-    rank: int
-    text: bool
-    natural: int
-    least: int
 
 
 def render(records: list[Record], console: Console, parents: Parents) -> None:
@@ -106,20 +81,8 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
 # Numbers as text
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Write ``digits`` significant digits with thousands separated; nothing for None."""
-    if value is None:
-        return ""
-    if not math.isfinite(value):
-        return str(value)
-    if value and not 1e-3 <= abs(value) < 1e9:
-        return f"{value:.{digits - 1}e}"
-    magnitude = math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
-
-
 def _speed(record: Record) -> str:
-    return number(ranking.speed(record) / 1e9)
+    return _number(ranking.speed(record) / 1e9)
 
 
 def _percent(fraction: float | None) -> str:
@@ -128,15 +91,6 @@ def _percent(fraction: float | None) -> str:
 
 def _error(error: float | None) -> str:
     return "" if error is None else f"{error:.1e}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _joined(words: Iterable[str]) -> str:
-    """List words once each, in the order of their first use."""
-    return ", ".join(dict.fromkeys(word for word in words if word))
 
 
 # Printing
@@ -151,57 +105,6 @@ def _print(console: Console, text: str, style: str = "", indent: int = 0) -> Non
 def _section(console: Console, title: str) -> None:
     console.print()
     console.rule(Text(title, style="bold"), align="left", style="dim")
-
-
-def _table(console: Console, columns: Sequence[_Column[_Row]], rows: Sequence[_Row]) -> Table:
-    """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
-    filled = [_fill(column, rows) for column in columns]
-    useful = [column for column in filled if column.rank == 0 or any(column.cells)]
-    gap = GAP
-    shown = _fitting(useful, console.width, gap)
-    if any(column.rank <= LAST_WANTED and column not in shown for column in useful):
-        gap = 1
-        shown = _fitting(useful, console.width, gap)
-    lines = max(column.header.count("\n") for column in shown)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
-    for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
-        header = "\n" * (lines - column.header.count("\n")) + column.header
-        table.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
-    for cells in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*map(Text, cells))
-    return table
-
-
-def _fill(column: _Column[_Row], rows: Sequence[_Row]) -> _Filled:
-    cells = [column.cell(row) for row in rows]
-    natural = max(map(cell_len, [*column.header.split("\n"), *cells]))
-    words = " ".join([column.header, *cells]).split()
-    least = max(map(cell_len, words)) if column.breaks else natural
-    return _Filled(column.header, cells, column.rank, column.text, natural, least)
-
-
-def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
-    """Drop the columns of the highest rank until the least widths fit."""
-    shown = list(columns)
-    while sum(column.least + gap for column in shown) - gap > width:
-        droppable = max(shown, key=lambda column: column.rank)
-        if droppable.rank == 0:
-            break
-        shown.remove(droppable)
-    return shown
-
-
-def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
-    """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
-    widths = [column.natural for column in columns]
-    excess = sum(widths) + gap * (len(widths) - 1) - width
-    words = sorted((i for i, column in enumerate(columns) if column.text), key=lambda i: -widths[i])
-    for within_words in (False, True):
-        for i in words:
-            taken = max(0, min(excess, widths[i] - (1 if within_words else columns[i].least)))
-            widths[i] -= taken
-            excess -= taken
-    return widths
 
 
 # Sections
@@ -294,24 +197,25 @@ def _ladder_columns(rungs: list[Rung]) -> list[_Column[Rung]]:
         _Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         _Column("± %", lambda rung: _percent(ranking.half_width(rung.best)), 1),
         _Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
-        _Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
-        _Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
+        _Column(f"GFLOP/s\nat {conventions}", lambda rung: _number(rung.best.gflops), 7),
+        _Column("steps/s", lambda rung: _number(rung.best.steps_per_second), 2),
         _Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
-        _Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
-        _Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
-        _Column("occup-\nancy %", lambda rung: number(_times_100(rung.best.occupancy), 3), 6),
+        _Column("×\nparent", lambda rung: _number(rung.over_parent, 3), 3),
+        _Column("×\nroot", lambda rung: _number(rung.over_root, 3), 4),
+        _Column("occup-\nancy %", lambda rung: _number(_scaled(rung.best.occupancy, 100), 3), 6),
         _Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         _Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
         _Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
         _Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
-        _Column("registers\na thread", lambda rung: number(rung.best.registers, 1), 11),
-        _Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
-        _Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),
+        _Column("registers\na thread", lambda rung: _number(rung.best.registers, 1), 11),
+        _Column("pJ/inter-\naction", lambda rung: _number(_scaled(rung.best.joules_per_interaction, 1e12), 3), 9),
+        _Column("SM clock\nMHz", lambda rung: _number(_median(rung.best.sm_clock_mhz), 1), 12),
+        _Column("compile\ns", lambda rung: _number(rung.best.compile_seconds, 3), 13),
     ]
 
 
-def _times_100(fraction: float | None) -> float | None:
-    return None if fraction is None else 100 * fraction
+def _scaled(number: float | None, factor: float) -> float | None:
+    return None if number is None else factor * number
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -345,7 +249,7 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
         _Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         _Column("compared", lambda rung: f"{rung.compared:,}", 1),
         _Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
-        _Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
+        _Column("×\nslowest", lambda rung: _number(rung.over_slowest, 3), 3),
     ]
     tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
     if not any(tables.values()):
@@ -408,30 +312,6 @@ def _not_ok_section(console: Console, cases: list[Record]) -> None:
                 _print(console, line, indent=GAP)
 
 
-def _compact(cases: list[Record]) -> list[str]:
-    """Name the cases in one line a variant."""
-    by_variant: dict[str, list[Record]] = defaultdict(list)
-    for case in cases:
-        by_variant[case.variant].append(case)
-    return [f"{name}: {'; '.join(_axes_of(alike))}" for name, alike in by_variant.items()]
-
-
-def _axes_of(cases: list[Record]) -> Iterable[str]:
-    yield ", ".join(sorted({case.toolkit for case in cases}, key=ranking.toolkit_order))
-    yield _few([f"{n:,}" for n in sorted({case.n for case in cases})], "n = ", "values of n")
-    yield ", ".join(sorted({case.dtype for case in cases}))
-    configurations = list(dict.fromkeys(case.configuration for case in cases if case.axes))
-    if configurations:
-        yield _few(configurations, "", "configurations")
-
-
-def _few(words: list[str], prefix: str, plural: str) -> str:
-    """Name all of a few, and of many only the first and the last."""
-    if len(words) <= 4:
-        return prefix + ", ".join(words)
-    return f"{len(words)} {plural} from {words[0]} to {words[-1]}"
-
-
 # Markdown
 
 
@@ -461,12 +341,8 @@ def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
         _escaped(record.toolkit),
         _escaped(summaries.get(record.variant, "")),
         _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
-        number(rung.over_parent, 3),
-        number(rung.over_root, 3),
+        _number(rung.over_parent, 3),
+        _number(rung.over_root, 3),
         _error(record.error_max),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _escaped(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

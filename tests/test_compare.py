@@ -1,0 +1,539 @@
+"""Comparing: verdicts on planted and on null changes, matching, the best as a set, the self-test, the command line."""
+
+import io
+import json
+import re
+import shlex
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from harness import cli, compare, selftest
+from harness.best import best
+from harness.compare import Reason, Run, Scatter, Verdict
+from harness.errors import InputError
+from harness.record import Record, RecordFile
+from harness.report.choices import choices_json, render_choices
+from harness.report.comparison import comparison_markdown, render_comparison
+from harness.report.selftests import render_selftest
+
+GPU = "NVIDIA Imaginary 9000"
+DEFAULTS = {
+    "naive": {"p": 256},
+    "tiled": {"p": 256, "unroll": 32},
+    "split": {"p": 64, "q": 8},
+}
+QUIET = Scatter()
+
+
+def record(samples=None, **changes):
+    """Make a record up; ``samples`` are its times, or their middle, around which ten of them lie by 0.1 %."""
+    if samples is None or isinstance(samples, float):
+        samples = (1.0 if samples is None else samples) * np.linspace(0.9995, 1.0005, 10)
+    gpu = changes.get("toolkit", "cupy") != "cpu"
+    fields = {
+        "variant": "tiled",
+        "toolkit": "cupy",
+        "axes": {"p": 256, "unroll": 32},
+        "n": 1024,
+        "dtype": "float32",
+        "bodies": "plummer",
+        "subset": "even",
+        "seed": 1,
+        "eps": 0.025,
+        "timed": "force",
+        "source_sha256": "0" * 64,
+        "flags": ["-ftz=true"],
+        "device": GPU if gpu else "Imaginary CPU",
+        "device_uuid": "GPU-1" if gpu else None,
+        "error_max": 1e-6,
+        "samples_seconds": list(map(float, samples)),
+        "median_seconds": float(np.median(samples)) if len(samples) else None,
+        "sm_clock_mhz": [1980] * len(samples) if gpu else [],
+        "status": "ok",
+        "flops_per_interaction": 20.0,
+        "commit": "c0ffee",
+        "started": "2026-01-01T00:00:00+00:00",
+        "harness_version": "0.1.0",
+    }
+    return Record(**(fields | changes))
+
+
+def judged(base, new, scatter=QUIET, limit=0.02):
+    return compare.judge(base, new, scatter, limit)
+
+
+def compared(base, new, limit=0.02):
+    return compare.compare_runs(Run("one", base), Run("two", new), limit)
+
+
+def shown(comparison, width=80, **options):
+    file = io.StringIO()
+    render_comparison(comparison, Console(width=width, file=file), **options)
+    return file.getvalue()
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [(1.05, Verdict.SLOWER), (0.95, Verdict.FASTER), (1.01, Verdict.SAME), (1.02, Verdict.UNCLEAR)],
+)
+def test_a_planted_change_is_recognized(change, verdict):
+    pair = judged(record(1.0), record(change))
+    assert pair.verdict is verdict
+    assert pair.interval.ratio == pytest.approx(change)
+    assert pair.interval.low < change < pair.interval.high
+    assert bool(pair.reasons) == (verdict is Verdict.UNCLEAR)
+
+
+def test_swapping_the_two_swaps_the_verdict():
+    generator = np.random.default_rng(5)
+    swapped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+    for change in (0.9, 0.97, 0.99, 1.0, 1.03, 1.2):
+        one, two = (record(middle * np.exp(generator.normal(0, 0.004, 12))) for middle in (1.0, change))
+        there, back = judged(one, two), judged(two, one)
+        assert back.verdict is swapped.get(there.verdict, there.verdict)
+        assert back.interval.low == pytest.approx(1 / there.interval.high)
+
+
+@pytest.mark.parametrize("limit", [1e-6, 0.02])
+@pytest.mark.parametrize("deviation", [0.002, 0.03, 0.1])
+@pytest.mark.parametrize("samples", [7, 10, 40])
+def test_noise_alone_is_called_a_change_in_less_than_one_case_in_a_hundred(limit, deviation, samples):
+    generator = np.random.default_rng(12)
+    pairs = 1000
+    false = 0
+    for _ in range(pairs):
+        # With a tail, as interruptions make it.
+        logs = generator.normal(0, deviation, (2, samples)) + deviation * generator.exponential(1, (2, samples))
+        pair = judged(*(record(np.exp(own)) for own in logs), limit=limit)
+        false += pair.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    assert false < pairs / 100
+
+
+def test_the_interval_holds_the_true_ratio_as_often_as_it_says():
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(1000):
+        base, new = generator.lognormal(0, 0.02, 10), 1.1 * generator.lognormal(0, 0.02, 10)
+        interval = judged(record(base), record(new)).interval
+        held += interval.low <= 1.1 <= interval.high
+    assert held >= 950
+
+
+def test_a_change_between_runs_that_no_sample_shows_is_held_back_by_the_anchor():
+    generator = np.random.default_rng(8)
+    verdicts = {False: 0, True: 0}
+    for _ in range(300):
+        runs = []
+        for _ in range(2):
+            own = [
+                record(float(np.exp(generator.normal(0, 0.03))), n=2048, anchor=i, sm_clock_mhz=[]) for i in range(1, 7)
+            ]
+            own.append(record(float(np.exp(generator.normal(0, 0.03))), sm_clock_mhz=[]))
+            runs.append(own)
+        for anchored in verdicts:
+            first, second = (own if anchored else own[-1:] for own in runs)
+            (pair,) = (pair for pair in compared(first, second).pairs if pair.base.n == 1024)
+            verdicts[anchored] += pair.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    assert verdicts[False] > 100
+    assert verdicts[True] <= 15
+
+
+def test_few_samples_bound_nothing_and_say_what_to_do():
+    pair = judged(record([1.0, 1.0, 1.0]), record([2.0] * 6))
+    assert (pair.verdict, pair.reasons) == (Verdict.UNCLEAR, (Reason.FEW,))
+    assert not pair.interval.bounded
+    assert judged(record([1.0] * 7), record([2.0] * 7)).verdict is Verdict.SLOWER
+    assert "measure.budget_seconds" in Reason.FEW
+    assert judged(record([]).model_copy(update={"median_seconds": 1.0}), record()).reasons == (Reason.FEW,)
+
+
+def test_a_clock_that_fell_is_no_slower_program():
+    pair = judged(record(1.0), record(1.1, sm_clock_mhz=[1800]))
+    assert (pair.verdict, pair.reasons) == (Verdict.UNCLEAR, (Reason.CLOCK,))
+    assert pair.cycles == pytest.approx(1.0)
+    assert judged(record(1.0), record(1.1, sm_clock_mhz=[1980])).verdict is Verdict.SLOWER
+
+
+def test_a_clock_that_rose_is_told_of_a_case_that_stays_the_same():
+    pair = judged(record(1.0, sm_clock_mhz=[1800]), record(1.0, sm_clock_mhz=[1980]))
+    assert (pair.verdict, pair.reasons) == (Verdict.SAME, (Reason.CLOCK,))
+
+
+def test_an_unknown_clock_is_told_and_seconds_decide():
+    pair = judged(record(1.0, sm_clock_mhz=[]), record(1.1, sm_clock_mhz=[]))
+    assert (pair.verdict, pair.reasons, pair.cycles) == (Verdict.SLOWER, (Reason.NO_CLOCK,), None)
+
+
+def test_throttling_launches_and_drift_are_named():
+    wide = 1.0 + 0.06 * np.linspace(-1, 1, 10)
+    assert judged(record(wide), record(wide)).reasons == (Reason.WIDE,)
+    assert judged(record(wide, throttled=True), record(wide)).reasons == (Reason.WIDE, Reason.THROTTLED)
+    assert judged(record(wide), record(wide, launch_bound=True)).reasons == (Reason.WIDE, Reason.LAUNCH)
+    assert judged(record(), record(), Scatter(0.05, 5)).reasons == (Reason.DRIFT,)
+
+
+# Matching
+
+
+def test_cases_are_matched_by_what_they_are_and_not_by_their_order():
+    base = [record(float(n), n=n) for n in (1, 2, 3)]
+    new = [record(1.1 * n, n=n) for n in (3, 1, 2)]
+    pairs = compared(base, new).pairs
+    assert [pair.base.n for pair in pairs] == [pair.new.n for pair in pairs] == [1, 2, 3]
+    assert [pair.interval.ratio for pair in pairs] == pytest.approx([1.1] * 3)
+
+
+def test_two_cards_of_one_model_are_compared_unless_a_run_has_both():
+    other = record(1.1, device_uuid="GPU-2")
+    assert len(compared([record()], [other]).pairs) == 1
+    (pair,) = compared([record()], [record(), other]).pairs
+    assert pair.new.device_uuid == "GPU-1"
+
+
+def test_what_has_no_partner_and_what_is_not_ok_is_listed_and_never_compared():
+    failed = record([], n=16, status="failed", reason="made up")
+    found = compared([record(), record(n=8), record(n=16)], [record(), record(n=4), failed])
+    assert [pair.base.n for pair in found.pairs] == [1024]
+    assert [one.n for one in found.only_base] == [8]
+    assert [one.n for one in found.only_new] == [4]
+    assert [one.n for one in found.not_ok_new] == [16]
+    for text in (shown(found), comparison_markdown(found)):
+        for words in ("only in BASE (one), 1 case", "only in NEW (two), 1 case", "not ok in NEW, failed: made up"):
+            assert words in text
+
+
+def test_values_of_a_field_are_compared_with_the_first_in_the_order_of_the_harness():
+    records = [
+        record(middle, toolkit=toolkit, n=n)
+        for toolkit, middle in (("numba", 3.0), ("pycuda", 2.0), ("cupy", 1.0))
+        for n in (1, 2)
+    ]
+    found = compare.compare_values(Run("run", records), "toolkit", DEFAULTS)
+    assert [(one.base, one.new) for one in found] == [
+        ("toolkit cupy", "toolkit pycuda"),
+        ("toolkit cupy", "toolkit numba"),
+    ]
+    assert [round(one.mean_ratio, 6) for one in found] == [2.0, 3.0]
+    (chosen,) = compare.compare_values(Run("run", records), "toolkit", DEFAULTS, ["numba", "pycuda"])
+    assert (chosen.base, chosen.new) == ("toolkit numba", "toolkit pycuda")
+
+
+def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
+    axes = [record(float(p), axes={"p": p, "unroll": u}) for p in (128, 64) for u in (1, 8)]
+    (by_axis,) = compare.compare_values(Run("run", axes), "p", DEFAULTS)
+    assert (by_axis.base, len(by_axis.pairs), by_axis.mean_ratio) == ("p 64", 2, pytest.approx(2))
+    types = [record(), record(2.0, dtype="float64")]
+    assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean_ratio == pytest.approx(2)
+    devices = [record(), record(2.0, device="Other", device_uuid="GPU-7")]
+    (by_device,) = compare.compare_values(Run("run", devices), "device", DEFAULTS)
+    assert by_device.pairs[0].reasons == (Reason.DEVICES,)
+    # split's default is p = 64: at their defaults, and both at p = 128.
+    variants = [
+        record(middle, variant=name, axes=axes)
+        for name, middle, axes in (
+            ("naive", 4.0, {"p": 256}), ("naive", 8.0, {"p": 128}),
+            ("split", 1.0, {"p": 64, "q": 8}), ("split", 2.0, {"p": 128, "q": 8}), ("split", 1.0, {"p": 64, "q": 4}),
+        )
+    ]  # fmt: skip
+    (by_variant,) = compare.compare_values(Run("run", variants), "variant", DEFAULTS)
+    assert (by_variant.base, len(by_variant.pairs), by_variant.mean_ratio) == ("variant naive", 2, pytest.approx(0.25))
+
+
+@pytest.mark.parametrize(
+    ("by", "values", "words"),
+    [
+        ("tolkit", [], "did you mean toolkit?"),
+        ("toolkit", [], "there is only one"),
+        ("unroll", ["8"], "has no such unroll"),
+        ("unroll", ["32"], "--values names only one"),
+    ],
+)
+def test_a_field_or_value_that_is_not_there_is_answered(by, values, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        compare.compare_values(Run("run", [record()]), by, DEFAULTS, values)
+
+
+@pytest.mark.parametrize("text", ["2%", "2 %", "0.02", " 2.0 % "])
+def test_a_threshold_is_a_part_or_a_per_cent(text):
+    assert compare.threshold(text) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("text", ["", "%", "two", "2", "-1%", "0", "nan", "inf%", "100%"])
+def test_another_threshold_is_an_error(text):
+    with pytest.raises(InputError, match="accepted: a part such as"):
+        compare.threshold(text)
+
+
+# Output
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_table_fits_and_is_latin_1(width):
+    base = [record(n=2**k, axes={"p": 256, "unroll": u}, variant=v) for k in range(4, 9) for u in (1, 8)
+            for v in ("tiled", "approximate_global")]  # fmt: skip
+    new = [one.model_copy(update={"samples_seconds": [1.3 * s for s in one.samples_seconds], "median_seconds": 1.3,
+           "sm_clock_mhz": []}) for one in base]  # fmt: skip
+    text = shown(compared(base, new), width)
+    assert max(map(len, text.splitlines())) <= width
+    # Rich itself draws the rules, as in every report.
+    text.replace("─", "-").encode("latin-1")
+    assert "…" not in text
+    assert "20 cases: 20 SLOWER, 0 FASTER, 0 UNCLEAR, 0 SAME; geometric mean of NEW/BASE 1.300" in " ".join(
+        text.split()
+    )
+    assert f"a: {Reason.NO_CLOCK}" in " ".join(text.split())
+
+
+def test_of_many_alike_the_first_are_shown_and_the_rest_is_counted():
+    base, new = ([record(middle, n=n) for n in range(1, 101)] for middle in (1.0, 1.5))
+    assert "not shown: 60 more SLOWER; --all shows them" in shown(compared(base, new))
+    assert "not shown" not in shown(compared(base, new), everything=True)
+
+
+def test_markdown_has_a_row_for_each_case_that_changed():
+    found = compared([record(n=n) for n in (1, 2)], [record(n=1), record(1.5, n=2)])
+    text = comparison_markdown(found)
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[2:] == ["| SLOWER | tiled n=2 | 1.500 | 1.499 to 1.501 | 1.500 |  |"]
+    assert (
+        len({line.count("|") for line in rows + [line for line in text.splitlines() if line.startswith("| ---")]}) == 1
+    )
+    assert len([line for line in comparison_markdown(found, everything=True).splitlines() if "| tiled" in line]) == 2
+
+
+# The best
+
+
+def test_the_best_is_all_that_cannot_be_told_from_the_fastest_the_simplest_first():
+    records = [
+        record(1.0, axes={"p": 64, "unroll": 8}),
+        record(1.01, axes={"p": 64, "unroll": 32}),
+        record(1.015, axes={"p": 256, "unroll": 32}),
+        record(1.012, toolkit="pycuda"),
+        record(1.5, variant="naive", axes={"p": 256}),
+    ]
+    for order in (records, records[::-1]):
+        ((choice,),) = (one.choices for one in best(order, DEFAULTS))
+        assert [(one.toolkit, *one.axes.values()) for one in choice.as_good] == [
+            ("cupy", 256, 32), ("pycuda", 256, 32), ("cupy", 64, 32), ("cupy", 64, 8),
+        ]  # fmt: skip
+        assert (choice.fastest.axes, choice.compared) == ({"p": 64, "unroll": 8}, 5)
+        assert choice.behind == pytest.approx(0.015)
+
+
+def test_the_best_does_not_flicker_with_noise():
+    generator = np.random.default_rng(4)
+    chosen = set()
+    for _ in range(50):
+        records = [
+            record(np.exp(generator.normal(0, 0.003, 10)), axes={"p": p, "unroll": 32}) for p in (64, 128, 256, 512)
+        ]
+        chosen.add(best(records, DEFAULTS)[0].choices[0].chosen.axes["p"])
+    assert chosen == {256}
+
+
+def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
+    records = [
+        record(1.0, variant="split", axes={"p": 64, "q": 8}, n=64),
+        record(2.0, n=64),
+        record(2.0, variant="split", axes={"p": 64, "q": 8}, n=128),
+        record(1.0, n=128),
+        record(1.0, n=256),
+        record(0.1, variant="rough", axes={}, n=256, error_max=0.1),
+        record(0.1, variant="blind", axes={}, n=256, error_max=None),
+        record(3.0, toolkit="cpu", variant="numba_parallel", axes={}, n=64),
+    ]
+    gpu, cpu = best(records, DEFAULTS)
+    assert [(one.n, one.chosen.variant, one.changed) for one in gpu.choices] == [
+        (64, "split", False),
+        (128, "tiled", True),
+        (256, "tiled", False),
+    ]
+    assert cpu.device == "Imaginary CPU"
+    assert best(records, DEFAULTS, error=1.0)[0].choices[2].chosen.variant == "rough"
+    assert [one.device for one in best(records, DEFAULTS, device="cpu")] == ["Imaginary CPU"]
+    assert [one.device for one in best(records, DEFAULTS, device="imaginary 9")] == [GPU]
+    with pytest.raises(InputError, match="--device tpu"):
+        best(records, DEFAULTS, device="tpu")
+    with pytest.raises(InputError, match="the least error of a record is 1"):
+        best(records, DEFAULTS, error=1e-9)
+    for width in (80, 200):
+        file = io.StringIO()
+        render_choices([gpu, cpu], Console(width=width, file=file), 1e-3, 0.02, everything=True)
+        assert max(map(len, file.getvalue().splitlines())) <= width
+        assert re.search(r"128 +\* +tiled +cupy", file.getvalue())
+        file = io.StringIO()
+        render_choices([cpu], Console(width=width, file=file), 1e-3, 0.02)
+        assert re.search(r"good +of$", file.getvalue(), re.MULTILINE)
+    assert json.loads(json.dumps(choices_json([gpu, cpu], 1e-3, 0.02)))["selections"][0]["choices"][1]["changed"]
+
+
+def test_few_samples_that_all_lie_above_are_not_as_good():
+    records = [record(1.0), record([100.0] * 3, variant="naive", axes={"p": 256})]
+    assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 1
+    records.append(record([0.99, 1.1, 1.2], variant="naive", axes={"p": 64}))
+    assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 2
+
+
+# The self-test
+
+
+def test_rounds_are_judged_in_pairs_that_share_no_round():
+    rounds = [Run(f"round-{i}", [record(middle)]) for i, middle in enumerate((1.0, 1.0, 1.0, 1.1, 5.0), 1)]
+    found = selftest.judge_rounds(rounds, 0.02)
+    assert [(one.base, one.new) for one in found.comparisons] == [("round-1", "round-2"), ("round-3", "round-4")]
+    assert (found.false, found.rate, len(found.cases)) == (1, 0.5, 1)
+    assert 0.5 < found.rate_bound < 1
+    assert found.cases[0].difference == pytest.approx(0.1)
+    assert 0.09 < found.quiet_threshold < 0.1
+    assert selftest.judge_rounds(rounds, found.quiet_threshold).false == 0
+    assert 0 < found.half_widths[0] < 0.002
+    file = io.StringIO()
+    render_selftest(found, Console(width=80, file=file))
+    assert max(map(len, file.getvalue().splitlines())) <= 80
+    assert "False alarms: 1 of 2, 50 %" in file.getvalue()
+    assert re.search(r"shows when it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
+    assert "round 5 has no partner" in file.getvalue()
+
+
+# The command line
+
+
+def command(*words):
+    result = CliRunner().invoke(cli.app, list(words))
+    if isinstance(result.exception, InputError):
+        return 2, str(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Folders of made-up runs: one, the same 5 % slower, and one that shares nothing."""
+    for name, middle, n in (("one", 1.0, 64), ("same", 1.0, 64), ("slow", 1.05, 64), ("other", 1.0, 32)):
+        store = RecordFile(tmp_path / name)
+        for toolkit in ("cupy", "pycuda"):
+            store.append(record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "code"),
+    [
+        ("slow", ["--fail-on", "slower"], 1),
+        ("slow", [], 0),
+        ("slow", ["--fail-on", "slower", "--threshold", "10 %"], 0),
+        ("same", ["--fail-on", "slower"], 0),
+        ("other", ["--fail-on", "slower"], 1),
+        ("other", [], 0),
+        ("slow", ["--fail-on", "slower", "--json"], 1),
+    ],
+)
+def test_fail_on_decides_the_exit_code(runs, new, options, code):
+    assert command("compare", str(runs / "one"), str(runs / new), *options)[0] == code
+
+
+def test_json_and_markdown_of_the_command(runs):
+    code, text = command("compare", str(runs / "one"), str(runs / "slow"), "--json")
+    (found,) = json.loads(text)["comparisons"]
+    assert (code, found["counts"]["SLOWER"], len(found["pairs"])) == (0, 2, 2)
+    assert found["pairs"][0]["low"] > 1.02
+    assert json.loads(command("compare", str(runs / "one"), "--by", "toolkit", "--json")[1])["comparisons"]
+    code, text = command("compare", str(runs / "one"), str(runs / "slow"), "--markdown")
+    assert text.count("| SLOWER |") == 2
+    code, text = command("best", str(runs / "one"), "--json")
+    assert json.loads(text)["selections"][0]["choices"][0]["use"]["toolkit"] == "cupy"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["one"], "needs two runs"),
+        (["one", "missing"], "no such run"),
+        (["one", "same", "--threshold", "much"], "--threshold much"),
+        (["one", "same", "--values", "cupy"], "--values needs --by"),
+        (["one", "same", "--json", "--markdown"], "exclude each other"),
+        (["one", "--by", "color"], "--by color: no such field"),
+    ],
+)
+def test_what_a_person_does_wrong_is_one_sentence(runs, words, answer, monkeypatch):
+    monkeypatch.chdir(runs)
+    code, text = command("compare", *words)
+    assert code == 2
+    assert answer in text
+    assert "\n" not in text
+
+
+def test_ten_thousand_records_take_seconds(tmp_path):
+    generator = np.random.default_rng(1)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with (tmp_path / name / "records.jsonl").open("w") as file:
+            for n in range(1, 5001):
+                samples = np.exp(generator.normal(0, 0.02, 10)).tolist()
+                file.write(record(samples, n=n).model_dump_json() + "\n")
+    began = time.process_time()
+    code, text = command("compare", str(tmp_path / "one"), str(tmp_path / "two"))
+    assert code == 0
+    assert "5,000 cases" in text
+    # Under two seconds where this was written.
+    assert time.process_time() - began < 6
+
+
+TINY = """
+n: [16, 20]
+measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 8, timeout_seconds: 60}
+variants: numpy_direct
+"""
+
+
+def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
+    code, text = command("selftest", "tiny.yaml", "--device", "cpu", "--pairs", "1", "--out", "rounds")
+    assert code == 0, text
+    assert "2 pairs of 2 cases with themselves" in text
+    assert sorted(path.name for path in (tmp_path / "rounds").iterdir()) == ["round-1", "round-2"]
+    code, again = command("selftest", "--from", "rounds", "--json")
+    found = json.loads(again)
+    assert (code, found["pairs"], found["rounds"], sum(found["counts"].values())) == (0, 2, 2, 2)
+    assert command("compare", "rounds/round-1", "rounds/round-2")[0] == 0
+    for words, answer in (
+        (["tiny.yaml", "--out", "rounds"], "it has rounds already"),
+        (["tiny.yaml", "--from", "rounds"], "cannot be combined with CONFIG"),
+        (["--from", "nowhere"], "it has 0 rounds"),
+    ):
+        code, text = command("selftest", *words)
+        assert code == 2
+        assert answer in text
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", README, re.MULTILINE)
+
+
+def test_readme_has_examples():
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_the_examples_of_readme_work(line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    code, text = command(*shlex.split(line)[1:])
+    assert code == 0, text
+
+
+def test_what_readme_prints_is_printed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", README, re.DOTALL).groups()
+    assert written.strip() == command(*shlex.split(line)[1:])[1].strip()
