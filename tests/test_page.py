@@ -464,6 +464,7 @@ def test_the_page_fits_the_window_in_light_and_dark(opened, width, scheme):
     opened.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     )
+    opened.execute_script("document.getElementById('ladder').scrollIntoView();")
     until(lambda: all_of(opened, ".chart svg text"))
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
     ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")

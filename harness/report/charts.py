@@ -37,7 +37,7 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
         yOffset=alt.YOffset("toolkit:N", sort=toolkits, scale=alt.Scale(domain=toolkits)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "± %", "changed"),
     )
-    scale = alt.Scale(domain=[0, most * 1.5], nice=False)
+    scale = alt.Scale(domain=[0, most * 1.6], nice=False)
     bars = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_colour("toolkit", toolkits, legend=False),
@@ -110,7 +110,7 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
 def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of evaluations a second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
 
-    Rows with ``front`` are on it, and carry the name of their variant.
+    Rows with ``front`` are on it, and may carry a name before or after their point.
     """
     import altair as alt
 
@@ -128,8 +128,9 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
         shape=_shape("variant", variants),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "largest error", "on the front"),
     )
-    names = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name:N")
-    return _spec(_with(front + points + names, at).properties(height=340), rows)
+    before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text="name before:N")
+    after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name after:N")
+    return _spec(_with(front + points + before + after, at).properties(height=340), rows)
 
 
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
@@ -179,7 +180,7 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     import altair as alt
 
     kinds = ["published", "measured"]
-    base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=150)))
+    base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
         x=_log("relative", "relative to the first step", rows), detail="step:N"
     )

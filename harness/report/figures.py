@@ -15,8 +15,8 @@ from harness.config.published import Source
 from harness.record import Record
 from harness.report import charts, published, ranking, stages
 from harness.report.charts import Row, Spec
+from harness.report.paths import every_step, step_names
 from harness.report.paths import number as four_digits
-from harness.report.paths import step_names
 from harness.report.ranking import Conditions, Parents, Rung
 from harness.report.table import number
 from harness.report.terminal import Names
@@ -304,16 +304,20 @@ def _front(records: list[Record]) -> Iterator[Row]:
             front.add(id(record))
     chosen += [record for record in records if id(record) in front and all(record is not one for one in chosen)]
     named: set[str] = set()
+    errors = [record.error_max or 0 for record in chosen]
+    middle = math.sqrt(min(errors) * max(errors))
     for record in sorted(chosen, key=ranking.seconds):
         on_it = id(record) in front
-        said = {"name": record.variant} if on_it and record.variant not in named else {}
-        named |= {record.variant} if on_it else set()
+        name = record.variant if on_it and record.variant not in named else ""
+        named.add(name)
+        # On the side that has more room.
+        right = (record.error_max or 0) > middle
         yield {
-            "name": "",
             **_said(record),
-            **said,
             "n": record.n,
             "front": on_it,
+            "name before": name if right else "",
+            "name after": "" if right else name,
             "error": _short(record.error_max),
             "rate": _short(1 / ranking.seconds(record)),
             "ms": number(1e3 * ranking.seconds(record)),
@@ -410,7 +414,7 @@ def _published(name: str, source: Source, figure: Any, cases: Sequence[Record]) 
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
     spec = charts.published(rows, [step for step in steps if any(row["step"] == step for row in rows)])
-    return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec)
+    return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec, every_step(found))
 
 
 # Parts of rows

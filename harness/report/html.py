@@ -18,7 +18,7 @@ from harness.config.published import Source
 from harness.record import Record, latest
 from harness.report import charts, columns, figures, published, ranking, sources
 from harness.report.figures import Figure, Group
-from harness.report.paths import evidence, remarks, step_names
+from harness.report.paths import every_step, evidence, remarks, step_names
 from harness.report.paths import number as four_digits
 from harness.report.ranking import Rung
 from harness.report.reproduce import CONFIG, command
@@ -336,7 +336,7 @@ def _compared(source: Source, figure: Any, cases: Sequence[Record]) -> str:
         case = step.answer.record.label if step.answer.record else step.answer.why
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}<td>{escape(case)}</td></tr>')
     said = "".join(f'<p class="soft">{escape(remark)}</p>' for remark in remarks(found))
-    label = f"{figure.title}, {figure.unit}"
+    label = ", ".join(filter(None, [figure.title, figure.unit, every_step(found)]))
     content = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}"><table><thead><tr>{head}</tr>'
         f"</thead><tbody>{''.join(rows)}</tbody></table></div>{said}"

@@ -16,7 +16,12 @@ function drawFigures() {
   const draw = (chart) => {
     if (chart.dataset.drawn) return;
     chart.dataset.drawn = "yes";
-    window.vegaEmbed(chart, specs[chart.dataset.figure], options).then(
+    const spec = specs[chart.dataset.figure];
+    if (chart.clientWidth < 420) {
+      spec.config.axis.labelFontSize = 10;
+      spec.config.text.fontSize = 9.5;
+    }
+    window.vegaEmbed(chart, spec, options).then(
       () => { chart.style.minHeight = ""; },
       (error) => { chart.textContent = `This figure cannot be drawn: ${error.message}`; console.error(error); },
     );

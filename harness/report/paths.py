@@ -122,6 +122,12 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
         _print(console, remark)
 
 
+def every_step(found: Comparison) -> str:
+    """Name what all steps of a figure share, their n only where each has one."""
+    cells = [step.cell for step in found.steps]
+    return words(_shared(cells), ["n"] if any("n" not in cell.select for cell in cells) else [])
+
+
 def step_names(found: Comparison) -> list[str]:
     """Name each step of a figure by what sets it apart from the others, its n included where they have several."""
     cells = [step.cell for step in found.steps]
