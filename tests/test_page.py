@@ -400,10 +400,17 @@ def all_of(browser, selector):
     return browser.find_elements("css selector", selector)
 
 
+def load_seconds(browser, file):
+    """Open a page and return the time until it was all there; the driver does not always wait for it."""
+    browser.get(file.as_uri())
+    ended = "const [entry] = performance.getEntriesByType('navigation'); return entry && entry.loadEventEnd"
+    return until(lambda: browser.execute_script(ended)) / 1000
+
+
 @pytest.fixture
 def opened(browser, h200):
     browser.get_log("browser")
-    browser.get(h200.as_uri())
+    load_seconds(browser, h200)
     yield browser
     assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
 
@@ -483,11 +490,10 @@ def test_ten_thousand_records_open_in_two_seconds(browser, tmp_path):
     file.write_text(page([Run("many", many(), [])], VARIANTS), "utf-8")
     times = []
     for _ in range(2):
-        browser.get(file.as_uri())
+        times.append(load_seconds(browser, file))
         assert len(all_of(browser, "#table tbody tr")) == 50
-        times.append(browser.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd"))
-    # Milliseconds; 500 where this was written.
-    assert min(times) < 4000
+    # A quarter of a second where this was written.
+    assert min(times) < 4
 
 
 def test_what_many_records_hold_is_read_once():
