@@ -21,7 +21,8 @@ STOREYS = (
     ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
     ("harness.plan", "harness.worker"),
     ("harness.runner",),
-    ("harness.doctor", "harness.progress", "harness.report", "harness.history", "harness.bench"),
+    ("harness.doctor", "harness.progress", "harness.report"),
+    ("harness.asv_results", "harness.history", "harness.bench"),
     ("harness.cli",),
     ("harness.__main__",),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -19,8 +19,8 @@ Result = dict[str, Any]
 """Of one case: status, reason, and what is tracked; None for what there is none of."""
 
 
-def names() -> dict[str, Result]:
-    """Name every case of the sweep, and say what keeps only that one of it."""
+def names() -> dict[str, dict[str, Any]]:
+    """Name every case of the sweep, with an entry of a sweep that has only that one."""
     found = {}
     for entry in yaml.safe_load(SWEEP.read_text("utf-8"))["variants"]:
         parts = [entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("variant", "toolkit", "n")]
@@ -87,7 +87,7 @@ def measured() -> dict[str, Result]:
 class Sentinels:
     """What the four have in common. Has nothing that asv would take for a benchmark."""
 
-    params = list(names())
+    params: ClassVar = list(names())
     param_names = ("case",)
     timeout = 900.0
     version = "1"
