@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Grid:
     @property
     def params(self) -> list[list[str]]:
         """Every value that each parameter has in some cell, small numbers before large ones."""
-        return spanning(self.cells)
+        return [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
 
     def row(self, columns: list[str]) -> list[Any]:
         """Return the row of the file; cells that nothing was put in are empty."""
@@ -64,17 +64,8 @@ class Grid:
         return [found.get(name) for name in columns]
 
 
-def spanning(cells: Iterable[Where]) -> list[list[str]]:
-    """Return the values of each parameter that a grid needs to have all these cells."""
-    return [ordered(values) for values in zip(*cells, strict=True)]
-
-
-def ordered(values: Iterable[str]) -> list[str]:
-    """Return each value once, 64 before 512."""
-    return sorted(set(values), key=_natural)
-
-
-def _natural(text: str) -> list[tuple[int, float | str]]:
+def natural(text: str) -> list[tuple[int, float | str]]:
+    """Sort by this to have 64 before 512."""
     parts = re.split(r"(\d+)", text)
     return [(0, float(part)) if part.isdigit() else (1, part) for part in parts if part]
 
@@ -133,13 +124,12 @@ def add(path: Path, heading: Content, grids: dict[str, Grid]) -> None:
     write(path, content | heading | {"version": FORMAT})
 
 
-def grids(results: Path, prefix: str) -> Iterator[tuple[str, list[list[str]]]]:
-    """Name every benchmark with this prefix that some file below ``results`` has, with its parameters there."""
+def grids(results: Path, prefix: str) -> Iterator[tuple[str, Grid]]:
+    """Read every benchmark with this prefix that some file below ``results`` has."""
     for path in sorted(results.glob("*/*.json")):
         if path.name == MACHINE:
             continue
         content = read(path)
-        at = content["result_columns"].index("params")
         for name, row in content["results"].items():
             if name.startswith(prefix):
-                yield name, row[at]
+                yield name, Grid.of_row(content["result_columns"], row)

@@ -236,23 +236,28 @@ def _list_benchmarks(to: Path) -> None:
     """Describe every benchmark that was ever exported to ``to``; what others have listed there stays."""
     path = to / asv_results.BENCHMARKS
     listed = asv_results.read(path) or {"version": asv_results.FORMAT}
-    values: dict[str, list[set[str]]] = {}
-    for name, params in asv_results.grids(to, PREFIX):
-        known = values.setdefault(name, [set() for _ in PARAMETERS])
-        for own, more in zip(known, params, strict=True):
-            own.update(more)
+    cells: dict[str, list[Where]] = defaultdict(list)
+    for name, grid in asv_results.grids(to, PREFIX):
+        cells[name] += grid.cells
     by_name = {tracked.name: tracked for tracked in TRACKED}
-    for name, sets in values.items():
+    for name, found in cells.items():
         _, variant, figure = name.split(".")
         tracked = by_name[figure]
         listed[name] = {
             "code": f"{tracked.meaning}, of {variant}; measured by gravbench, added by gravbench history export",
             "name": name,
             "param_names": list(PARAMETERS),
-            "params": [asv_results.ordered(own) for own in sets],
+            "params": [_offered(values) for values in zip(*found, strict=True)],
             "timeout": 60.0,
             "type": "track",
             "unit": tracked.unit,
             "version": VERSION,
         }
     asv_results.write(path, listed)
+
+
+def _offered(values: Sequence[str]) -> list[str]:
+    """Put numbers in their order and words by how often they come, for asv shows the first of each to begin with."""
+    count = Counter(values)
+    numbers = all(value.isdigit() for value in count)
+    return sorted(count, key=lambda value: (0 if numbers else -count[value], asv_results.natural(value)))
