@@ -238,10 +238,12 @@ def _list_benchmarks(to: Path) -> None:
     listed = asv_results.read(path) or {"version": asv_results.FORMAT}
     cells: dict[str, list[Where]] = defaultdict(list)
     for name, grid in asv_results.grids(to, PREFIX):
-        cells[name] += grid.cells
+        # Results of another version have other figures or parameters; asv passes over them too.
+        if grid.whole.get("version") == VERSION:
+            cells[name] += grid.cells
     by_name = {tracked.name: tracked for tracked in TRACKED}
     for name, found in cells.items():
-        _, variant, figure = name.split(".")
+        variant, _, figure = name.removeprefix(PREFIX).rpartition(".")
         tracked = by_name[figure]
         listed[name] = {
             "code": f"{tracked.meaning}, of {variant}; measured by gravbench, added by gravbench history export",

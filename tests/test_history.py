@@ -189,6 +189,30 @@ def test_what_cannot_be_placed_is_left_out_and_said(repository, tmp_path):
     assert found["gravbench.tiled.force_error"][0] == [0.5, TEMPLATE.error_max]
 
 
+def test_results_of_another_version_of_the_export_give_way(repository, tmp_path):
+    sha = commit(repository, "one")
+    results = tmp_path / "results"
+    run = run_of(tmp_path / "run", record(sha))
+    history.export([run], results)
+    (path,) = results.glob(f"*/{sha[:8]}-*.json")
+    content = json.loads(path.read_text("utf-8"))
+    content["results"][SPEED] = [[9.0], [["'one parameter'"]], "0"]
+    content["results"]["gravbench.gone.some_figure"] = [[9.0], [["'one parameter'"]], "0"]
+    path.write_text(json.dumps(content), "utf-8")
+    history.export([], results)
+    assert SPEED not in json.loads((results / "benchmarks.json").read_text("utf-8"))
+    history.export([run], results)
+    assert only(results)["results"][SPEED][0] == [pytest.approx(0.5)]
+    assert SPEED in json.loads((results / "benchmarks.json").read_text("utf-8"))
+
+
+def test_history_reads_records_alone():
+    from test_architecture import GRAPH
+
+    allowed = {"harness.record", "harness.errors", "harness.asv_results"}
+    assert GRAPH["harness.history"] | GRAPH["harness.asv_results"] <= allowed
+
+
 def test_wrong_inputs_get_a_sentence(repository, tmp_path, monkeypatch):
     run = run_of(tmp_path / "run", record(commit(repository, "one")))
     with pytest.raises(InputError, match="no such folder of results"):
