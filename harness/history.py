@@ -235,7 +235,8 @@ def _described(environment: dict[str, Any]) -> dict[str, Any]:
 def _list_benchmarks(to: Path) -> None:
     """Describe every benchmark that was ever exported to ``to``; what others have listed there stays."""
     path = to / asv_results.BENCHMARKS
-    listed = asv_results.read(path) or {"version": asv_results.FORMAT}
+    known = asv_results.read(path) or {"version": asv_results.FORMAT}
+    listed = {name: value for name, value in known.items() if not name.startswith(PREFIX)}
     cells: dict[str, list[Where]] = defaultdict(list)
     for name, grid in asv_results.grids(to, PREFIX):
         # Results of another version have other figures or parameters; asv passes over them too.
