@@ -475,8 +475,8 @@ history_app = typer.Typer(help="Follow speed and error from commit to commit, wi
 app.add_typer(history_app, name="history")
 
 
-@history_app.command()
-def export(
+@history_app.command("export")
+def export_history(
     run_names: Annotated[
         list[str] | None,
         typer.Argument(metavar="RUN...", help="As report takes them; without any, only list anew what is there."),
