@@ -514,6 +514,30 @@ def doctor() -> None:
     show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv[1:]), console)
 
 
+history_app = typer.Typer(help="Follow speed and error from commit to commit, with asv.", no_args_is_help=True)
+app.add_typer(history_app, name="history")
+
+
+@history_app.command("export")
+def export_history(
+    run_names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="As report takes them; without any, only list anew what is there."),
+    ] = None,
+    to: Annotated[Path, typer.Option(help="asv's folder of results.")] = Path(".asv/results"),
+    machine: Annotated[str | None, typer.Option(help="asv's name of the machine; default that of its GPU.")] = None,
+) -> None:
+    """Add the records of runs to asv's results, for `asv publish` to show."""
+    from harness import history, runs
+
+    done = history.export([runs.find(name) for name in run_names or []], to, machine)
+    for path in done.files:
+        typer.echo(path)
+    typer.echo(f"{done.records} records exported to {to}")
+    if done.left_out:
+        typer.echo(f"left out: {history.reasons(done.left_out)}")
+
+
 def main() -> None:
     """Run the command line; what a person did wrong ends in one sentence and exit code 2."""
     try:

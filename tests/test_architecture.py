@@ -23,6 +23,7 @@ STOREYS = (
     ("harness.counters", "harness.export"),
     ("harness.runner",),
     ("harness.doctor", "harness.progress", "harness.report"),
+    ("harness.asv_results", "harness.history", "harness.bench"),
     ("harness.cli",),
     ("harness.__main__",),
 )

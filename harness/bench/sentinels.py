@@ -1,0 +1,153 @@
+"""The suite that asv runs: a few cases, measured once a commit by the harness, and what is tracked of them.
+
+asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``harness`` from the
+commit that it has installed: what a commit does not have yet is skipped there. Classes, because each has its own unit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+SWEEP = Path(__file__).with_name("sentinels.yaml")
+
+Result = dict[str, Any]
+"""Of one case: status, reason, and what is tracked; None for what there is none of."""
+
+
+def names() -> dict[str, dict[str, Any]]:
+    """Name every case of the sweep, with an entry of a sweep that has only that one."""
+    found = {}
+    for entry in yaml.safe_load(SWEEP.read_text("utf-8"))["variants"]:
+        parts = [entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("variant", "toolkit", "n")]
+        for variant, toolkit, n in itertools.product(*parts):
+            found[f"{variant} {toolkit} n={n}"] = {"variant": variant, "toolkit": toolkit, "n": n}
+    return found
+
+
+def measured() -> dict[str, Result]:
+    """Measure every case, each device in its own process, and return what is tracked by the names of the cases."""
+    # asv discovers the suite with whatever commit is installed: only here does it have to have all of this.
+    from dataclasses import replace
+
+    from harness import runner
+    from harness.config import load as sweeps
+    from harness.devices import select
+    from harness.errors import InputError
+    from harness.plan import plan
+
+    class Silent:
+        """Watches a run and says nothing."""
+
+        def begins(self, label: str, device: str) -> None:
+            """A case begins."""
+
+        def phase(self, name: str) -> None:
+            """Its phase changes."""
+
+        def ends(self, record: object, done: int, total: int) -> None:
+            """It has its record."""
+
+    whole = yaml.safe_load(SWEEP.read_text("utf-8"))
+    results: dict[str, Result] = {}
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        single = Path(folder) / SWEEP.name
+        sweep = None
+        for name, entry in names().items():
+            single.write_text(yaml.safe_dump(whole | {"variants": [entry]}), "utf-8")
+            try:
+                sweep = sweeps.load(str(single))
+            except InputError as error:
+                results[name] = {"status": "skipped", "reason": str(error)}
+                continue
+            found[sweep.cases[0].key] = name, sweep.cases[0]
+        if sweep is None:
+            return results
+        sweep = replace(sweep, cases=[case for _, case in found.values()])
+        todo = plan(sweep, *select([]), anchors=False)
+        for record in runner.run(sweep, todo, Path(folder), Silent()):
+            seconds = record.median_seconds
+            results[found[record.key][0]] = {
+                "status": record.status,
+                "reason": record.reason,
+                # A tree that needs fewer interactions shall count as faster: all pairs are what it stands for.
+                "picoseconds": None if seconds is None else seconds / (record.interactions / record.cycle) * 1e12,
+                "error": record.error_max,
+                "registers": record.registers,
+                "local_bytes": record.local_bytes,
+            }
+    return results
+
+
+class Sentinels:
+    """What the four have in common. Has nothing that asv would take for a benchmark."""
+
+    params: ClassVar = list(names())
+    param_names = ("case",)
+    timeout = 900.0
+    version = "1"
+    tracked = "picoseconds"
+    may_be_invalid = False
+
+    def setup_cache(self) -> dict[str, Result]:
+        """Measure: once for all of them."""
+        return measured()
+
+    def setup(self, results: dict[str, Result], case: str) -> None:
+        """Skip the case where it cannot run, and let it fail where it did."""
+        result = results[case]
+        status = result["status"]
+        if status == "skipped" or (status == "ok" and result[self.tracked] is None):
+            raise NotImplementedError(result["reason"])
+        usable = status == "ok" or (self.may_be_invalid and status == "invalid" and result[self.tracked] is not None)
+        if not usable:
+            raise RuntimeError(f"{case}: {status}: {result['reason']}")
+
+
+class Speed(Sentinels):
+    """How long one interaction takes."""
+
+    unit = "ps"
+
+    def track_picoseconds_per_interaction(self, results: dict[str, Result], case: str) -> float:
+        """Return the median time of an evaluation over its directed pairs."""
+        return float(results[case]["picoseconds"])
+
+
+class Accuracy(Sentinels):
+    """How wrong the forces are, also where they are too wrong to be ranked."""
+
+    unit = "relative error"
+    tracked = "error"
+    may_be_invalid = True
+
+    def track_force_error(self, results: dict[str, Result], case: str) -> float:
+        """Return the largest relative error of an acceleration."""
+        return float(results[case]["error"])
+
+
+class Registers(Sentinels):
+    """What a thread occupies."""
+
+    unit = "registers"
+    tracked = "registers"
+
+    def track_registers(self, results: dict[str, Result], case: str) -> float:
+        """Return the registers of a thread."""
+        return float(results[case]["registers"])
+
+
+class Spills(Sentinels):
+    """What does not fit the registers."""
+
+    unit = "bytes"
+    tracked = "local_bytes"
+
+    def track_spilled_bytes(self, results: dict[str, Result], case: str) -> float:
+        """Return the local memory of a thread."""
+        return float(results[case]["local_bytes"])

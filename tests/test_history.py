@@ -1,0 +1,358 @@
+"""Records as results of asv: every figure arrives, nothing that was there is lost, and asv sees what got slower."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from harness import history
+from harness.bench import sentinels
+from harness.config.load import load
+from harness.errors import InputError
+from harness.record import ENVIRONMENT, Record, RecordFile
+
+LARGE = ROOT / "reports" / "h200" / "large-first"
+SPEED = "gravbench.tiled.picoseconds_per_interaction"
+COLUMN = {"result": 0, "params": 1, "version": 2, "started_at": 3, "stats_ci_99_a": 5, "stats_ci_99_b": 6}
+
+
+def git(folder, *words):
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", *words]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def asv(folder, *words):
+    done = subprocess.run(
+        [sys.executable, "-m", "asv", *words], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def commit(folder, text):
+    (folder / "file").write_text(text)
+    git(folder, "add", "file")
+    git(folder, "commit", "-m", text)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "--initial-branch=main")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+TEMPLATE = RecordFile(LARGE).read()[1]
+
+
+def record(sha, picoseconds=0.5, **changes):
+    n = changes.get("n", TEMPLATE.n)
+    samples = [picoseconds * 1e-12 * n * n * (1 + 1e-4 * (k % 5 - 2)) for k in range(10)]
+    own = {"anchor": 0, "commit": sha, "samples_seconds": samples, "median_seconds": picoseconds * 1e-12 * n * n}
+    return Record(**(TEMPLATE.model_dump() | own | changes))
+
+
+def run_of(folder, *records):
+    for one in records:
+        RecordFile(folder).append(one)
+    (folder / ENVIRONMENT).write_text((LARGE / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    return folder
+
+
+def only(results):
+    (path,) = (path for path in results.glob("*/*.json") if path.name != "machine.json")
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_every_figure_of_a_record_arrives(repository, tmp_path):
+    sha = commit(repository, "one")
+    own = record(sha)
+    done = history.export([run_of(tmp_path / "run", own)], tmp_path / "results")
+    assert done.records == 1
+    assert not done.left_out
+    assert done.files[0].name.startswith(sha[:8] + "-")
+    assert done.files[0].parent.name == "NVIDIA-H200"
+    content = only(tmp_path / "results")
+    assert content["version"] == 2
+    assert content["commit_hash"] == sha
+    assert content["date"] == int(git(repository, "show", "-s", "--format=%ct", sha)) * 1000
+    params = content["params"]
+    assert (params["gpu"], params["driver"], params["toolkit"]) == (own.device, own.driver, own.toolkit)
+    assert (params["machine"], params["num_cpu"], params["python"]) == ("NVIDIA-H200", "16", "3.12")
+    row = content["results"][SPEED]
+    assert row[COLUMN["result"]] == [pytest.approx(0.5)]
+    assert row[COLUMN["params"]] == [
+        [str(own.n)], [repr(own.configuration)], ["'float32'"], ["'plummer even seed=1 eps=0.025 force gravity'"]
+    ]  # fmt: skip
+    # Of ten samples the extremes bound the median at 99 %.
+    assert row[COLUMN["stats_ci_99_a"]] == [pytest.approx(0.5 * (1 - 2e-4))]
+    assert row[COLUMN["stats_ci_99_b"]] == [pytest.approx(0.5 * (1 + 2e-4))]
+    for figure, value in {"force_error": own.error_max, "registers": 40, "spilled_bytes": 0}.items():
+        assert content["results"][f"gravbench.tiled.{figure}"][0] == [value]
+    listed = json.loads((tmp_path / "results" / "benchmarks.json").read_text("utf-8"))
+    assert listed[SPEED]["unit"] == "ps"
+    assert listed[SPEED]["params"] == row[COLUMN["params"]]
+    machine = json.loads((tmp_path / "results" / "NVIDIA-H200" / "machine.json").read_text("utf-8"))
+    assert (machine["machine"], machine["version"]) == ("NVIDIA-H200", 1)
+
+
+def test_a_processor_has_no_gpu_and_few_samples_no_interval(repository, tmp_path):
+    own = record(
+        commit(repository, "one"), toolkit="cpu", device="A processor", driver=None, registers=None, local_bytes=None,
+        samples_seconds=[1.0] * 7,
+    )  # fmt: skip
+    history.export([run_of(tmp_path / "run", own)], tmp_path / "results", "mine")
+    content = only(tmp_path / "results")
+    assert content["params"]["gpu"] == content["params"]["driver"] == "none"
+    assert content["params"]["machine"] == "mine"
+    assert set(content["results"]) == {SPEED, "gravbench.tiled.force_error"}
+    assert content["results"][SPEED][COLUMN["stats_ci_99_a"]] is None
+
+
+def test_a_tree_that_needs_fewer_interactions_counts_as_faster(repository, tmp_path):
+    own = record(commit(repository, "one"), computed={"body_cell": 10.0})
+    history.export([run_of(tmp_path / "run", own)], tmp_path / "results")
+    assert only(tmp_path / "results")["results"][SPEED][0] == [pytest.approx(0.5)]
+
+
+def test_exporting_again_adds_and_replaces_and_loses_nothing(repository, tmp_path):
+    sha = commit(repository, "one")
+    results = tmp_path / "results"
+    history.export([run_of(tmp_path / "first", record(sha, n=1024), record(sha, n=65536))], results)
+    (path,) = results.glob(f"*/{sha[:8]}-*.json")
+    content = json.loads(path.read_text("utf-8"))
+    content["results"]["other.track_it"] = [[1.5, float("nan")], [["'a'", "'b'"]], "x"]
+    path.write_text(json.dumps(content), "utf-8")
+    listed = json.loads((results / "benchmarks.json").read_text("utf-8"))
+    listed["other.track_it"] = {"name": "other.track_it"}
+    (results / "benchmarks.json").write_text(json.dumps(listed), "utf-8")
+    (results / "NVIDIA-H200" / "machine.json").write_text('{"machine": "NVIDIA-H200", "ram": "1 TB", "version": 1}')
+
+    later = "2027-01-01T00:00:00+00:00"
+    second = run_of(tmp_path / "second", record(sha, 0.7, n=65536, started=later), record(sha, 0.8, n=524288))
+    history.export([second], results)
+    content = json.loads(path.read_text("utf-8"))
+    row = content["results"][SPEED]
+    assert row[COLUMN["params"]][0] == ["1024", "65536", "524288"]
+    assert row[COLUMN["result"]] == [pytest.approx(0.5), pytest.approx(0.7), pytest.approx(0.8)]
+    assert row[COLUMN["stats_ci_99_a"]][0] == pytest.approx(0.5 * (1 - 2e-4))
+    assert content["results"]["other.track_it"][1:] == [[["'a'", "'b'"]], "x"]
+    assert content["params"]["ram"] == "1 TB"
+    listed = json.loads((results / "benchmarks.json").read_text("utf-8"))
+    assert listed["other.track_it"] == {"name": "other.track_it"}
+    assert listed[SPEED]["params"][0] == ["1024", "65536", "524288"]
+
+    before = path.read_bytes()
+    history.export([second], results)
+    assert path.read_bytes() == before
+    assert not list(results.rglob("*.tmp"))
+
+
+def test_of_one_case_the_newer_record_stands_in_whatever_order_they_come(repository, tmp_path):
+    sha = commit(repository, "one")
+    old, new = record(sha, 0.9, started="2026-01-01T00:00:00+00:00"), record(sha, 0.4)
+    again = record(sha, 0.1, anchor=2, started="2027-01-01T00:00:00+00:00")
+    history.export([run_of(tmp_path / "run", new, old, again)], tmp_path / "results")
+    assert only(tmp_path / "results")["results"][SPEED][0] == [pytest.approx(0.4)]
+
+
+def test_the_list_that_asv_run_overwrites_can_be_renewed(repository, tmp_path):
+    results = tmp_path / "results"
+    history.export([run_of(tmp_path / "run", record(commit(repository, "one")))], results)
+    listed = (results / "benchmarks.json").read_bytes()
+    (results / "benchmarks.json").write_text('{"version": 2}')
+    assert history.export([], results).records == 0
+    assert (results / "benchmarks.json").read_bytes() == listed
+
+
+def test_what_cannot_be_placed_is_left_out_and_said(repository, tmp_path):
+    sha = commit(repository, "one")
+    bad = [record(None), record(sha + "+changes"), record("f" * 40), record(sha, status="failed")]
+    with pytest.raises(InputError, match=r"nothing to export: 1 without a commit.*1 of changed sources.*1 of commit f"):
+        history.export([run_of(tmp_path / "bad", *bad)], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+    invalid = record(sha, n=4096, status="invalid", error_max=0.5)
+    done = history.export([run_of(tmp_path / "run", *bad, record(sha), invalid)], tmp_path / "results")
+    assert done.records == 2
+    assert sorted(done.left_out.values()) == [1, 1, 1, 1]
+    found = only(tmp_path / "results")["results"]
+    assert found[SPEED][COLUMN["params"]][0] == ["65536"]
+    assert found["gravbench.tiled.force_error"][0] == [0.5, TEMPLATE.error_max]
+
+
+def test_results_of_another_version_of_the_export_give_way(repository, tmp_path):
+    sha = commit(repository, "one")
+    results = tmp_path / "results"
+    run = run_of(tmp_path / "run", record(sha))
+    history.export([run], results)
+    (path,) = results.glob(f"*/{sha[:8]}-*.json")
+    content = json.loads(path.read_text("utf-8"))
+    content["results"][SPEED] = [[9.0], [["'one parameter'"]], "0"]
+    content["results"]["gravbench.gone.some_figure"] = [[9.0], [["'one parameter'"]], "0"]
+    path.write_text(json.dumps(content), "utf-8")
+    history.export([], results)
+    assert SPEED not in json.loads((results / "benchmarks.json").read_text("utf-8"))
+    history.export([run], results)
+    assert only(results)["results"][SPEED][0] == [pytest.approx(0.5)]
+    assert SPEED in json.loads((results / "benchmarks.json").read_text("utf-8"))
+
+
+def test_history_reads_records_alone():
+    from test_architecture import GRAPH
+
+    allowed = {"harness.record", "harness.errors", "harness.asv_results"}
+    assert GRAPH["harness.history"] | GRAPH["harness.asv_results"] <= allowed
+
+
+def test_wrong_inputs_get_a_sentence(repository, tmp_path, monkeypatch):
+    run = run_of(tmp_path / "run", record(commit(repository, "one")))
+    with pytest.raises(InputError, match="no such folder of results"):
+        history.export([], tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"--machine \.\./x"):
+        history.export([run], tmp_path / "results", "../x")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "benchmarks.json").write_text('{"version": 1}')
+    with pytest.raises(InputError, match=r"benchmarks\.json: version 1 .* accepted: 2"):
+        history.export([run], tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(InputError, match="git has no history here"):
+        history.export([run], tmp_path / "results")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A site of eight commits, of which the fifth made tiled slower and naive faster."""
+    folder = tmp_path_factory.mktemp("published")
+    git(folder, "init", "--initial-branch=main")
+    shas = [commit(folder, f"commit {number}") for number in range(8)]
+    records = []
+    for number, sha in enumerate(shas):
+        noise = 1 + 0.002 * (number % 3)
+        records.append(record(sha, noise * (0.5 if number < 4 else 0.8)))
+        records.append(record(sha, noise * (0.8 if number < 4 else 0.5), variant="naive"))
+    run_of(folder / "run", *records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        history.export([Path("run")])
+    conf = {"version": 1, "project": "gravbench", "repo": ".", "branches": ["HEAD"], "benchmark_dir": "."}
+    conf |= {"results_dir": ".asv/results", "html_dir": ".asv/html"}
+    (folder / "asv.conf.json").write_text(json.dumps(conf))
+    asv(folder, "publish")
+    return folder, shas
+
+
+def test_a_planted_slow_down_is_a_regression_and_a_speed_up_is_not(published):
+    folder, _ = published
+    found = json.loads((folder / ".asv" / "html" / "regressions.json").read_text("utf-8"))["regressions"]
+    assert [name.partition("(")[0] for name, *_ in found] == [SPEED]
+    *_, last, best, jumps = found[0]
+    assert (last, best) == (pytest.approx(0.8, rel=0.01), pytest.approx(0.5, rel=0.01))
+    # From nothing to 4: the planted commit alone is to blame.
+    assert [jump[:2] for jump in jumps] == [[None, 4]]
+
+
+def test_what_is_exported_is_in_the_graphs(published):
+    folder, _ = published
+    paths = [
+        path for path in (folder / ".asv" / "html" / "graphs").rglob(f"{SPEED}.json") if "summary" not in path.parts
+    ]
+    assert [json.loads(path.read_text("utf-8"))[5] for path in paths] == [[5, [pytest.approx(0.8 * 1.004)]]]
+
+
+def test_asv_compares_two_commits(published):
+    folder, shas = published
+    table = asv(folder, "compare", shas[3], shas[4], "--machine", "NVIDIA-H200")
+    lines = {name: line for line in table.splitlines() for name in ("tiled.pico", "naive.pico") if name in line}
+    assert lines["tiled.pico"].startswith("| +")
+    assert lines["naive.pico"].startswith("| -")
+
+
+def test_the_command_says_what_it_did(repository):
+    sha = commit(repository, "one")
+    run_of(repository / "reports" / "mine", record(sha), record(None))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "history", "export", "mine"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "1 records exported to .asv/results" in done.stdout
+    assert "left out: 1 without a commit" in done.stdout
+    assert (repository / ".asv" / "results" / "benchmarks.json").exists()
+
+
+def test_the_sentinels_are_few_and_each_a_case_of_their_sweep():
+    cases = load(str(sentinels.SWEEP)).cases
+    assert [f"{case.variant} {case.toolkit} n={case.n}" for case in cases] == list(sentinels.names())
+    assert 10 <= len(cases) <= 20
+
+
+def test_asv_finds_four_benchmarks_and_nothing_that_was_imported(tmp_path):
+    from importlib.util import find_spec
+
+    script = Path(find_spec("asv").origin).with_name("benchmark.py")
+    out = tmp_path / "found.json"
+    done = subprocess.run(
+        [sys.executable, script, "discover", ROOT / "harness" / "bench", out], cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text("utf-8"))
+    assert {one["name"]: one["unit"] for one in found} == {
+        "sentinels.Speed.track_picoseconds_per_interaction": "ps",
+        "sentinels.Accuracy.track_force_error": "relative error",
+        "sentinels.Registers.track_registers": "registers",
+        "sentinels.Spills.track_spilled_bytes": "bytes",
+    }
+    # One key: measured once for all four.
+    assert len({one["setup_cache_key"] for one in found}) == 1
+
+
+def test_sentinels_are_measured_or_skipped_with_a_reason(tmp_path, monkeypatch):
+    sweep = tmp_path / "sentinels.yaml"
+    sweep.write_text(
+        "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\nvariants:\n"
+        "  - {variant: numpy_direct, toolkit: cpu, n: [40, 50]}\n"
+        "  - {variant: naive, toolkit: cupy, n: 64}\n"
+        "  - {variant: not_there_yet, toolkit: cupy, n: 64}\n"
+    )
+    monkeypatch.setattr(sentinels, "SWEEP", sweep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    results = sentinels.measured()
+    speed, accuracy, registers = sentinels.Speed(), sentinels.Accuracy(), sentinels.Registers()
+    for name in ("numpy_direct cpu n=40", "numpy_direct cpu n=50"):
+        speed.setup(results, name)
+        assert speed.track_picoseconds_per_interaction(results, name) > 0
+        accuracy.setup(results, name)
+        assert accuracy.track_force_error(results, name) < 1e-4
+        with pytest.raises(NotImplementedError):
+            registers.setup(results, name)
+    for name, reason in {"naive cupy n=64": "GPU", "not_there_yet cupy n=64": "not_there_yet"}.items():
+        with pytest.raises(NotImplementedError, match=reason):
+            speed.setup(results, name)
+
+
+def test_an_invalid_sentinel_has_its_error_and_no_speed():
+    results = {"x": {"status": "invalid", "reason": "too wrong", "picoseconds": None, "error": 0.5, "registers": 9}}
+    sentinels.Accuracy().setup(results, "x")
+    assert sentinels.Accuracy().track_force_error(results, "x") == 0.5
+    for other in (sentinels.Speed(), sentinels.Registers()):
+        with pytest.raises(RuntimeError, match="invalid: too wrong"):
+            other.setup(results, "x")
+
+
+def test_asv_is_told_to_start_processes_anew():
+    text = (ROOT / "asv.conf.json").read_text("utf-8")
+    conf = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    assert conf["launch_method"] == "spawn"
+    assert (ROOT / conf["benchmark_dir"] / "sentinels.py").exists()
+    assert Path(conf["results_dir"]) == history.RESULTS
