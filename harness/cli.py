@@ -403,7 +403,10 @@ def best(
 
 @app.command()
 def report(
-    run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    run_names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="A run's folder, or its name; several with --html or --figures."),
+    ],
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the ladder alone, as Markdown: README's is made so.")
     ] = False,
@@ -411,8 +414,14 @@ def report(
         str | None,
         typer.Option(metavar="NAME", help="The source whose numbers stand beside; default what the sweep names."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="FOLDER", help="Write the figures instead, as SVG and PNG.")
+    ] = None,
 ) -> None:
-    """Print what a run found. Needs no GPU."""
+    """Print what a run found, or write it as a page or figures. Needs no GPU."""
     from harness import runs
     from harness.config.published import find, load
     from harness.record import RecordFile, latest
@@ -422,7 +431,13 @@ def report(
     from harness.report.terminal import ladder_markdown, render
     from harness.variant import discover
 
-    folder = runs.find(run_name)
+    folders = list(dict.fromkeys(map(runs.find, run_names)))
+    if html or figures:
+        _write_report(folders, published, html, figures)
+        return
+    if len(folders) > 1:
+        raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
+    (folder,) = folders
     records = RecordFile(folder).read()
     name = published or runs.published(folder)
     source = load(find(name)) if name else None
@@ -441,6 +456,34 @@ def report(
             render_published(source, records, console)
         if source and source.loads:
             render_loads(records, {name: variant.loads for name, variant in variants.items()}, console)
+
+
+def _write_report(folders: list[Path], published: str | None, page: Path | None, figures: Path | None) -> None:
+    from harness import runs
+    from harness.config.published import find, load
+    from harness.record import RecordFile
+    from harness.report import figures as drawn
+    from harness.report import html
+    from harness.variant import discover
+
+    shown = []
+    for folder in folders:
+        name = published or runs.published(folder) or ""
+        source = load(find(name)) if name else None
+        records = RecordFile(folder).read()
+        shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source))
+    variants = discover()
+    console = _console()
+    try:
+        if page:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(html.page(shown, variants), "utf-8")
+            console.print(f"wrote {page}, {page.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)
+        if figures:
+            files = drawn.write(html.every_figure(shown, variants), figures)
+            console.print(f"wrote {len(files)} files to {figures}", markup=False, soft_wrap=True)
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
 
 
 @app.command()

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 from harness.errors import InputError, nearest
 from harness.record import ENVIRONMENT, RECORDS
@@ -56,11 +57,17 @@ def find(run: str) -> Path:
     )
 
 
-def published(folder: Path) -> str | None:
-    """Return the name of the source that the newest start of a run was to be set beside, as far as it is recorded."""
+def environment(folder: Path) -> list[dict[str, Any]]:
+    """Return what was noted at each start of a run, the newest last; nothing where it is not there or not readable."""
     with contextlib.suppress(OSError, ValueError):
         entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
-        if isinstance(entries, list) and entries and isinstance(entries[-1], dict):
-            name = entries[-1].get("published")
-            return name if isinstance(name, str) else None
-    return None
+        if isinstance(entries, list):
+            return [entry for entry in entries if isinstance(entry, dict)]
+    return []
+
+
+def published(folder: Path) -> str | None:
+    """Return the name of the source that the newest start of a run was to be set beside, as far as it is recorded."""
+    entries = environment(folder)
+    name = entries[-1].get("published") if entries else None
+    return name if isinstance(name, str) else None

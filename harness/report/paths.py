@@ -95,14 +95,14 @@ def _title(console: Console, text: str) -> None:
 def _figure(console: Console, source: Source, found: Comparison) -> None:
     figure = found.figure
     cells = [step.cell for step in found.steps]
-    shared = {name: value for name, value in cells[0].select.items() if all(_has(cell, name, value) for cell in cells)}
+    shared = _shared(cells)
     everywhere = words(shared, ["n"] if any("n" not in cell.select for cell in cells) else [])
     _title(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
     if found.shown:
         _print(console, f"measured here: {'; '.join(map(_conditions, found.shown))}")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0))
     room = max(12, console.width - sum(WIDTHS) - 2 * GAP * len(WIDTHS) - 1)
-    named = [cell.step or words(cell.select, [*shared, "n"]) or str(cell.select.get("variant", "")) for cell in cells]
+    named = _named(cells, shared, ["n"])
     table.add_column("step", width=min(room, max(map(len, [*named, "step"]))), overflow="fold")
     headers = (
         "n",
@@ -118,8 +118,33 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
         numbers = [step.cell.published, step.answer.value, step.published_relative, step.measured_relative]
         table.add_row(Text(name), Text(f"{n:,}" if isinstance(n, int) else ""), *(Text(number(one)) for one in numbers))
     console.print(table)
-    for remark in _remarks(found):
+    for remark in remarks(found):
         _print(console, remark)
+
+
+def every_step(found: Comparison) -> str:
+    """Name what all steps of a figure share, their n only where each has one."""
+    cells = [step.cell for step in found.steps]
+    return words(_shared(cells), ["n"] if any("n" not in cell.select for cell in cells) else [])
+
+
+def step_names(found: Comparison) -> list[str]:
+    """Name each step of a figure by what sets it apart from the others, its n included where they have several."""
+    cells = [step.cell for step in found.steps]
+    sizes = [f"n={n}" if "n" not in _shared(cells) and (n := cell.select.get("n")) else "" for cell in cells]
+    named = _named(cells, _shared(cells), ["n"])
+    if len(set(sizes)) == len(cells) and len(set(named)) == 1:
+        return sizes
+    return [" ".join(filter(None, pair)) for pair in zip(named, sizes, strict=True)]
+
+
+def _shared(cells: Sequence[Cell]) -> dict[str, Value | list[Value]]:
+    return {name: value for name, value in cells[0].select.items() if all(_has(cell, name, value) for cell in cells)}
+
+
+def _named(cells: Iterable[Cell], shared: Iterable[str], leave_out: Iterable[str]) -> list[str]:
+    omitted = [*shared, *leave_out]
+    return [cell.step or words(cell.select, omitted) or str(cell.select.get("variant", "")) for cell in cells]
 
 
 def _has(cell: Cell, name: str, value: Value | list[Value]) -> bool:
@@ -132,7 +157,8 @@ def _conditions(column: Column) -> str:
     return f"{device}, {column.toolkit}, {own.bodies}, {own.dtype}, timed: {own.timed}"
 
 
-def _remarks(found: Comparison) -> Iterable[str]:
+def remarks(found: Comparison) -> Iterable[str]:
+    """Say what is blank and why, what was timed otherwise, and what else answers."""
     figure = found.figure
     timed = {step.answer.record.timed for step in found.steps if step.answer.record}
     if timed - {figure.timed}:
@@ -166,15 +192,20 @@ def _cells(count: int) -> str:
 
 
 def _claim(console: Console, decision: Decision) -> None:
-    claim = decision.claim
     style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
+    _print(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
+
+
+def evidence(decision: Decision) -> str:
+    """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
+    claim = decision.claim
     figures = f" Published: {', '.join(map(number, claim.published))}." if claim.published else ""
     numbers = "; ".join(
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
         for name, answer in decision.answers.items()
     )
     reason = f"It asks for {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
-    _print(console, f"{decision.verdict}: {claim.text}.{figures} {reason}", style)
+    return f"{figures} {reason}"
 
 
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:

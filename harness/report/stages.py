@@ -36,16 +36,11 @@ BAR = 12
 
 def render_stages(records: Sequence[Record], console: Console) -> None:
     """Print a table of stages over n for each variant that has them, the fastest toolkit's; nothing where none has."""
-    told = [record for record in records if ranking.is_ranked(record) and record.stages_seconds]
-    if not told:
+    found = fastest_with_stages(records)
+    if not found:
         return
     _heading(console, "The stages", STAGES)
-    for (shared, name), alike in _grouped(told).items():
-        fastest: dict[int, Record] = {}
-        for record in alike:
-            if record.n not in fastest or ranking.seconds(record) < ranking.seconds(fastest[record.n]):
-                fastest[record.n] = record
-        chosen = [fastest[n] for n in sorted(fastest)]
+    for (shared, name), chosen in found.items():
         console.print()
         console.print(Text(f"{name}, {_conditions(shared)}", style="bold"))
         # So many columns fit into 80 characters.
@@ -53,6 +48,30 @@ def render_stages(records: Sequence[Record], console: Console) -> None:
             console.print(_stage_table(chosen[first : first + 6]))
         for record in chosen:
             console.print(Text(f"n = {record.n:,}: {record.toolkit}, {record.configuration}", style="dim"))
+
+
+def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
+    """Return, for each variant under each of its conditions, the fastest record with stages at each n."""
+    told = [record for record in records if ranking.is_ranked(record) and record.stages_seconds]
+    found: dict[tuple[Conditions, str], list[Record]] = {}
+    for which, alike in _grouped(told).items():
+        fastest: dict[int, Record] = {}
+        for record in alike:
+            if record.n not in fastest or ranking.seconds(record) < ranking.seconds(fastest[record.n]):
+                fastest[record.n] = record
+        found[which] = [fastest[n] for n in sorted(fastest)]
+    return found
+
+
+def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
+    """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
+    told = [record for record in records if ranking.is_ranked(record) and "theta" in record.axes]
+    return {
+        (shared, name, n): sorted(by_theta.values(), key=lambda record: float(record.axes["theta"]))
+        for (shared, name), alike in _grouped(told).items()
+        for n, by_theta in _fastest_of_theta(alike).items()
+        if len(by_theta) > 1
+    }
 
 
 def _stage_table(records: list[Record]) -> Table:
@@ -90,13 +109,7 @@ def _rate(record: Record, name: str) -> str:
 
 def render_accuracy(records: Sequence[Record], console: Console) -> None:
     """Print errors, interactions and time over theta for each variant that has it; nothing where none has."""
-    told = [record for record in records if ranking.is_ranked(record) and "theta" in record.axes]
-    groups = {
-        (shared, name, n): sorted(by_theta.values(), key=lambda record: float(record.axes["theta"]))
-        for (shared, name), alike in _grouped(told).items()
-        for n, by_theta in _fastest_of_theta(alike).items()
-        if len(by_theta) > 1
-    }
+    groups = over_theta(records)
     if not groups:
         return
     _heading(console, "Speed and accuracy", ACCURACY)

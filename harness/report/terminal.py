@@ -56,7 +56,7 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
         return
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
-    names = _Names(cases)
+    names = Names(cases)
     _heading(console, records, cases)
     _ladder_section(console, ladders, names, parents)
     _configuration_section(console, ladders, names, parents)
@@ -74,7 +74,7 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     ladders = ranking.ladders(cases, parents)
     if not ladders:
         return "No record is ok: there is no ladder to show.\n"
-    names = _Names(cases)
+    names = Names(cases)
     return "\n".join(_markdown_table(shared, ladders[shared], names, summaries) for shared in ladders)
 
 
@@ -110,10 +110,10 @@ def _section(console: Console, title: str) -> None:
 # Sections
 
 
-class _Names:
+class Names:
     """Writes conditions as a title: what every record shares is left out, what would be ambiguous is not."""
 
-    def __init__(self, cases: list[Record]) -> None:
+    def __init__(self, cases: Sequence[Record]) -> None:
         self._several = {
             field: len({getattr(case, field) for case in cases if ranking.is_ranked(case)}) > 1
             for field in ("subset", "seed", "eps")
@@ -167,7 +167,7 @@ def _device_and_driver(case: Record) -> str:
     return " with driver ".join(filter(None, [case.device, case.driver]))
 
 
-def _ladder_section(console: Console, ladders: Ladders, names: _Names, parents: Parents) -> None:
+def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
     _section(console, "The ladder")
     if not ladders:
         _print(console, "No case is ok, so there is nothing to rank.")
@@ -240,7 +240,7 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
     return notes
 
 
-def _configuration_section(console: Console, ladders: Ladders, names: _Names, parents: Parents) -> None:
+def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
     columns: list[_Column[Rung]] = [
         _Column("variant", lambda rung: rung.best.variant, 0, text=True),
         _Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
@@ -278,10 +278,11 @@ def _anchor_section(console: Console, drifts: list[Drift]) -> None:
     _section(console, "The anchor")
     for drift in drifts:
         bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        _print(console, _drift_sentence(drift), "bold yellow" if bad else "")
+        _print(console, drift_sentence(drift), "bold yellow" if bad else "")
 
 
-def _drift_sentence(drift: Drift) -> str:
+def drift_sentence(drift: Drift) -> str:
+    """Say how far the repetitions of an anchor lie apart, and whether that is drift."""
     where = f" on {drift.anchor.device}" if drift.anchor.device else ""
     times = "once" if drift.repetitions == 1 else f"{drift.repetitions:,} times"
     lost = f" ({_count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
@@ -314,9 +315,7 @@ def _not_ok_section(console: Console, cases: list[Record]) -> None:
 # Markdown
 
 
-def _markdown_table(
-    shared: Conditions, by_n: dict[int, list[Rung]], names: _Names, summaries: Mapping[str, str]
-) -> str:
+def _markdown_table(shared: Conditions, by_n: dict[int, list[Rung]], names: Names, summaries: Mapping[str, str]) -> str:
     n = max(by_n, key=lambda n: (len(by_n[n]), n))
     rungs = by_n[n]
     lines = [

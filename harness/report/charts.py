@@ -1,0 +1,334 @@
+"""Altair charts of rows of plain numbers: marks, scales and signs, and nothing about where the rows come from.
+
+No chart says anything by colour alone: series differ in shape and dash too, bars and cells carry their numbers.
+Colours keep a contrast of 3 to 1 on white and on near-black, and ink follows the page's text colour.
+Altair is imported when the first chart is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+Spec = dict[str, Any]
+
+COLOURS = (
+    *("#3f7fb5", "#d55e00", "#2a8f45", "#b0558f", "#9c7a00", "#0093a6"),
+    *("#808080", "#8566cc", "#c2566b", "#a0613a", "#6a8420", "#5c74d6"),
+)
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
+SPEED = "1e9 interactions/s"
+WIDTH = 680
+"""Of a figure in a file; on a page it is as wide as there is room."""
+GREY = "#808080"
+ROWS = "rows"
+
+
+def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spec:
+    """Bars of ``speed`` (with ``low`` and ``high``), a variant a row and a toolkit a bar, each with its ``label``."""
+    import altair as alt
+
+    most = max(max(row["speed"], row["high"] or 0) for row in rows)
+    base = alt.Chart(_rows()).encode(
+        y=alt.Y("variant:N", sort=variants, title=None, scale=alt.Scale(paddingInner=0.25)),
+        yOffset=alt.YOffset("toolkit:N", sort=toolkits, scale=alt.Scale(domain=toolkits)),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "± %", "changed"),
+    )
+    scale = alt.Scale(domain=[0, most * 1.6], nice=False)
+    bars = base.mark_bar().encode(
+        x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
+        color=_colour("toolkit", toolkits, legend=False),
+    )
+    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
+    labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
+    return _spec((bars + intervals + labels).properties(height=max(60, len(variants) * (15 * len(toolkits) + 8))), rows)
+
+
+def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
+    """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
+    import altair as alt
+
+    base = alt.Chart(_rows()).encode(
+        x=_log("n", "bodies, n", rows),
+        color=_colour("variant", variants),
+        tooltip=_tooltip("variant", "n", "configuration", "interactions a second", "± %"),
+    )
+    speed = _log_y("speed", SPEED, rows)
+    band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
+    lines = base.mark_line(strokeWidth=1.8).encode(y=speed, strokeDash=_dash("variant", variants))
+    points = base.mark_point(size=55, filled=True, opacity=1).encode(y=speed, shape=_shape("variant", variants))
+    return _spec((band + lines + points).properties(height=340), rows)
+
+
+def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
+    """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
+    import altair as alt
+
+    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    base = chart.encode(
+        x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("y:O", title=y, sort=None),
+        tooltip=_tooltip("n", "configuration", "interactions a second", "of the fastest"),
+    )
+    cells = base.mark_rect().encode(
+        color=alt.Color(
+            "relative:Q",
+            title="of the fastest",
+            scale=alt.Scale(scheme="viridis", domain=[0, 1]),
+            legend=alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1]),
+        )
+    )
+    dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
+    labels = base.mark_text(fontSize=12).encode(text="label:N", color=dark)
+    height = max(90, 38 * len({row["y"] for row in rows}))
+    return _spec(_with(cells + labels, at).properties(height=height), rows)
+
+
+def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
+    """Points of ``speed`` over ``occupancy`` in per cent, one a configuration, at one n that can be chosen."""
+    import altair as alt
+
+    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
+        x=alt.X(
+            "occupancy:Q",
+            title="occupancy, %",
+            scale=alt.Scale(domain=[0, 103]),
+            axis=alt.Axis(values=[0, 25, 50, 75, 100]),
+        ),
+        y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
+        color=_colour("variant", variants),
+        shape=_shape("variant", variants),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "occupancy", "limited by"),
+    )
+    return _spec(_with(points, at).properties(height=300), rows)
+
+
+def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
+    """Points of evaluations a second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
+
+    Rows with ``front`` are on it, and may carry a name before or after their point.
+    """
+    import altair as alt
+
+    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    base = chart.encode(
+        x=_log("error", "largest relative error", rows),
+        y=_log_y("rate", "evaluations/s", rows, fine=True),
+    )
+    on_it = base.transform_filter("datum.front")
+    front = on_it.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY).encode(
+        order=alt.Order("error:Q")
+    )
+    points = base.mark_point(size=60, filled=True, opacity=0.85).encode(
+        color=_colour("variant", variants),
+        shape=_shape("variant", variants),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "largest error", "on the front"),
+    )
+    before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text="name before:N")
+    after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name after:N")
+    return _spec(_with(front + points + before + after, at).properties(height=340), rows)
+
+
+def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
+    """Stacked bars of each stage's ``share`` of the sum, a row a size; the longer stages carry their name."""
+    import altair as alt
+
+    base = alt.Chart(_rows()).encode(
+        y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(labelLimit=160)),
+        tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
+    )
+    bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
+        x=alt.X("from:Q", title="part of the sum", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        x2="to:Q",
+        color=_colour("stage", names),
+    )
+    labels = (
+        base.transform_filter("datum.share * 28 > length(datum.stage)")
+        .mark_text(color="white", fontWeight="bold", fontSize=11)
+        .encode(x="middle:Q", text="stage:N")
+    )
+    return _spec((bars + labels).properties(height=max(80, 34 * len(sizes))), rows)
+
+
+def thetas(rows: Sequence[Row]) -> Spec:
+    """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
+    import altair as alt
+
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    base = alt.Chart(_rows()).encode(
+        x=_log("ms", "ms an evaluation", rows),
+        y=_log_y("error", "relative error", rows),
+        color=_colour("kind", kinds, "error"),
+        tooltip=_tooltip("theta", "kind", "relative error", "ms", "configuration"),
+    )
+    lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=_dash("kind", kinds, "error"), order=alt.Order("theta:Q"))
+    points = base.mark_point(size=55, filled=True, opacity=1).encode(shape=_shape("kind", kinds, "error"))
+    labels = (
+        base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kinds[0]))
+        .mark_text(dy=-11)
+        .encode(text="name:N")
+    )
+    return _spec((lines + points + labels).properties(height=320), rows)
+
+
+def published(rows: Sequence[Row], steps: list[str]) -> Spec:
+    """Two signs a step, published and measured, at their values ``relative`` to the first step, and a line between."""
+    import altair as alt
+
+    kinds = ["published", "measured"]
+    base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
+    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
+        x=_log("relative", "relative to the first step", rows), detail="step:N"
+    )
+    points = base.mark_point(filled=True, opacity=1).encode(
+        x=_log("relative", "relative to the first step", rows),
+        color=_colour("kind", kinds, ""),
+        shape=_shape("kind", kinds, ""),
+        # Where the two agree, the smaller measured one lies on the published one.
+        size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
+        tooltip=_tooltip("step", "kind", "value", "relative"),
+    )
+    return _spec((lines + points).properties(height=max(70, 21 * len(steps))), rows)
+
+
+def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
+    """Return a chart for a page, or under a ``title`` for a file that has no text around it."""
+    config: Spec = {
+        "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
+        "background": "white" if title else "transparent",
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": 600,
+            "gridColor": GREY,
+            "gridOpacity": 0.25,
+            "domainColor": GREY,
+            "tickColor": GREY,
+        },
+        "legend": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "orient": "bottom",
+            "columns": 4 if title else 2,
+            "labelLimit": 150,
+            "symbolSize": 80,
+            "symbolStrokeWidth": 2,
+            "symbolOpacity": 1,
+        },
+        "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
+        "text": {"color": ink, "fontSize": 11},
+        "rule": {"color": ink},
+    }
+    made = {**spec, "config": config, "width": WIDTH if title else "container"}
+    if title:
+        made["title"] = title
+        made["padding"] = 12
+    else:
+        made["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return made
+
+
+def _spec(chart: Any, rows: Sequence[Row]) -> Spec:
+    # A test checks every kind of chart against the schema, once.
+    made: Spec = chart.to_dict(validate=False)
+    made.pop("config", None)
+    # Put in last: Altair would check and copy every row several times.
+    made["datasets"] = {ROWS: list(rows)}
+    return made
+
+
+def _rows() -> Any:
+    import altair as alt
+
+    return alt.NamedData(name=ROWS)
+
+
+def _choice(chart: Any, sizes: list[int], shown: int) -> tuple[Any, Any]:
+    """Keep the rows of one n, which a list beside the chart chooses where there are several."""
+    import altair as alt
+
+    if len(sizes) < 2:
+        return chart.transform_filter(f"datum.n == {shown}"), None
+    at = alt.param(name="size", value=shown, bind=alt.binding_select(options=sizes, name="n = "))
+    return chart.transform_filter("datum.n == size"), at
+
+
+def _with(chart: Any, param: Any) -> Any:
+    return chart if param is None else chart.add_params(param)
+
+
+def _colour(field: str, domain: list[str], title: str | None = None, *, legend: bool = True) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=domain, range=[COLOURS[i % len(COLOURS)] for i in range(len(domain))])
+    if not legend:
+        return alt.Color(f"{field}:N", scale=scale, legend=None)
+    return alt.Color(f"{field}:N", title=field if title is None else title, scale=scale)
+
+
+def _shape(field: str, domain: list[str], title: str | None = None) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in range(len(domain))])
+    return alt.Shape(f"{field}:N", title=field if title is None else title, scale=scale)
+
+
+def _dash(field: str, domain: list[str], title: str | None = None) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=domain, range=[DASHES[i % len(DASHES)] for i in range(len(domain))])
+    return alt.StrokeDash(f"{field}:N", title=field if title is None else title, scale=scale)
+
+
+def _log(field: str, title: str, rows: Sequence[Row]) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=14)
+    return alt.X(f"{field}:Q", title=title, scale=scale, axis=_axis(_decades(row[field] for row in rows)))
+
+
+def _log_y(field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=14)
+    ticks = _decades((row[field] for row in rows), fine=fine)
+    return alt.Y(f"{field}:Q", title=title, scale=scale, axis=_axis(ticks))
+
+
+def _axis(ticks: list[float] | None = None) -> Any:
+    import altair as alt
+
+    label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.8~g')"
+    at = {"values": ticks} if ticks else {"tickCount": 5}
+    return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", labelSeparation=8, **at)
+
+
+def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:
+    """Choose ticks of a logarithmic axis: powers of ten where they span it, else 1, 2 and 5 times them, else closer.
+
+    ``fine`` passes the first over: of all the values a part is shown.
+    """
+    there = list(values)
+    low, high = min(there), max(there)
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))[fine:]:
+        found = [float(f"{step}e{power}") for power in powers for step in steps]
+        inside = [tick for tick in found if low * 0.95 <= tick <= high * 1.05]
+        if len(inside) >= 3:
+            return inside
+    return []
+
+
+def _tooltip(*fields: str) -> list[Any]:
+    import altair as alt
+
+    return [alt.Tooltip(f"{field}:N") for field in fields]
