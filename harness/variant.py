@@ -111,6 +111,10 @@ class Toolkit(Protocol):
         """Wait until everything in a stream is done."""
 
     @property
+    def multiprocessors(self) -> int:
+        """How many multiprocessors the device has, over which a variant may have to spread few bodies."""
+
+    @property
     def real(self) -> type[np.floating[Any]]:
         """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
 

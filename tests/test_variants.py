@@ -194,6 +194,7 @@ class Recorder:
         self.real = np.dtype(dtype).type
         self.interaction = find(GRAVITY)
         self.asked = []
+        self.multiprocessors = 132
 
     def upload(self, values):
         return np.asarray(values, self.real)
