@@ -1,23 +1,28 @@
 // Give a thread R bodies, so that one body read from shared memory serves R interactions.
 //
-// Against tiled: a thread keeps R bodies and their sums in registers. Expected: a 16-byte load from shared memory, which
-// takes an issue slot and more than two cycles of the pipe that all warps share, is now one for R interactions instead
-// of one for each, and R interactions that do not wait for each other hide the latencies that before took as many
-// warps; what is left is the 13 instructions of the interaction. Against that, R times fewer threads for the same
+// Against tiled: a thread keeps R bodies and their sums in registers. Expected: a 16-byte load from shared memory,
+// which takes an issue slot and more than two cycles of the pipe that all warps share, is now one for R interactions
+// instead of one for each, and R interactions that do not wait for each other hide the latencies that before took as
+// many warps; what is left is the 13 instructions of the interaction. Against that, R times fewer threads for the same
 // bodies. A block has P threads for P * R bodies, tiles have P.
 //
-// MASS_FIRST 1: a row of the tile begins with the mass. A register file has two banks, even and odd registers, and gives
-// one operand of each a cycle. A 16-byte load goes to four registers in a row, so where bodies and rows have the same
-// order, both x are even and their difference takes two cycles; moved by one, one is even and one odd.
+// MASS_FIRST 1: a row of the tile begins with the mass. A register file has two banks, even and odd registers, and
+// gives one operand of each a cycle. A 16-byte load goes to four registers in a row, so where bodies and rows have the
+// same order, both x are even and their difference takes two cycles; moved by one, one is even and one odd.
 //
 // Loads from global memory a body: n / (P * R) of 16 bytes. RESIDENT: blocks for which a multiprocessor has to have
-// registers. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no mass.
+// registers. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no
+// mass.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
 #if MASS_FIRST
-struct __align__(16) Row { real mass, x, y, z; };
+struct __align__(16) Row {
+    real mass, x, y, z;
+};
 #else
-struct __align__(16) Row { real x, y, z, mass; };
+struct __align__(16) Row {
+    real x, y, z, mass;
+};
 #endif
 
 __device__ __forceinline__ Row row_of(const Body& body) {

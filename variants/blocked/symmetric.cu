@@ -2,24 +2,27 @@
 //
 // Against register_blocked: a pair costs one distance and one inverse square root for two interactions, 17 instructions
 // instead of 26. The trouble is who adds up for j, because many threads meet it. Here a warp keeps a block of 32 * R
-// bodies and their sums in registers, R a lane; partners come in groups of 32, one a lane, and travel round the warp: in
-// each of 32 steps every lane pairs its R bodies with the partner it has, adds to both, and hands the partner's sums to
-// the next lane. After 32 steps each has met all, and one addition in global memory brings its sums home. Blocks stand
-// in a ring and each pairs with the half of the ring that follows it, so all have the same work; with its own block it
-// counts every directed pair and keeps only its own side. The work of a block is cut into `parts`, a warp each.
-// Expected: (17 + travelling / R) / 2 issue slots an interaction, travelling being 7 shuffles a step, or 3 shuffles and
-// one load where positions are kept in shared memory (SHARED 1), each partner twice so that a step is a constant offset.
+// bodies and their sums in registers, R a lane; partners come in groups of 32, one a lane, and travel round the warp:
+// in each of 32 steps every lane pairs its R bodies with the partner it has, adds to both, and hands the partner's sums
+// to the next lane. After 32 steps each has met all, and one addition in global memory brings its sums home. Blocks
+// stand in a ring and each pairs with the half of the ring that follows it, so all have the same work; with its own
+// block it counts every directed pair and keeps only its own side. The work of a block is cut into `parts`, a warp
+// each. Expected: (17 + travelling / R) / 2 issue slots an interaction, travelling being 7 shuffles a step, or 3
+// shuffles and one load where positions are kept in shared memory (SHARED 1), every partner twice, so that a step is a
+// constant offset. A row there begins with the mass, for the register banks, as in register_blocked.
 //
-// With EQUAL 1 a warp looks first whether its bodies all weigh the same, and its partners: masses are then multiplied in
-// at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
+// With EQUAL 1 a warp looks first whether its bodies all weigh the same, and its partners: masses are then multiplied
+// in at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
 //
-// Sums leave by atomic additions (DETERMINISTIC 0), which come in any order: two launches differ in the last bits. With
-// DETERMINISTIC 1 every warp writes what it found to a place of its own, own[block][part][32 * R] and
-// theirs[block][group - first][32], and a second kernel (symmetric_add) adds them in a fixed order; groups
-// first <= group < last of each ring are done by one launch, so that `theirs` need not hold them all.
+// Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; they come in
+// any order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place
+// of its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
+// them in a fixed order; a launch does the groups first <= group < last of each ring, so that `theirs` need not hold
+// all.
 //
-// A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets. UNROLL: steps in
-// straight line, also the least that a part has. Loads from global memory a body: n / (64 * R) of 16 bytes.
+// A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets: bodies have to be
+// within 1e18 (float64: 1e149). UNROLL: steps in straight line, also the least that a part has; KERNEL: which of the
+// three kernels is compiled. Loads from global memory a body: n / (64 * R) of 16 bytes.
 // bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 steps of a group");
 
@@ -29,6 +32,11 @@ constexpr int width = 32 * R;
 // Further away than any body, and not so far that its square is infinite.
 constexpr real far_away = static_cast<real>(sizeof(real) == 4 ? 4e18 : 1e150);
 
+struct __align__(16) Row {
+    real mass, x, y, z;
+};
+
+// The assembler is kept from choosing between the two again at every use.
 __device__ __forceinline__ Body body_or_nobody(const Body* __restrict__ bodies, int i, int n) {
     Body found = bodies[min(i, n - 1)];
     if (i >= n) found.x = far_away;
@@ -73,13 +81,20 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
     of_j.az -= on_j * dz;
 }
 
+__device__ __forceinline__ void scale(Sums& sums, real mass) {
+    sums.ax *= mass;
+    sums.ay *= mass;
+    sums.az *= mass;
+}
+
 template <bool EQUAL_NOW>
-__device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body (&own)[R], Body& j, const Body* place,
+__device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body (&own)[R], Body& j, const Row* place,
                                       int next, real eps2) {
 #pragma unroll
     for (int step = 0; step < UNROLL; ++step) {
 #if SHARED
-        j = place[step];
+        const Row row = place[step];
+        j = Body{row.x, row.y, row.z, row.mass};
 #endif
 #pragma unroll
         for (int b = 0; b < R; ++b) pair<EQUAL_NOW>(of_own[b], of_j, own[b], j, eps2);
@@ -95,11 +110,13 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
     }
 }
 
+#if KERNEL == 0
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
-    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int parts) {
+    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int parts, int first,
+              int last, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
 #if SHARED
-    __shared__ Body all_partners[P / 32][64];
-    Body* const partners = all_partners[threadIdx.x / 32];
+    __shared__ Row all_partners[P / 32][64];
+    Row* const partners = all_partners[threadIdx.x / 32];
 #endif
     const int lane = threadIdx.x % 32;
     const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
@@ -107,10 +124,12 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int part = warp - block * parts;
     const int blocks = (n + width - 1) / width;
     if (block >= blocks) return;
-    const int units = ring_length(block, blocks) * turns;
-    int unit = static_cast<long long>(units) * part / parts;
-    const int end = static_cast<long long>(units) * (part + 1) / parts;
-    if (unit == end) return;
+    // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
+    constexpr int whole = DETERMINISTIC ? turns : 1;
+    const long long units = (min(ring_length(block, blocks), last) - first) * turns / whole;
+    int unit = first * turns + static_cast<int>(units * part / parts) * whole;
+    const int end = first * turns + static_cast<int>(units * (part + 1) / parts) * whole;
+    if (!DETERMINISTIC && unit == end) return;
 
     Body own[R];
     Sums of_own[R] = {};
@@ -118,69 +137,98 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     for (int b = 0; b < R; ++b) own[b] = body_or_nobody(bodies, block * width + b * 32 + lane, n);
     const int next = (lane + 1) % 32;
 #if EQUAL
+    const real mass = bodies[block * width].mass;
+    int group = block * R + unit / turns;
+    if (group >= blocks * R) group -= blocks * R;
+    const real partner_mass = bodies[min(group * 32, n - 1)].mass;
     bool equal = true;
-    const real mass = bodies[min(block * width, n - 1)].mass;
-    real partner_mass;
-    {
 #pragma unroll
-        for (int b = 0; b < R; ++b) equal &= own[b].mass == mass;
-        int group = block * R + unit / turns;
-        if (group >= blocks * R) group -= blocks * R;
-        partner_mass = bodies[min(group * 32, n - 1)].mass;
-        for (int k = unit / turns; k * turns < end; ++k) {
-            equal &= bodies[min(group * 32 + lane, n - 1)].mass == partner_mass;
-            if (++group == blocks * R) group = 0;
-        }
-        equal = __all_sync(0xffffffff, equal);
+    for (int b = 0; b < R; ++b) equal = equal && own[b].mass == mass;
+    for (int ahead = unit / turns; ahead * turns < end; ++ahead) {
+        equal = equal && bodies[min(group * 32 + lane, n - 1)].mass == partner_mass;
+        if (++group == blocks * R) group = 0;
     }
+    equal = __all_sync(0xffffffff, equal);
 #else
     constexpr bool equal = false;
+    constexpr real mass = 1, partner_mass = 1;
 #endif
     while (unit < end) {
         const int ahead = unit / turns;
-        const int first = unit - ahead * turns;
-        const int last = min(end - ahead * turns, turns);
-        int group = block * R + ahead;
-        if (group >= blocks * R) group -= blocks * R;
-        Body j = body_or_nobody(bodies, group * 32 + (lane + (SHARED ? 0 : first * UNROLL)) % 32, n);
+        const int turn_first = unit - ahead * turns;
+        const int turn_last = min(end - ahead * turns, turns);
+        int to_meet = block * R + ahead;
+        if (to_meet >= blocks * R) to_meet -= blocks * R;
+        Body j = body_or_nobody(bodies, to_meet * 32 + (lane + (SHARED ? 0 : turn_first * UNROLL)) % 32, n);
         Sums of_j = {};
 #if SHARED
         __syncwarp();
-        partners[lane] = j;
-        partners[lane + 32] = j;
+        partners[lane] = Row{j.mass, j.x, j.y, j.z};
+        partners[lane + 32] = Row{j.mass, j.x, j.y, j.z};
         __syncwarp();
-        const Body* place = partners + lane + first * UNROLL;
+        const Row* place = partners + lane + turn_first * UNROLL;
 #else
-        const Body* place = nullptr;
+        const Row* place = nullptr;
 #endif
         if (equal) {
 #pragma unroll 1
-            for (int turn = first; turn < last; ++turn, place += UNROLL)
+            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
                 steps<true>(of_own, of_j, own, j, place, next, eps2);
-#if EQUAL
-            of_j.ax *= mass;
-            of_j.ay *= mass;
-            of_j.az *= mass;
-#endif
+            scale(of_j, mass);
         } else {
 #pragma unroll 1
-            for (int turn = first; turn < last; ++turn, place += UNROLL)
+            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
                 steps<false>(of_own, of_j, own, j, place, next, eps2);
         }
-        const int k = group * 32 + (lane + last * UNROLL) % 32;
-        if (ahead >= R && k < n) add_atomically(accelerations + k, of_j);
+        if (ahead >= R) {
+#if DETERMINISTIC
+            theirs[(static_cast<long long>(block) * (last - first) + ahead - first) * 32 + lane] = of_j;
+#else
+            const int k = to_meet * 32 + (lane + turn_last * UNROLL) % 32;
+            if (k < n) add_atomically(accelerations + k, of_j);
+#endif
+        }
         unit = (ahead + 1) * turns;
     }
 #pragma unroll
     for (int b = 0; b < R; ++b) {
-#if EQUAL
-        if (equal) {
-            of_own[b].ax *= partner_mass;
-            of_own[b].ay *= partner_mass;
-            of_own[b].az *= partner_mass;
-        }
-#endif
+        if (equal) scale(of_own[b], partner_mass);
+#if DETERMINISTIC
+        ours[(static_cast<long long>(block) * parts + part) * width + b * 32 + lane] = of_own[b];
+#else
         const int i = block * width + b * 32 + lane;
         if (i < n) add_atomically(accelerations + i, of_own[b]);
+#endif
     }
 }
+#elif DETERMINISTIC
+extern "C" __global__ void __launch_bounds__(P)
+    symmetric_add(Sums* __restrict__ accelerations, int n, int parts, int first, int last,
+                  const Sums* __restrict__ ours, const Sums* __restrict__ theirs) {
+    const int k = blockIdx.x * P + threadIdx.x;
+    if (k >= n) return;
+    const int blocks = (n + width - 1) / width;
+    const int block = k / width;
+    const int place = k % width;
+    const int group = place / 32;
+    Sums total = {};
+    if (first > 0) total = accelerations[k];
+#pragma unroll 4
+    for (int part = 0; part < parts; ++part)
+        add(total, ours[(static_cast<long long>(block) * parts + part) * width + place]);
+    // Those `distance` blocks behind this one have met its group as number distance * R + group of their ring.
+    const int nearest = max(1, (first - group + R - 1) / R);
+    for (int distance = nearest; distance <= blocks / 2 && distance * R + group < last; ++distance) {
+        const int ahead = distance * R + group;
+        const int other = block >= distance ? block - distance : block - distance + blocks;
+        if (ahead < ring_length(other, blocks))
+            add(total, theirs[(static_cast<long long>(other) * (last - first) + ahead - first) * 32 + place % 32]);
+    }
+    accelerations[k] = total;
+}
+#else
+extern "C" __global__ void __launch_bounds__(P) symmetric_clear(Sums* __restrict__ accelerations, int n) {
+    const int i = blockIdx.x * P + threadIdx.x;
+    if (i < n) accelerations[i] = Sums{};
+}
+#endif
