@@ -11,11 +11,11 @@ WARPS = (0, 4, 8, 12, 16, 20, 24, 32)
 def warps_for(real, r, warps):
     """Return the warps that a multiprocessor is to hold where a thread keeps r bodies and their sums.
 
-    65,536 registers in all: 64 a thread at 32 warps, 80 at 24, 128 at 16. A body and its sums take seven, twice that
-    in float64, and an interaction some twenty, of which several are under way at once.
+    65,536 registers in all: 64 a thread at 32 warps, 80 at 24, 96 at 20, 128 at 16. A body and its sums take seven,
+    twice that in float64, and an interaction some twenty, of which several are under way at once.
     """
-    words = r * (1 if real is np.float32 else 2)
-    return warps or {1: 32, 2: 32, 4: 24, 8: 16}.get(words, 8)
+    by_r = {1: 32, 2: 32, 4: 24, 8: 20} if real is np.float32 else {1: 32, 2: 16, 4: 12}
+    return warps or by_r.get(r, 8)
 
 
 def resident(p, warps):
@@ -23,19 +23,18 @@ def resident(p, warps):
     return max(1, 32 * warps // max(p, 32))
 
 
-def parts_for(items, most, multiprocessors, resident_items):
+def parts_for(items, most, at_once):
     """Into how many parts to cut each of ``items`` equal pieces of work, at most ``most``.
 
-    The fewest that fill every multiprocessor with ``resident_items`` parts and give each nearly as many as the one
-    that has most; if there are none, those that fill best.
+    ``at_once`` parts run at a time, so the last wave of them should be full: the fewest parts that leave a fiftieth
+    of the waves empty or less, or, where there are none, those that fill best.
     """
 
     def busy(parts):
-        rounds = -(-items * parts // multiprocessors)
-        return min(1.0, items * parts / (multiprocessors * resident_items)) * items * parts / (rounds * multiprocessors)
+        return items * parts / (at_once * -(-items * parts // at_once))
 
-    enough = -(-multiprocessors * resident_items // items)
-    candidates = range(1, max(1, min(most, 2 * enough + multiprocessors)) + 1)
+    waves = 8
+    candidates = range(1, max(1, min(most, waves * -(-at_once // items))) + 1)
     return next((parts for parts in candidates if busy(parts) >= 0.98), max(candidates, key=busy))
 
 

@@ -83,7 +83,7 @@ def prepare(gpu, bodies, *, p, r, unroll, parts, warps):
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("split_j", P=p, R=r, UNROLL=unroll, RESIDENT=resident)
     n, count = bodies.n, -(-bodies.n // (p * r))
-    parts = min(parts, -(-n // unroll)) or blocks.parts_for(count, -(-n // unroll), gpu.multiprocessors, resident)
+    parts = min(parts, -(-n // unroll)) or blocks.parts_for(count, -(-n // unroll), gpu.multiprocessors * resident)
     own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
     accelerations, partial = gpu.empty(n, 4), gpu.empty(parts * n if parts > 1 else 1, 4)
     arrived = gpu.upload(np.zeros(count))

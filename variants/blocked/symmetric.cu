@@ -69,16 +69,16 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
     const real dx = j.x - i.x;
     const real dy = j.y - i.y;
     const real dz = j.z - i.z;
-    const real inverse = inverse_sqrt(dx * dx + (dy * dy + (dz * dz + eps2)));
+    const real inverse = inverse_sqrt(dz * dz + (dy * dy + (dx * dx + eps2)));
     const real cube = inverse * inverse * inverse;
     const real on_i = EQUAL_NOW ? cube : cube * j.mass;
     const real on_j = EQUAL_NOW ? cube : cube * i.mass;
     of_i.ax += on_i * dx;
-    of_j.ax -= on_j * dx;
-    of_j.ay -= on_j * dy;
     of_i.ay += on_i * dy;
     of_i.az += on_i * dz;
     of_j.az -= on_j * dz;
+    of_j.ay -= on_j * dy;
+    of_j.ax -= on_j * dx;
 }
 
 __device__ __forceinline__ void scale(Sums& sums, real mass) {
