@@ -14,6 +14,12 @@ struct __align__(16) Row {
     real mass, x, y, z;
 };
 
+// Where a part of the units begins, all parts being as long as the others or one longer.
+__device__ __forceinline__ int begin_of(int part, int parts, int units) {
+    const int each = units / parts;
+    return part * each + part * (units - parts * each) / parts;
+}
+
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     split_j(const Body* __restrict__ bodies, Sums* accelerations, int n, real eps2, int parts, Sums* partial,
             real* arrived) {
@@ -23,9 +29,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int block = blockIdx.x / parts;
     const int part = blockIdx.x - block * parts;
     const int i = block * (P * R) + thread;
-    const long long units = (n + UNROLL - 1) / UNROLL;
-    const int begin = units * part / parts * UNROLL;
-    const int end = units * (part + 1) / parts * UNROLL;
+    const int units = (n + UNROLL - 1) / UNROLL;
+    const int begin = begin_of(part, parts, units) * UNROLL;
+    const int end = begin_of(part + 1, parts, units) * UNROLL;
     Body own[R];
     Sums sums[R] = {};
 #pragma unroll

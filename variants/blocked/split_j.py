@@ -28,9 +28,11 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         block = cuda.blockIdx.x // parts
         part = cuda.blockIdx.x - block * parts
         i = block * (P * R) + thread
-        units = np.int64((n + UNROLL - 1) // UNROLL)
-        begin = units * part // parts * UNROLL
-        end = units * (part + 1) // parts * UNROLL
+        units = np.int32((n + UNROLL - 1) // UNROLL)
+        each = units // parts
+        rest = units - parts * each
+        begin = (part * each + part * rest // parts) * UNROLL
+        end = ((part + 1) * each + (part + 1) * rest // parts) * UNROLL
         own = load(bodies, i, n)
         sums = zero
         for first in range(begin, end, P):

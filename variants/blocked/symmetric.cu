@@ -14,9 +14,10 @@
 // With EQUAL 1 a warp looks first whether its bodies all weigh the same, and its partners: masses are then multiplied
 // in at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
 //
-// Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; they come in
-// any order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place
-// of its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
+// Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; with GATHER
+// 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. They come in any
+// order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place of
+// its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
 // them in a fixed order; a launch does the groups first <= group < last of each ring, so that `theirs` need not hold
 // all.
 //
@@ -61,6 +62,12 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
 // Groups of the ring that follow a block's own: half of it; of two opposite blocks the first has the other.
 __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
+}
+
+// Where a part of the units begins, all parts being as long as the others or one longer.
+__device__ __forceinline__ int begin_of(int part, int parts, int units) {
+    const int each = units / parts;
+    return part * each + part * (units - parts * each) / parts;
 }
 
 // Add to the sums of i what j does to it, and to those of j what i does to it; without masses where EQUAL_NOW.
@@ -114,6 +121,9 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     symmetric(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int parts, int first,
               int last, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
+#if GATHER && !DETERMINISTIC
+    __shared__ Sums gathered[2][P];
+#endif
 #if SHARED
     __shared__ Row all_partners[P / 32][64];
     Row* const partners = all_partners[threadIdx.x / 32];
@@ -126,10 +136,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     if (block >= blocks) return;
     // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
     constexpr int whole = DETERMINISTIC ? turns : 1;
-    const long long units = (min(ring_length(block, blocks), last) - first) * turns / whole;
-    int unit = first * turns + static_cast<int>(units * part / parts) * whole;
-    const int end = first * turns + static_cast<int>(units * (part + 1) / parts) * whole;
-    if (!DETERMINISTIC && unit == end) return;
+    const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
+    int unit = first * turns + begin_of(part, parts, units) * whole;
+    const int end = first * turns + begin_of(part + 1, parts, units) * whole;
 
     Body own[R];
     Sums of_own[R] = {};
@@ -197,7 +206,17 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         ours[(static_cast<long long>(block) * parts + part) * width + b * 32 + lane] = of_own[b];
 #else
         const int i = block * width + b * 32 + lane;
+#if GATHER
+        gathered[b % 2][threadIdx.x] = of_own[b];
+        __syncthreads();
+        if (threadIdx.x / 32 != b % (P / 32)) continue;
+        Sums total = {};
+#pragma unroll
+        for (int other = 0; other < P; other += 32) add(total, gathered[b % 2][other + lane]);
+        if (i < n) add_atomically(accelerations + i, total);
+#else
         if (i < n) add_atomically(accelerations + i, of_own[b]);
+#endif
 #endif
     }
 }

@@ -26,6 +26,7 @@ PARTIAL_BYTES = 1 << 30
         "travel": ("shuffle", "shared"),
         "equal_mass": (0, 1),
         "deterministic": (0, 1),
+        "gather": (0, 1),
         "parts": (0, 1, 2, 4, 8, 10, 16, 20, 32, 33, 41, 64, 66, 82, 128, 132, 264),
         "warps": blocks.WARPS,
     },
@@ -36,12 +37,13 @@ PARTIAL_BYTES = 1 << 30
         "travel": "shared",
         "equal_mass": 0,
         "deterministic": 0,
+        "gather": 1,
         "parts": 0,
         "warps": 0,
     },
     loads="n / (64 * r)",
 )
-def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, parts, warps):
+def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, parts, warps):
     """A warp for each of `parts` parts of each 32 * r bodies; 0 parts: as many as fill the device evenly."""
     n = bodies.n
     warps = blocks.warps_for(gpu.real, r, warps)
@@ -53,6 +55,7 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, par
         "SHARED": int(travel == "shared"),
         "EQUAL": equal_mass,
         "DETERMINISTIC": deterministic,
+        "GATHER": gather,
     }
     kernel = gpu.compile("symmetric", KERNEL=0, **constants)
     other = gpu.compile("symmetric_add" if deterministic else "symmetric_clear", KERNEL=1, **constants)
@@ -62,9 +65,13 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, par
     slab = ring
     if deterministic:
         slab = min(ring, max(1, PARTIAL_BYTES // (count * 32 * 4 * np.dtype(gpu.real).itemsize)))
-    most = slab if deterministic else max(1, slab * (32 // unroll) // 2)
-    parts = parts or blocks.parts_for(count, most, gpu.multiprocessors * warps)
-    grid = -(-count * parts * 32 // p)
+    # The warps of a CUDA block have the same bodies.
+    together = max(1, p // 32)
+    most = slab if deterministic else slab * (32 // unroll) // 2
+    at_once = gpu.multiprocessors * warps // together
+    parts = -(-parts // together) or blocks.parts_for(count, max(1, most // together), at_once)
+    parts *= together
+    grid = count * parts // together
 
     own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
     accelerations = gpu.empty(n, 4)
