@@ -76,7 +76,7 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
     const real dx = j.x - i.x;
     const real dy = j.y - i.y;
     const real dz = j.z - i.z;
-    const real inverse = inverse_sqrt(dz * dz + (dy * dy + (dx * dx + eps2)));
+    const real inverse = inverse_sqrt(dx * dx + (dy * dy + (dz * dz + eps2)));
     const real cube = inverse * inverse * inverse;
     const real on_i = EQUAL_NOW ? cube : cube * j.mass;
     const real on_j = EQUAL_NOW ? cube : cube * i.mass;
