@@ -111,6 +111,10 @@ class Toolkit(Protocol):
         """Wait until everything in a stream is done."""
 
     @property
+    def multiprocessors(self) -> int:
+        """How many multiprocessors the device has, over which a variant may have to spread few bodies."""
+
+    @property
     def real(self) -> type[np.floating[Any]]:
         """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
 
@@ -182,7 +186,8 @@ class Variant:
     ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
     said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
     the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
-    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity.
+    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
+    ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
     ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
     are the toolkits its stem has a kernel for.
     """
@@ -199,6 +204,7 @@ class Variant:
     approximates: str | None
     any_interaction: bool
     dtypes: tuple[Dtype, ...]
+    mixed: bool
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
     toolkits: tuple[str, ...]
     prepare: Prepare
@@ -248,6 +254,7 @@ def variant(
     approximates: str | None = None,
     any_interaction: bool = False,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
+    mixed: bool = False,
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
     """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
@@ -285,6 +292,7 @@ def variant(
             approximates=approximates,
             any_interaction=any_interaction,
             dtypes=dtypes,
+            mixed=mixed,
             tolerance=tolerance,
             toolkits=toolkits or (CPU,),
             prepare=prepare,

@@ -82,6 +82,11 @@ class DeviceToolkit(ABC):
         self.compile_seconds = 0.0
 
     @property
+    def multiprocessors(self) -> int:
+        """Multiprocessors of the device; 1 where there is no GPU."""
+        return 1
+
+    @property
     def real(self) -> type[np.floating[Any]]:
         """The type of every real number in the kernels."""
         return np.float32 if self.dtype == "float32" else np.float64
@@ -177,6 +182,13 @@ class GpuToolkit(DeviceToolkit):
     @abstractmethod
     def hold(self, microseconds: int) -> None:
         """Launch the holding kernel."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """Ask the driver."""
+        from harness.toolkits import driver
+
+        return driver.device_attribute(driver.MULTIPROCESSORS)
 
     @property
     def compute_capability(self) -> str | None:

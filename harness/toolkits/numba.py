@@ -145,6 +145,11 @@ class NumbaToolkit(GpuToolkit):
         return driver.resources(driver.function_of_kernel(handle), kernel.launch)
 
     @property
+    def multiprocessors(self) -> int:
+        """1 in the simulator."""
+        return 1 if self.simulated else super().multiprocessors
+
+    @property
     def compute_capability(self) -> str | None:
         """None in the simulator."""
         return None if self.simulated else super().compute_capability

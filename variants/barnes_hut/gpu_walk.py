@@ -120,11 +120,11 @@ def walk_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
         return cuda.any_sync(ALL_THREADS, own)
 
     @cuda.jit(fastmath=True)
-    def barnes_hut(bodies, tree, order, accelerations, n, top, eps2, reach):
+    def barnes_hut(bodies, nodes, order, accelerations, n, top, eps2, reach):
         if TOP:
             upper = cuda.shared.array(upper_words, np.int32, alignment)
             for k in range(cuda.threadIdx.x, top * words, P):
-                upper[k] = tree[k]
+                upper[k] = nodes[k]
             cuda.syncthreads()
         i = cuda.blockIdx.x * P + cuda.threadIdx.x
         # A warp votes with all its threads: those beyond the last body walk for it, and are not written.
@@ -135,7 +135,7 @@ def walk_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
             if TOP and at < top:
                 x, y, z, mass, width, offset, child, following, first, count = read(upper, at)
             else:
-                x, y, z, mass, width, offset, child, following, first, count = read(tree, at)
+                x, y, z, mass, width, offset, child, following, first, count = read(nodes, at)
             dx = x - xi
             dy = y - yi
             dz = z - zi if DIM == 3 else real(0)

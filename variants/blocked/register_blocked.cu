@@ -1,0 +1,65 @@
+// Give a thread R bodies, so that one body read from shared memory serves R interactions.
+//
+// Against tiled: a thread keeps R bodies and their sums in registers. Expected: a 16-byte load from shared memory,
+// which takes an issue slot and more than two cycles of the pipe that all warps share, is now one for R interactions
+// instead of one for each, and R interactions that do not wait for each other hide the latencies that before took as
+// many warps; what is left is the 13 instructions of the interaction. Against that, R times fewer threads for the same
+// bodies. A block has P threads for P * R bodies, tiles have P.
+//
+// MASS_FIRST 1: a row of the tile begins with the mass. A register file has two banks, even and odd registers, and
+// gives one operand of each a cycle. A 16-byte load goes to four registers in a row, so where bodies and rows have the
+// same order, both x are even and their difference takes two cycles; moved by one, one is even and one odd.
+//
+// Loads from global memory a body: n / (P * R) of 16 bytes. RESIDENT: blocks for which a multiprocessor has to have
+// registers. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no
+// mass.
+static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
+
+#if MASS_FIRST
+struct __align__(16) Row {
+    real mass, x, y, z;
+};
+#else
+struct __align__(16) Row {
+    real x, y, z, mass;
+};
+#endif
+
+__device__ __forceinline__ Row row_of(const Body& body) {
+    Row row;
+    row.x = body.x;
+    row.y = body.y;
+    row.z = body.z;
+    row.mass = body.mass;
+    return row;
+}
+
+extern "C" __global__ void __launch_bounds__(P, RESIDENT)
+    register_blocked(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
+    __shared__ Row tile[P];
+    const int thread = threadIdx.x;
+    const int i = blockIdx.x * (P * R) + thread;
+    Body own[R];
+    Sums sums[R] = {};
+#pragma unroll
+    for (int b = 0; b < R; ++b) own[b] = bodies[min(i + b * P, n - 1)];
+    for (int first = 0; first < n; first += P) {
+        tile[thread] = first + thread < n ? row_of(bodies[first + thread]) : Row{};
+        __syncthreads();
+#pragma unroll 1
+        for (int k = 0; k < P; k += UNROLL) {
+#pragma unroll
+            for (int step = 0; step < UNROLL; ++step) {
+                const Row row = tile[k + step];
+                const Body j = {row.x, row.y, row.z, row.mass};
+#pragma unroll
+                for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        if (i + b * P < n) accelerations[i + b * P] = sums[b];
+    }
+}

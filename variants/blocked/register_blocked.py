@@ -1,0 +1,60 @@
+"""Give a thread r bodies, so that one body read from shared memory serves r interactions.
+
+Against tiled: r bodies and their sums stay in a thread's registers. A load from shared memory is shared by r
+interactions, and these do not wait for each other. A row of the tile begins with its mass, so that what is subtracted
+from each other lies in different banks of the register file.
+"""
+
+import numpy as np
+
+from harness.variant import variant
+from variants.all_pairs import body
+from variants.blocked import blocks
+
+
+def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST):
+    """Twin of register_blocked.cu with MASS_FIRST 1; Numba cannot say RESIDENT."""
+    several = body.repeated(cuda, blocks.pull_several(cuda, real, interaction, R), UNROLL)
+    load, load_row, store_row = blocks.load_several(cuda, R, P), body.load_row(cuda, 4, 4), body.store_row(cuda, 4)
+    store = blocks.store_several(cuda, R, P)
+    zero, nobody, alignment = blocks.no_sums(real, R), (real(0),) * 4, body.alignment(cuda)
+
+    @cuda.jit(fastmath=True)
+    def register_blocked(bodies, accelerations, n, eps2):
+        tile = cuda.shared.array((P, 4), real, alignment)
+        thread = cuda.threadIdx.x
+        i = cuda.blockIdx.x * (P * R) + thread
+        own = load(bodies, i, n)
+        sums = zero
+        for first in range(0, n, P):
+            j = first + thread
+            x, y, z, mass = load_row(bodies, j) if j < n else nobody
+            store_row(tile, thread, (mass, x, y, z))
+            cuda.syncthreads()
+            for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
+                sums = several(tile, k, own, eps2, sums)
+            cuda.syncthreads()
+        store(accelerations, 0, i, n, sums)
+
+    return register_blocked
+
+
+@variant(
+    parent="tiled",
+    source="bodies held in registers, as common in matrix products",
+    axes={
+        "p": (32, 64, 128, 256, 512),
+        "r": (1, 2, 4, 8, 16),
+        "unroll": (1, 2, 4, 8, 16, 32),
+        "mass_first": (0, 1),
+        "warps": blocks.WARPS,
+    },
+    defaults={"p": 128, "r": 4, "unroll": 8, "mass_first": 1, "warps": 0},
+    when="unroll <= p",
+    loads="n / (p * r)",
+)
+def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):
+    """Blocks of p threads for p * r bodies."""
+    resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
+    kernel = gpu.compile("register_blocked", P=p, R=r, UNROLL=unroll, RESIDENT=resident, MASS_FIRST=mass_first)
+    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))

@@ -1,0 +1,40 @@
+// Hand bodies round the warp by shuffles instead of staging them in shared memory.
+//
+// Against register_blocked: a lane loads one body of each 32 and gives it to all others in its turn, so there is no
+// tile and nothing to wait for but the warp itself. Expected: slower. A shuffle moves four bytes and takes an issue
+// slot, so a body takes four where a load from shared memory takes one: 4 / R slots an interaction instead of 1 / R.
+// What it buys, no barriers and no shared memory, R bodies a thread have made cheap. A block has P threads for P * R
+// bodies. Loads from global memory a body: n / (32 * R) of 16 bytes, since every warp loads for itself. RESIDENT:
+// blocks for which a multiprocessor has to have registers. UNROLL: bodies in straight line. bodies[i] = x, y, z, mass;
+// accelerations[i] = x, y, z, 0; each of n rows. Lanes without a body have one of no mass.
+static_assert(32 % UNROLL == 0, "unroll has to divide the 32 bodies of a warp");
+
+extern "C" __global__ void __launch_bounds__(P, RESIDENT)
+    shuffle(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
+    const int lane = threadIdx.x % 32;
+    const int i = blockIdx.x * (P * R) + threadIdx.x;
+    Body own[R];
+    Sums sums[R] = {};
+#pragma unroll
+    for (int b = 0; b < R; ++b) own[b] = bodies[min(i + b * P, n - 1)];
+    for (int first = 0; first < n; first += 32) {
+        const Body mine = first + lane < n ? bodies[first + lane] : Body{};
+#pragma unroll 1
+        for (int k = 0; k < 32; k += UNROLL) {
+#pragma unroll
+            for (int step = 0; step < UNROLL; ++step) {
+                Body j;
+                j.x = __shfl_sync(0xffffffff, mine.x, k + step);
+                j.y = __shfl_sync(0xffffffff, mine.y, k + step);
+                j.z = __shfl_sync(0xffffffff, mine.z, k + step);
+                j.mass = __shfl_sync(0xffffffff, mine.mass, k + step);
+#pragma unroll
+                for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
+            }
+        }
+    }
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        if (i + b * P < n) accelerations[i + b * P] = sums[b];
+    }
+}

@@ -1,0 +1,29 @@
+"""Hand bodies round the warp by shuffles instead of staging them in shared memory.
+
+Against register_blocked: no tile and no barrier, but a body takes four shuffles, one a number, where it took one
+16-byte load from shared memory. Expected: slower by 3 / r issue slots an interaction. There is no twin for Numba,
+whose simulator knows no shuffles.
+"""
+
+from harness.variant import variant
+from variants.all_pairs import body
+from variants.blocked import blocks
+
+
+@variant(
+    parent="register_blocked",
+    source="NVIDIA, CUDA C++ Programming Guide, warp shuffle functions",
+    axes={
+        "p": (32, 64, 128, 256, 512),
+        "r": (1, 2, 4, 8, 16),
+        "unroll": (1, 2, 4, 8, 16, 32),
+        "warps": blocks.WARPS,
+    },
+    defaults={"p": 128, "r": 4, "unroll": 32, "warps": 0},
+    loads="n / (32 * r)",
+)
+def prepare(gpu, bodies, *, p, r, unroll, warps):
+    """Blocks of p threads for p * r bodies."""
+    resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
+    kernel = gpu.compile("shuffle", P=p, R=r, UNROLL=unroll, RESIDENT=resident)
+    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))

@@ -1,0 +1,79 @@
+// Split the bodies that pull over blocks as well, so that few bodies fill a device.
+//
+// Against register_blocked: the grid is blocks of P * R bodies times `parts`, and each block lets its part of all
+// bodies pull. Expected: at small N every multiprocessor has work, which R bodies a thread made worse; at large N the
+// speed of register_blocked, whose last wave of blocks is cut finer. A block leaves its sums in partial[part][body];
+// the one that comes last of those with the same bodies adds the parts, always in the same order, so that results
+// repeat. A counter per block of bodies tells who is last, and is back at zero afterwards. Parts begin at multiples of
+// UNROLL bodies. Loads from global memory a body: n / (P * R) of 16 bytes, and `parts` sums. bodies[i] = x, y, z, mass;
+// accelerations[i] = x, y, z, 0; each of n rows; partial of parts * n rows (not read where there is one part); arrived
+// of a number per block of bodies, zero.
+static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
+
+struct __align__(16) Row {
+    real mass, x, y, z;
+};
+
+// Where a part of the units begins, all parts being as long as the others or one longer.
+__device__ __forceinline__ int begin_of(int part, int parts, int units) {
+    const int each = units / parts;
+    return part * each + part * (units - parts * each) / parts;
+}
+
+extern "C" __global__ void __launch_bounds__(P, RESIDENT)
+    split_j(const Body* __restrict__ bodies, Sums* accelerations, int n, real eps2, int parts, Sums* partial,
+            real* arrived) {
+    __shared__ Row tile[P];
+    __shared__ bool last;
+    const int thread = threadIdx.x;
+    const int block = blockIdx.x / parts;
+    const int part = blockIdx.x - block * parts;
+    const int i = block * (P * R) + thread;
+    const int units = (n + UNROLL - 1) / UNROLL;
+    const int begin = begin_of(part, parts, units) * UNROLL;
+    const int end = begin_of(part + 1, parts, units) * UNROLL;
+    Body own[R];
+    Sums sums[R] = {};
+#pragma unroll
+    for (int b = 0; b < R; ++b) own[b] = bodies[min(i + b * P, n - 1)];
+    for (int first = begin; first < end; first += P) {
+        if (first + thread < end) {
+            const Body body = first + thread < n ? bodies[first + thread] : Body{};
+            tile[thread] = Row{body.mass, body.x, body.y, body.z};
+        }
+        __syncthreads();
+        const int count = min(P, end - first);
+#pragma unroll 1
+        for (int k = 0; k < count; k += UNROLL) {
+#pragma unroll
+            for (int step = 0; step < UNROLL; ++step) {
+                const Row row = tile[k + step];
+                const Body j = {row.x, row.y, row.z, row.mass};
+#pragma unroll
+                for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
+            }
+        }
+        __syncthreads();
+    }
+    Sums* const found = parts == 1 ? accelerations : partial + static_cast<long long>(part) * n;
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        if (i + b * P < n) found[i + b * P] = sums[b];
+    }
+    if (parts == 1) return;
+    __threadfence();
+    __syncthreads();
+    if (thread == 0) {
+        last = atomicAdd(arrived + block, real(1)) == real(parts - 1);
+        if (last) arrived[block] = 0;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    for (int k = i; k < min(n, (block + 1) * (P * R)); k += P) {
+        Sums total = {};
+#pragma unroll 4
+        for (int other = 0; other < parts; ++other) add(total, partial[static_cast<long long>(other) * n + k]);
+        accelerations[k] = total;
+    }
+}

@@ -1,0 +1,253 @@
+// Count each pair once: what body j does to i, i does to j with the other sign (Newton's third law).
+//
+// Against register_blocked: a pair costs one distance and one inverse square root for two interactions, 17 instructions
+// instead of 26. The trouble is who adds up for j, because many threads meet it. Here a warp keeps a block of 32 * R
+// bodies and their sums in registers, R a lane; partners come in groups of 32, one a lane, and travel round the warp:
+// in each of 32 steps every lane pairs its R bodies with the partner it has, adds to both, and hands the partner's sums
+// to the next lane. After 32 steps each has met all, and one addition in global memory brings its sums home. Blocks
+// stand in a ring and each pairs with the half of the ring that follows it, so all have the same work; with its own
+// block it counts every directed pair and keeps only its own side. The work of a block is cut into `parts`, a warp
+// each. Expected: (17 + travelling / R) / 2 issue slots an interaction, travelling being 7 shuffles a step, or 3
+// shuffles and one load where positions are kept in shared memory (SHARED 1), every partner twice, so that a step is a
+// constant offset. A row there begins with the mass, for the register banks, as in register_blocked.
+//
+// With EQUAL 1 a warp looks first whether its bodies all weigh the same, and its partners: masses are then multiplied
+// in at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
+//
+// Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; with GATHER
+// 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. They come in any
+// order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place of
+// its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
+// them in a fixed order; a launch does the groups first <= group < last of each ring, so that `theirs` need not hold
+// all.
+//
+// A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets: bodies have to be
+// within 1e18 (float64: 1e149). UNROLL: steps in straight line, also the least that a part has; KERNEL: which of the
+// three kernels is compiled. Loads from global memory a body: n / (64 * R) of 16 bytes.
+// bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+static_assert(32 % UNROLL == 0, "unroll has to divide the 32 steps of a group");
+
+constexpr int turns = 32 / UNROLL;
+constexpr int width = 32 * R;
+
+// Further away than any body, and not so far that its square is infinite.
+constexpr real far_away = static_cast<real>(sizeof(real) == 4 ? 4e18 : 1e150);
+
+struct __align__(16) Row {
+    real mass, x, y, z;
+};
+
+// The assembler is kept from choosing between the two again at every use.
+__device__ __forceinline__ Body body_or_nobody(const Body* __restrict__ bodies, int i, int n) {
+    Body found = bodies[min(i, n - 1)];
+    if (i >= n) found.x = far_away;
+#ifdef FLOAT64
+    asm volatile("" : "+d"(found.x));
+#else
+    asm volatile("" : "+f"(found.x));
+#endif
+    return found;
+}
+
+__device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
+#if __CUDA_ARCH__ >= 900 && !defined(FLOAT64)
+    atomicAdd(reinterpret_cast<float4*>(to), make_float4(sums.ax, sums.ay, sums.az, 0));
+#else
+    atomicAdd(&to->ax, sums.ax);
+    atomicAdd(&to->ay, sums.ay);
+    atomicAdd(&to->az, sums.az);
+#endif
+}
+
+// Groups of the ring that follow a block's own: half of it; of two opposite blocks the first has the other.
+__device__ __forceinline__ int ring_length(int block, int blocks) {
+    return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
+}
+
+// Where a part of the units begins, all parts being as long as the others or one longer.
+__device__ __forceinline__ int begin_of(int part, int parts, int units) {
+    const int each = units / parts;
+    return part * each + part * (units - parts * each) / parts;
+}
+
+// Add to the sums of i what j does to it, and to those of j what i does to it; without masses where EQUAL_NOW.
+template <bool EQUAL_NOW>
+__device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
+    const real dx = j.x - i.x;
+    const real dy = j.y - i.y;
+    const real dz = j.z - i.z;
+    const real inverse = inverse_sqrt(dx * dx + (dy * dy + (dz * dz + eps2)));
+    const real cube = inverse * inverse * inverse;
+    const real on_i = EQUAL_NOW ? cube : cube * j.mass;
+    const real on_j = EQUAL_NOW ? cube : cube * i.mass;
+    of_i.ax += on_i * dx;
+    of_i.ay += on_i * dy;
+    of_i.az += on_i * dz;
+    of_j.az -= on_j * dz;
+    of_j.ay -= on_j * dy;
+    of_j.ax -= on_j * dx;
+}
+
+__device__ __forceinline__ void scale(Sums& sums, real mass) {
+    sums.ax *= mass;
+    sums.ay *= mass;
+    sums.az *= mass;
+}
+
+template <bool EQUAL_NOW>
+__device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body (&own)[R], Body& j, const Row* place,
+                                      int next, real eps2) {
+#pragma unroll
+    for (int step = 0; step < UNROLL; ++step) {
+#if SHARED
+        const Row row = place[step];
+        j = Body{row.x, row.y, row.z, row.mass};
+#endif
+#pragma unroll
+        for (int b = 0; b < R; ++b) pair<EQUAL_NOW>(of_own[b], of_j, own[b], j, eps2);
+#if !SHARED
+        j.x = __shfl_sync(0xffffffff, j.x, next);
+        j.y = __shfl_sync(0xffffffff, j.y, next);
+        j.z = __shfl_sync(0xffffffff, j.z, next);
+        if (!EQUAL_NOW) j.mass = __shfl_sync(0xffffffff, j.mass, next);
+#endif
+        of_j.ax = __shfl_sync(0xffffffff, of_j.ax, next);
+        of_j.ay = __shfl_sync(0xffffffff, of_j.ay, next);
+        of_j.az = __shfl_sync(0xffffffff, of_j.az, next);
+    }
+}
+
+#if KERNEL == 0
+extern "C" __global__ void __launch_bounds__(P, RESIDENT)
+    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int parts, int first,
+              int last, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
+#if GATHER && !DETERMINISTIC
+    __shared__ Sums gathered[2][P];
+#endif
+#if SHARED
+    __shared__ Row all_partners[P / 32][64];
+    Row* const partners = all_partners[threadIdx.x / 32];
+#endif
+    const int lane = threadIdx.x % 32;
+    const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
+    const int block = warp / parts;
+    const int part = warp - block * parts;
+    const int blocks = (n + width - 1) / width;
+    if (block >= blocks) return;
+    // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
+    constexpr int whole = DETERMINISTIC ? turns : 1;
+    const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
+    int unit = first * turns + begin_of(part, parts, units) * whole;
+    const int end = first * turns + begin_of(part + 1, parts, units) * whole;
+
+    Body own[R];
+    Sums of_own[R] = {};
+#pragma unroll
+    for (int b = 0; b < R; ++b) own[b] = body_or_nobody(bodies, block * width + b * 32 + lane, n);
+    const int next = (lane + 1) % 32;
+#if EQUAL
+    const real mass = bodies[block * width].mass;
+    int group = block * R + unit / turns;
+    if (group >= blocks * R) group -= blocks * R;
+    const real partner_mass = bodies[min(group * 32, n - 1)].mass;
+    bool equal = true;
+#pragma unroll
+    for (int b = 0; b < R; ++b) equal = equal && own[b].mass == mass;
+    for (int ahead = unit / turns; ahead * turns < end; ++ahead) {
+        equal = equal && bodies[min(group * 32 + lane, n - 1)].mass == partner_mass;
+        if (++group == blocks * R) group = 0;
+    }
+    equal = __all_sync(0xffffffff, equal);
+#else
+    constexpr bool equal = false;
+    constexpr real mass = 1, partner_mass = 1;
+#endif
+    while (unit < end) {
+        const int ahead = unit / turns;
+        const int turn_first = unit - ahead * turns;
+        const int turn_last = min(end - ahead * turns, turns);
+        int to_meet = block * R + ahead;
+        if (to_meet >= blocks * R) to_meet -= blocks * R;
+        Body j = body_or_nobody(bodies, to_meet * 32 + (lane + (SHARED ? 0 : turn_first * UNROLL)) % 32, n);
+        Sums of_j = {};
+#if SHARED
+        __syncwarp();
+        partners[lane] = Row{j.mass, j.x, j.y, j.z};
+        partners[lane + 32] = Row{j.mass, j.x, j.y, j.z};
+        __syncwarp();
+        const Row* place = partners + lane + turn_first * UNROLL;
+#else
+        const Row* place = nullptr;
+#endif
+        if (equal) {
+#pragma unroll 1
+            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
+                steps<true>(of_own, of_j, own, j, place, next, eps2);
+            scale(of_j, mass);
+        } else {
+#pragma unroll 1
+            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
+                steps<false>(of_own, of_j, own, j, place, next, eps2);
+        }
+        if (ahead >= R) {
+#if DETERMINISTIC
+            theirs[(static_cast<long long>(block) * (last - first) + ahead - first) * 32 + lane] = of_j;
+#else
+            const int k = to_meet * 32 + (lane + turn_last * UNROLL) % 32;
+            if (k < n) add_atomically(accelerations + k, of_j);
+#endif
+        }
+        unit = (ahead + 1) * turns;
+    }
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        if (equal) scale(of_own[b], partner_mass);
+#if DETERMINISTIC
+        ours[(static_cast<long long>(block) * parts + part) * width + b * 32 + lane] = of_own[b];
+#else
+        const int i = block * width + b * 32 + lane;
+#if GATHER
+        gathered[b % 2][threadIdx.x] = of_own[b];
+        __syncthreads();
+        if (threadIdx.x / 32 != b % (P / 32)) continue;
+        Sums total = {};
+#pragma unroll
+        for (int other = 0; other < P; other += 32) add(total, gathered[b % 2][other + lane]);
+        if (i < n) add_atomically(accelerations + i, total);
+#else
+        if (i < n) add_atomically(accelerations + i, of_own[b]);
+#endif
+#endif
+    }
+}
+#elif DETERMINISTIC
+extern "C" __global__ void __launch_bounds__(P)
+    symmetric_add(Sums* __restrict__ accelerations, int n, int parts, int first, int last,
+                  const Sums* __restrict__ ours, const Sums* __restrict__ theirs) {
+    const int k = blockIdx.x * P + threadIdx.x;
+    if (k >= n) return;
+    const int blocks = (n + width - 1) / width;
+    const int block = k / width;
+    const int place = k % width;
+    const int group = place / 32;
+    Sums total = {};
+    if (first > 0) total = accelerations[k];
+#pragma unroll 4
+    for (int part = 0; part < parts; ++part)
+        add(total, ours[(static_cast<long long>(block) * parts + part) * width + place]);
+    // Those `distance` blocks behind this one have met its group as number distance * R + group of their ring.
+    const int nearest = max(1, (first - group + R - 1) / R);
+    for (int distance = nearest; distance <= blocks / 2 && distance * R + group < last; ++distance) {
+        const int ahead = distance * R + group;
+        const int other = block >= distance ? block - distance : block - distance + blocks;
+        if (ahead < ring_length(other, blocks))
+            add(total, theirs[(static_cast<long long>(other) * (last - first) + ahead - first) * 32 + place % 32]);
+    }
+    accelerations[k] = total;
+}
+#else
+extern "C" __global__ void __launch_bounds__(P) symmetric_clear(Sums* __restrict__ accelerations, int n) {
+    const int i = blockIdx.x * P + threadIdx.x;
+    if (i < n) accelerations[i] = Sums{};
+}
+#endif

@@ -1,0 +1,100 @@
+"""Count each pair once: what body j does to i, i does to j with the other sign (Newton's third law).
+
+Against register_blocked: 17 instructions a pair instead of 26. A warp keeps 32 * r bodies in registers; the others
+travel round it with their sums, and go home by one addition in global memory after 32 steps. Those additions come in
+any order, so two launches differ in their last bits; deterministic 1 writes partial sums and adds them in a fixed
+order instead. With equal_mass 1 a warp that meets bodies of one mass only multiplies by it at the end: 15 instructions.
+There is no twin for Numba, whose simulator knows no shuffles.
+"""
+
+import numpy as np
+
+from harness.variant import Prepared, variant
+from variants.blocked import blocks
+
+LONGEST = 256
+"""Groups of 32 bodies that a part meets at most: the rounding of a sum grows with its length, its parts cost little."""
+
+PARTIAL_BYTES = 1 << 30
+"""What the sums of travelling bodies may take where they are kept apart; the rings are then cut into slabs."""
+
+
+@variant(
+    parent="register_blocked",
+    source="Newton's third law; Aarseth 1963 onwards on CPUs",
+    axes={
+        "p": (32, 64, 128, 256),
+        "r": (1, 2, 4, 8, 16),
+        "unroll": (1, 2, 4, 8, 16, 32),
+        "travel": ("shuffle", "shared"),
+        "equal_mass": (0, 1),
+        "deterministic": (0, 1),
+        "gather": (0, 1),
+        "parts": (0, 1, 2, 4, 8, 10, 16, 20, 32, 33, 41, 64, 66, 82, 128, 132, 264),
+        "warps": blocks.WARPS,
+    },
+    defaults={
+        "p": 128,
+        "r": 8,
+        "unroll": 8,
+        "travel": "shared",
+        "equal_mass": 0,
+        "deterministic": 0,
+        "gather": 1,
+        "parts": 0,
+        "warps": 0,
+    },
+    loads="n / (64 * r)",
+)
+def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, parts, warps):
+    """A warp for each of `parts` parts of each 32 * r bodies; 0 parts: as many as fill the device evenly."""
+    n = bodies.n
+    warps = blocks.warps_for(gpu.real, r, warps)
+    constants = {
+        "P": p,
+        "R": r,
+        "UNROLL": unroll,
+        "RESIDENT": blocks.resident(p, warps),
+        "SHARED": int(travel == "shared"),
+        "EQUAL": equal_mass,
+        "DETERMINISTIC": deterministic,
+        "GATHER": gather,
+    }
+    kernel = gpu.compile("symmetric", KERNEL=0, **constants)
+    other = gpu.compile("symmetric_add" if deterministic else "symmetric_clear", KERNEL=1, **constants)
+
+    count = -(-n // (32 * r))
+    ring = r * (1 + count // 2)
+    slab = ring
+    if deterministic:
+        slab = min(ring, max(1, PARTIAL_BYTES // (count * 32 * 4 * np.dtype(gpu.real).itemsize)))
+    # The warps of a CUDA block have the same bodies.
+    together = max(1, p // 32)
+    most = slab if deterministic else slab * (32 // unroll) // 2
+    at_once = gpu.multiprocessors * warps // together
+    if parts:
+        parts = -(-parts // together)
+    else:
+        most = max(1, most // together)
+        parts = blocks.parts_for(count, most, at_once)
+        parts = max(parts, min(most, -(-ring // (LONGEST * together))))
+    parts *= together
+    grid = count * parts // together
+
+    own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
+    accelerations = gpu.empty(n, 4)
+    ours = gpu.empty(count * parts * 32 * r if deterministic else 1, 4)
+    theirs = gpu.empty(count * slab * 32 if deterministic else 1, 4)
+    number, eps2, parts = np.int32(n), gpu.real(bodies.eps**2), np.int32(parts)
+    slabs = [(np.int32(first), np.int32(min(first + slab, ring))) for first in range(0, ring, slab)]
+    whole_grid = -(-n // p)
+
+    def launch():
+        if not deterministic:
+            other(whole_grid, p, accelerations, number)
+        for first, last in slabs:
+            kernel(grid, p, own, accelerations, number, eps2, parts, first, last, ours, theirs)
+            if deterministic:
+                other(whole_grid, p, accelerations, number, parts, first, last, ours, theirs)
+
+    return Prepared(launch, own, accelerations, kernel)
