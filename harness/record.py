@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import InputError
 from harness.interaction import GRAVITY
@@ -174,8 +174,9 @@ class Inside(BaseModel):
     ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
     their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
     ``computed`` are the interactions of one evaluation, a body, by their kind (body_body, body_cell), from a run that
-    is not timed; ``warp_efficiency`` is the part of a warp's threads that the walk of the warp is of use to, a step,
-    counted likewise. ``start_seconds`` is the time from starting the process to a usable device.
+    is not timed; ``walk_overlap`` is how alike the walks of a warp's bodies are, counted likewise: over all nodes that
+    one of them has to visit, the part of the warp that has to. ``start_seconds`` is the time from starting the process
+    to a usable device.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -183,7 +184,8 @@ class Inside(BaseModel):
     stages_seconds: dict[str, float] = {}
     stages_bytes: dict[str, float] = {}
     computed: dict[str, float] = {}
-    warp_efficiency: float | None = None
+    # Its name until it was found that threads at different nodes still step together.
+    walk_overlap: float | None = Field(None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
     start_seconds: float | None = None
 
 

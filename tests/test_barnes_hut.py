@@ -101,11 +101,11 @@ def test_what_is_counted(prepared_of, toolkit):
     counted = exact.insight()
     # A tree that opens every cell meets every body once.
     assert counted["computed"] == {"body_body": 70.0, "body_cell": 0.0}
-    assert counted["warp_efficiency"] == 1.0
+    assert counted["walk_overlap"] == 1.0
     _, wide = prepared_of(toolkit, bodies, theta=1.0, leaf_size=1, walk="thread", node="full")
     wide.launch()
     counted = wide.insight()
     assert counted["computed"]["body_body"] < 70
     assert counted["computed"]["body_cell"] > 1
-    assert 1 / 32 < counted["warp_efficiency"] < 1
+    assert 1 / 32 < counted["walk_overlap"] < 1
     assert counted["stages_bytes"]["download"] == 70 * 16

@@ -17,7 +17,9 @@ from harness.config.settings import Measure, Subset
 from harness.errors import InputError
 from harness.variant import discover
 
-ALL_PACKAGED = "3dgep, bodin2026, bodin2026_accuracy, bodin2026_direct, chamomile, counters, gems3, ladder, lee2008, quick"
+ALL_PACKAGED = (
+    "3dgep, bodin2026, bodin2026_accuracy, bodin2026_direct, chamomile, counters, gems3, ladder, lee2008, quick"
+)
 
 OWN_VARIANT = '''"""A variant of one's own."""
 

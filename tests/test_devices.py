@@ -84,6 +84,9 @@ class FakeNvml(ModuleType):
         assert kind == self.NVML_CLOCK_SM
         return self.answer("clock", handle, 1980)
 
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):  # noqa: N802, ARG002
+        return 12_345
+
     def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
         return self.answer("power", handle, 698_750)
 
@@ -252,6 +255,7 @@ def test_a_reading_is_in_megahertz_watts_and_degrees():
         reading = read()
     assert (reading.sm_clock_mhz, reading.power_watts, reading.temperature_celsius) == (1980, 698.75, 61)
     assert reading.throttle_reasons == ()
+    assert reading.joules == 12.345
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,16 @@ from harness.cli import app
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_ladder_is_what_its_command_prints(monkeypatch):
+LADDERS = re.findall(r"<!-- ladder: (.*?) -->\n(.*?)<!-- end of ladder -->", README, re.DOTALL)
+
+
+def test_there_are_ladders():
+    assert len(LADDERS) == 2
+
+
+@pytest.mark.parametrize(("command", "written"), LADDERS)
+def test_a_ladder_is_what_its_command_prints(command, written, monkeypatch):
     monkeypatch.chdir(ROOT)
-    command, written = re.search(r"<!-- ladder: (.*?) -->\n(.*?)<!-- end of ladder -->", README, re.DOTALL).groups()
     printed = CliRunner().invoke(app, shlex.split(command)[1:])
     assert printed.exit_code == 0
     assert written.strip() == printed.stdout.strip()

@@ -40,7 +40,7 @@ _FIELDS = (
     *("error_rms", "error_median", "error_p99", "error_rows", "cycle", "error_cycle_max", "error_cycle_rms"),
     *("registers", "shared_bytes", "local_bytes", "threads_per_block", "grid_blocks", "blocks_per_multiprocessor"),
     *("occupancy_limiter", "waves", "steps_per_second", "energy_drift", "drift_steps", "damping"),
-    *("warp_efficiency", "start_seconds", "compile_seconds", "joules", "joules_per_interaction"),
+    *("walk_overlap", "start_seconds", "compile_seconds", "joules", "joules_per_interaction"),
     "counters_unavailable",
 )
 

@@ -113,7 +113,7 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "waves": lambda record, _: record.waves,
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes sent": lambda record, _: record.stages_bytes.get("upload"),
-    "% of a warp": lambda record, _: _scaled(record.warp_efficiency, 100),
+    "% of a warp": lambda record, _: _scaled(record.counters.get("threads_an_instruction"), 100 / 32),
     "% of the stages on the CPU": lambda record, _: _scaled(_on_the_cpu(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),

@@ -5,10 +5,11 @@
 // arithmetic but waiting: the next node is known when the present one has been compared, so a thread has one load
 // under way at a time, and many warps have to be there to hide it.
 //
-// With WARP 0 each thread walks by itself (Bodin 2026). Threads of a warp that are at different nodes take turns, and
-// their loads go to different places; with bodies in Morton order they are neighbours and mostly agree. With WARP 1 the
-// warp votes, and opens a node if one of its bodies has to (Burtscher & Pingali 2011): all threads are at one node,
-// one load of it serves all, and nothing diverges. It meets more nodes, and what it adds up is more accurate.
+// With WARP 0 each thread walks by itself (Bodin 2026). Threads of a warp that are at different nodes have loads to
+// different places, and take turns where some open and others accept; in Morton order they are neighbours and agree.
+// With WARP 1 the warp votes, and opens a node if one of its bodies has to (Burtscher & Pingali 2011): all threads are
+// at one node, one load of it serves all, and nothing diverges. It meets more nodes, and what it adds up is more
+// accurate.
 //
 // COMPACT 1: a node of 32 bytes, one sector; 0: of 40 bytes, the opening distance computed at every visit. Float64: 48
 // and 64. TOP > 0: the first `top` <= TOP nodes, the upper levels, are kept in shared memory. SORTED 1: bodies are in

@@ -134,7 +134,7 @@ def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, stre
         sent = 4 * written.count * written.words_a_node + walked.nbytes + grown.order.nbytes
         return {
             "computed": walks.interactions_a_body(walked, compact.rows, gpu_walk.WARP if walk == "warp" else 1),
-            "warp_efficiency": walks.warp_efficiency(walked, compact.rows, gpu_walk.WARP),
+            "walk_overlap": walks.overlap(walked, compact.rows, gpu_walk.WARP),
             "stages_bytes": {"upload": sent, "download": accelerations.nbytes},
         }
 

@@ -161,12 +161,11 @@ def interactions_a_body(rows, nodes, width):
     return {"body_body": float(met.bodies.mean()), "body_cell": float(met.cells.mean())}
 
 
-def warp_efficiency(rows, nodes, warp):
-    """Return the part of a warp's threads that have to be where their warp is, over all the nodes it is at.
+def overlap(rows, nodes, warp):
+    """Return how alike the walks of a warp's bodies are: over all nodes that one has to visit, the part that has to.
 
-    A warp is at every node that one of its bodies has to visit, whether its threads walk by themselves and wait for
-    each other or all walk together. What a scheduler makes of diverged threads can be worse than this, never better.
-    None with fewer bodies than a warp has threads.
+    Threads that walk by themselves step together even at different nodes, but each then has a load of its own; a warp
+    that walks together does what all but this part of it need not. None with fewer bodies than a warp has threads.
     """
     whole = sample(rows, warp)[: rows.shape[0] // warp * warp]
     if not len(whole):
