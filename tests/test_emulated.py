@@ -1,0 +1,77 @@
+"""Kernels that Numba's simulator cannot stand in for, run on the host thread by thread."""
+
+import numpy as np
+import pytest
+
+from emulator import COMPILER, Emulator
+from harness import bodies as initial_conditions
+from harness import reference
+from harness.bodies import Bodies
+from harness.variant import discover
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+EPS = 0.05
+
+CASES = [
+    ("shuffle", "float32", {"p": 32, "r": 2, "unroll": 8}),
+    ("symmetric", "float32", {"p": 32, "r": 2, "unroll": 8, "parts": 3}),
+    ("symmetric", "float32", {"p": 64, "r": 1, "unroll": 8, "travel": "shuffle", "gather": 0}),
+    ("symmetric", "float32", {"p": 64, "r": 2, "unroll": 4, "equal_mass": 1}),
+    ("symmetric", "float32", {"p": 32, "r": 2, "unroll": 8, "deterministic": 1, "parts": 2}),
+    ("symmetric", "float64", {"p": 32, "r": 1, "unroll": 8, "deterministic": 1}),
+]
+every_case = pytest.mark.parametrize(
+    ("name", "dtype", "axes"),
+    CASES,
+    ids=["-".join([name, dtype, *map(str, axes.values())]) for name, dtype, axes in CASES],
+)
+
+
+@pytest.fixture
+def accelerate(tmp_path):
+    def evaluate(name, dtype, bodies, axes):
+        variant = discover()[name]
+        prepared = variant.prepare(Emulator(variant, dtype, tmp_path), bodies, **variant.complete(axes))
+        prepared.launch()
+        first = prepared.accelerations[:, :3].copy()
+        prepared.launch()
+        return first, prepared.accelerations[:, :3].copy()
+
+    return evaluate
+
+
+def judged(name, dtype, bodies, found):
+    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), dtype)
+    return reference.objection(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
+
+
+@every_case
+def test_agrees_with_the_float64_direct_sum(accelerate, name, dtype, axes):
+    # Less than a warp, an odd end, an even and an odd number of blocks in the ring.
+    for n in (1, 33, 128, 161):
+        bodies = initial_conditions.plummer(n, 3, EPS)
+        first, second = accelerate(name, dtype, bodies, axes)
+        assert judged(name, dtype, bodies, first) is None, n
+        # What a launch adds to has to be cleared by the next.
+        assert judged(name, dtype, bodies, second) is None, n
+        if axes.get("deterministic"):
+            assert np.array_equal(first, second)
+
+
+@every_case
+def test_masses_that_differ_and_masses_of_zero(accelerate, name, dtype, axes):
+    bodies = initial_conditions.collision(100, 5, EPS)
+    mass = bodies.mass.copy()
+    mass[::3] = 0
+    bodies = Bodies(mass, bodies.position, bodies.velocity, EPS)
+    found, _ = accelerate(name, dtype, bodies, axes)
+    assert judged(name, dtype, bodies, found) is None
+
+
+@every_case
+def test_forces_sum_to_zero_and_coincident_bodies_stay_where_they_are(accelerate, name, dtype, axes):
+    bodies = initial_conditions.collision(96, 5, EPS)
+    forces = bodies.mass[:, None] * accelerate(name, dtype, bodies, axes)[0]
+    assert np.abs(forces.sum(axis=0)).max() < 4 * np.finfo(dtype).eps * np.abs(forces).sum()
+    one_place = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
+    assert not accelerate(name, dtype, one_place, axes)[0].any()
