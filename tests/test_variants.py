@@ -140,12 +140,16 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     variant = VARIANTS[name]
     if not variant.axes:
         pytest.skip("has no axes")
-    n = 24 if simulator(toolkit) and "theta" in variant.axes else 70
+    n = 24 if simulator(toolkit) and {"theta", "warps"} & variant.axes.keys() else 70
     bodies = {3: bodies_of(n), 2: initial_conditions.flattened(bodies_of(n))}
     expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
     base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
     for axis, values in variant.axes.items():
-        for value in values:
+        if simulator(toolkit) and axis == "warps":  # how many registers there are: nothing to the simulator
+            continue
+        # On a GPU all of them; in the simulator the ends and the middle of a long axis.
+        few = simulator(toolkit) and len(values) > 4
+        for value in [values[0], values[len(values) // 2], values[-1]] if few else values:
             axes = variant.complete({**base, axis: value})
             if axes.get("block_shape") == "16x16":
                 axes["p"] = 256
