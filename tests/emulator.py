@@ -118,6 +118,20 @@ class Emulator:
         """Return an array of NaN."""
         return np.full(shape, np.nan, self.real)
 
+    def device_array(self, shape, dtype):
+        """Return an array that is not filled."""
+        return np.empty(shape, dtype)
+
+    def stream(self):
+        """Return nothing: everything has ended when it returns."""
+
+    def wait(self, stream):
+        """Nothing to wait for."""
+
+    def send(self, array, values, stream):  # noqa: ARG002
+        """Copy."""
+        array[...] = values
+
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""
         text = re.sub(r"#line.*|asm volatile\(.*", "", cuda_source(self.path, self.interaction))
