@@ -37,6 +37,7 @@ using std::min;
 #define __align__(n) alignas(n)
 
 struct Place { int x = 0, y = 0; };
+struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 struct Warp {
     std::barrier<> together{32};

@@ -17,10 +17,10 @@
 // Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; with GATHER
 // 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. The more additions
 // come to one place, the more is lost in rounding: blocks take turns with `copies` places a body, which a last kernel
-// (symmetric_join) adds up. They come in any order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place of
-// its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
-// them in a fixed order; a launch does the groups first <= group < last of each ring, so that `theirs` need not hold
-// all.
+// (symmetric_join) adds up. They come in any order, so two launches differ in the last bits. With DETERMINISTIC 1 every
+// warp writes what it found to a place of its own, ours[block][part][32 * R] and theirs[block][group - first][32], and
+// a second kernel (symmetric_add) adds them in a fixed order; a launch does the groups first <= group < last of each
+// ring, so that `theirs` need not hold all.
 //
 // A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets: bodies have to be
 // within 1e18 (float64: 1e149). UNROLL: steps in straight line, also the least that a part has; KERNEL: which of the
@@ -120,8 +120,8 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
 
 #if KERNEL == 0
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
-    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ sums, int n, real eps2, int parts, int first, int last,
-              int copies, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
+    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ sums, int n, real eps2, int parts, int first,
+              int last, int copies, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
 #if GATHER && !DETERMINISTIC
     __shared__ Sums gathered[2][P];
 #endif

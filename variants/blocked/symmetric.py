@@ -52,7 +52,7 @@ PARTIAL_BYTES = 1 << 30
         "parts": 0,
         "warps": 0,
     },
-    loads="n / (64 * r)",
+    loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
 def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, copies, parts, warps):
     """A warp for each of `parts` parts of each 32 * r bodies; 0 of r, parts or copies: what suits n and the device."""

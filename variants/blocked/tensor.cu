@@ -3,12 +3,13 @@
 // A squared distance is a sum of products, |x_i|^2 + eps^2 + |x_j|^2 - 2 x_i x_j, and so are the pulls on a body,
 // sum w m_j x_j - x_i sum w m_j with w = r^-3: two matrix products, with one inverse square root and two
 // multiplications a pair in between. What speaks against it is cancellation: in r^2 where bodies are near, in the two
-// sums where they are near to each other and far from the origin. So bodies stand in blocks of 64 that are near in
-// space. A warp takes one, block I, and sees the others from its middle; a block J with no body nearer to that middle
-// than SEPARATION / 100 times the radius of I goes through the tensor cores, any other through ordinary float32.
+// sums where they are near to each other and far from the origin. So bodies stand in blocks of 32 * R that are near in
+// space. A warp takes one, block I, and sees the others, J, 64 bodies at a time, from its middle: those with no body
+// nearer to it than SEPARATION / 100 times the radius of I go through the tensor cores, others through plain float32.
 //
 // Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together; (h + l)(h' + l') of
-// x, y, z and the two squares are 16 products, the depth of two matrix products m16n8k8. Pulls: w is rounded to FP16,
+// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8, and the square of j is
+// what they are added to. Pulls: w is rounded to FP16,
 // 11 bits, or with TERMS 2 to the sum of two; what it is multiplied with is always two FP16, 22 bits. Powers of two
 // bring both into FP16's range. The tensor core adds up a block of pairs, which is scaled back and added in float32.
 //
@@ -26,16 +27,20 @@
 #error "tensor computes in float32"
 #endif
 
-constexpr int width = 64;
-constexpr int words = width / 2 + 4;  // of a column of pulls, in pairs of FP16; four more than needed, for the banks
+constexpr int width = 32 * R;  // bodies of a block
+constexpr int tiles = width / 16;
+constexpr int step = 64;  // bodies of block J at a time, two a lane
 constexpr float separation = SEPARATION / 100.0f;
+constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-// What a warp keeps in shared memory.
+// What a warp keeps in shared memory. A column of pulls has four words more than needed, for the banks.
 struct __align__(16) Staged {
-    float4 distances[width * 4];
-    unsigned pulls[8][words];
-    Body own[width];
-    Body others[width];
+    float4 left[width * 2];
+    float4 right[step * 4];
+    float4 squares[step / 2];
+    float2 far[tiles][32];
+    unsigned own_pulls[8][width / 2 + 4];
+    unsigned pulls[8][step / 2 + 4];
 };
 
 __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
@@ -49,13 +54,21 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
 }
 
 #if KERNEL == 0
-// Add to the sums of each of a lane's two bodies what all of a block do to it.
-__device__ __forceinline__ void pull_both(Sums (&sums)[2], const Body (&own)[2], const Body* block, real eps2) {
+// Add to the sums of `count` bodies, two a lane at a time, what so many others do to them.
+__device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int first, int count, int first_other,
+                                          int others, real eps2) {
+#pragma unroll 1
+    for (int i = first + 2 * (threadIdx.x % 32); i < first + count; i += step) {
+        const Body own[2] = {bodies[i], bodies[i + 1]};
+        Sums sums[2] = {};
 #pragma unroll 4
-    for (int k = 0; k < width; ++k) {
-        const Body other = block[k];
-        interact(sums[0], own[0], other, eps2);
-        interact(sums[1], own[1], other, eps2);
+        for (int k = first_other; k < first_other + others; ++k) {
+            const Body other = bodies[k];
+            interact(sums[0], own[0], other, eps2);
+            interact(sums[1], own[1], other, eps2);
+        }
+        add_atomically(home + i, sums[0]);
+        add_atomically(home + i + 1, sums[1]);
     }
 }
 
@@ -116,11 +129,12 @@ __device__ __forceinline__ unsigned transposed(unsigned packed) {
     return result;
 }
 
-// d += A B in TF32, A of 16 rows and 8 columns, B of 8 rows and 8 columns.
-__device__ __forceinline__ void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(bits(a.x)), "r"(bits(a.y)), "r"(bits(a.z)), "r"(bits(a.w)), "r"(bits(b0)), "r"(bits(b1)));
+// d = A B + c in TF32, A of 16 rows and 8 columns, B of 8 rows and 8 columns.
+__device__ __forceinline__ void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(bits(a.x)), "r"(bits(a.y)), "r"(bits(a.z)), "r"(bits(a.w)), "r"(bits(b0)), "r"(bits(b1)), "f"(c.x),
+          "f"(c.y), "f"(c.z), "f"(c.w));
 }
 
 // d += A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
@@ -131,39 +145,38 @@ __device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigne
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
 }
 
-// Where the four numbers of body j that belong to lane % 4 == part stand: neither writing nor reading meets a bank twice.
+// Where the four numbers of body j that belong to lane % 4 == part stand: neither writing nor reading meets a bank
+// twice.
 __device__ __forceinline__ int place(int j, int part) {
     return 8 * (j / 2) + ((j % 2 * 4 + part) ^ (j / 2 % 8));
 }
 
-// Write what distances are made of, for block I: (h, h, l, l) of each coordinate and (h, l, 1, 1) of the square. The
-// numbers of bodies i and i + 8 stand as the matrix product takes them, four registers in a row.
-__device__ __forceinline__ void write_left(float* fragments, int i, const Body& body, float square) {
+// Write what distances are made of, for block I: the high and low parts of each coordinate and of the square, those of
+// bodies i and i + 8 as the matrix product takes them, four registers in a row.
+__device__ __forceinline__ void write_left(float4* left, int i, const Body& body, float square) {
     const float numbers[4] = {body.x, body.y, body.z, square};
-    float* const to = fragments + (i / 16 * 8 + i % 8) * 32 + i / 8 % 2;
+    float* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
 #pragma unroll
     for (int part = 0; part < 4; ++part) {
-        const float h = high(numbers[part]), l = numbers[part] - h;
-        to[8 * part] = h;
-        to[8 * part + 2] = part < 3 ? h : l;
-        to[8 * part + 4] = part < 3 ? l : 1;
-        to[8 * part + 6] = part < 3 ? l : 1;
+        to[4 * part] = high(numbers[part]);
+        to[4 * part + 2] = numbers[part] - high(numbers[part]);
     }
 }
 
-// The same for block J: -2 (h, l, h, l) and (1, 1, h, l), times the scale.
-__device__ __forceinline__ void write_right(float4* distances, int j, const Body& body, float square, float scale) {
+// The same for block J, whose squares are not multiplied but what the product is added to: -2 (h, h, l, l) of each
+// coordinate and, for the squares of block I, (1, 1, 0, 0); all of it times the scale.
+__device__ __forceinline__ void write_right(float4* right, int j, const Body& body, float scale) {
     const float times = -2 * scale;
-    const float x = high(body.x), y = high(body.y), z = high(body.z), h = high(square);
-    const float xl = (body.x - x) * times, yl = (body.y - y) * times, zl = (body.z - z) * times;
-    distances[place(j, 0)] = make_float4(x * times, xl, x * times, xl);
-    distances[place(j, 1)] = make_float4(y * times, yl, y * times, yl);
-    distances[place(j, 2)] = make_float4(z * times, zl, z * times, zl);
-    distances[place(j, 3)] = make_float4(scale, scale, h * scale, (square - h) * scale);
+    const float x = high(body.x), y = high(body.y), z = high(body.z);
+    right[place(j, 0)] = make_float4(x * times, x * times, (body.x - x) * times, (body.x - x) * times);
+    right[place(j, 1)] = make_float4(y * times, y * times, (body.y - y) * times, (body.y - y) * times);
+    right[place(j, 2)] = make_float4(z * times, z * times, (body.z - z) * times, (body.z - z) * times);
+    right[place(j, 3)] = make_float4(scale, scale, 0, 0);
 }
 
 // Write what the pulls of a lane's two bodies are made of: m x, m y, m z and m, each of them in two FP16.
-__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][words], int lane, const Body (&own)[2], float length,
+template <int WORDS>
+__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
                                             float mass) {
     const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
     const float first[4] = {own[0].x * length * m0, own[0].y * length * m0, own[0].z * length * m0, m0};
@@ -171,13 +184,19 @@ __device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][words], int lan
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
         const unsigned packed = pack(first[c], second[c]);
-        pulls[2 * c][lane] = packed;
-        pulls[2 * c + 1][lane] = pack_rest(packed, first[c], second[c]);
+        pulls[2 * c][word] = packed;
+        pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
     }
 }
 
-__device__ __forceinline__ uint2 read_pulls(const unsigned (&pulls)[8][words], int tile, int group, int part) {
-    return make_uint2(pulls[group][8 * tile + part], pulls[group][8 * tile + part + 4]);
+// Two bodies as they are seen from somewhere, and the squares of their distances to it.
+__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body* bodies, const Body& from) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+        const Body body = bodies[k];
+        seen[k] = Body{body.x - from.x, body.y - from.y, body.z - from.z, body.mass};
+        square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
+    }
 }
 #endif
 
@@ -202,80 +221,91 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int row_end = min(end, unit < in_first ? in_first : units);
         Sums* const home = sums + static_cast<long long>(i_block % copies) * blocks * width;
 
-        const Body own[2] = {bodies[i_block * width + 2 * lane], bodies[i_block * width + 2 * lane + 1]};
-        Sums near[2] = {};
-        __syncwarp();
-        staged.own[2 * lane] = own[0];
-        staged.own[2 * lane + 1] = own[1];
+        const int i_first = i_block * width;
 #if __CUDA_ARCH__ >= 800
-        // In the fragments of matrix products a lane has to do with rows, or columns, `group`, and with `part` of depth.
+        // In the fragments of matrix products a lane has to do with rows, or columns, `group`, and with `part` of
+        // depth.
         const int group = lane / 4;
         const int part = lane % 4;
-        const float middle_x = sum_of_warp(own[0].x + own[1].x) * (1.0f / width);
-        const float middle_y = sum_of_warp(own[0].y + own[1].y) * (1.0f / width);
-        const float middle_z = sum_of_warp(own[0].z + own[1].z) * (1.0f / width);
+        Body middle = {};
+        float heaviest = 0;
+        for (int k = lane; k < width; k += 32) {
+            const Body body = bodies[i_first + k];
+            middle.x += body.x;
+            middle.y += body.y;
+            middle.z += body.z;
+            heaviest = max(heaviest, body.mass);
+        }
+        middle.x = sum_of_warp(middle.x) * (1.0f / width);
+        middle.y = sum_of_warp(middle.y) * (1.0f / width);
+        middle.z = sum_of_warp(middle.z) * (1.0f / width);
         Body seen[2];
         float square[2];
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-            seen[k] = Body{own[k].x - middle_x, own[k].y - middle_y, own[k].z - middle_z, own[k].mass};
-            square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
+        float radius2 = 0;
+        for (int k = 2 * lane; k < width; k += step) {
+            see(seen, square, bodies + i_first + k, middle);
+            radius2 = max(radius2, max(square[0], square[1]));
         }
-        const float radius2 = largest_of_warp(max(square[0], square[1]));
+        radius2 = largest_of_warp(radius2);
         const int own_length = exponent_of(radius2) / 2 + 1;
-        const int own_mass = exponent_of(largest_of_warp(max(own[0].mass, own[1].mass))) + 1;
-        write_left(&staged.distances[0].x, 2 * lane, seen[0], square[0] + eps2);
-        write_left(&staged.distances[0].x, 2 * lane + 1, seen[1], square[1] + eps2);
-        write_pulls(staged.pulls, lane, seen, power_of_two(-own_length), power_of_two(-own_mass));
+        const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
         __syncwarp();
-        float4 left[4][2];
-        uint2 own_pulls[4];
-        float far[4][2] = {};
-#pragma unroll
-        for (int tile = 0; tile < 4; ++tile) {
-            left[tile][0] = staged.distances[64 * tile + 2 * lane];
-            left[tile][1] = staged.distances[64 * tile + 2 * lane + 1];
-            own_pulls[tile] = read_pulls(staged.pulls, tile, group, part);
+        for (int k = 2 * lane; k < width; k += step) {
+            see(seen, square, bodies + i_first + k, middle);
+            write_left(staged.left, k, seen[0], square[0] + eps2);
+            write_left(staged.left, k + 1, seen[1], square[1] + eps2);
+            write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
         }
-#endif
-        for (; unit < row_end; ++unit) {
-            const int j_block = i_block + unit - begin;
-            const Body other[2] = {bodies[j_block * width + 2 * lane], bodies[j_block * width + 2 * lane + 1]};
-            __syncwarp();
-#if __CUDA_ARCH__ >= 800
 #pragma unroll
-            for (int k = 0; k < 2; ++k) {
-                seen[k] = Body{other[k].x - middle_x, other[k].y - middle_y, other[k].z - middle_z, other[k].mass};
-                square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
-            }
+        for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
+#endif
+        const int j_begin = (i_block + unit - begin) * width;
+        const int j_end = (i_block + row_end - begin) * width;
+        unit = row_end;
+        for (int j_first = j_begin; j_first < j_end; j_first += step) {
+            const bool same = j_first < i_first + width;
+#if __CUDA_ARCH__ >= 800
+            see(seen, square, bodies + j_first + 2 * lane, middle);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
             // Within a factor of 64 all w fit into FP16.
-            if (j_block > i_block && nearest > separation * separation * radius2 && furthest < 4096 * (nearest + eps2)) {
+            if (!same && nearest > separation * separation * radius2 && furthest < 4096 * (nearest + eps2)) {
                 const int length = exponent_of(nearest + eps2) >> 1;
-                const int mass = exponent_of(largest_of_warp(max(other[0].mass, other[1].mass))) + 1;
-                write_right(staged.distances, 2 * lane, seen[0], square[0], power_of_two(-2 * length));
-                write_right(staged.distances, 2 * lane + 1, seen[1], square[1], power_of_two(-2 * length));
+                const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
+                const float scale = power_of_two(-2 * length);
+                __syncwarp();
+                write_right(staged.right, 2 * lane, seen[0], scale);
+                write_right(staged.right, 2 * lane + 1, seen[1], scale);
+                staged.squares[lane] =
+                    make_float4(square[0] * scale, square[1] * scale, square[0] * scale, square[1] * scale);
                 write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
                 const bool is_mass = part == 3;
                 const float cube = power_of_two(-3 * length);
                 const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
                 const float half_back = 0.5f * power_of_two(2 * length);
-                float on_i[4][4] = {};
-#pragma unroll 1
-                for (int tile_j = 0; tile_j < 4; ++tile_j) {
-                    const float4 first = staged.distances[place(16 * tile_j + group, part)];
-                    const float4 second = staged.distances[place(16 * tile_j + group + 8, part)];
-                    const uint2 other_pulls = read_pulls(staged.pulls, tile_j, group, part);
+                const float4* const right = staged.right + place(group, part);
+                const float4* const right_8 = staged.right + place(group + 8, part);
+                const unsigned* const pulls = &staged.pulls[group][part];
+                const unsigned* const own_pulls = &staged.own_pulls[group][part];
+                real* const to = &home[j_first + group].ax + part;
+                float on_i[tiles][4] = {};
+#pragma unroll unroll
+                for (int tile_j = 0; tile_j < step / 16; ++tile_j) {
+                    const float4 first = right[64 * tile_j];
+                    const float4 second = right_8[64 * tile_j];
+                    const uint2 other_pulls = make_uint2(pulls[8 * tile_j], pulls[8 * tile_j + 4]);
+                    const float4 first_squares = staged.squares[8 * tile_j + part];
+                    const float4 second_squares = staged.squares[8 * tile_j + 4 + part];
                     float of_j[4] = {};
 #pragma unroll
-                    for (int tile = 0; tile < 4; ++tile) {
-                        float w[2][4] = {};
-                        multiply_tf32(w[0], left[tile][0], first.x, first.y);
-                        multiply_tf32(w[0], left[tile][1], first.z, first.w);
-                        multiply_tf32(w[1], left[tile][0], second.x, second.y);
-                        multiply_tf32(w[1], left[tile][1], second.z, second.w);
+                    for (int tile = 0; tile < tiles; ++tile) {
+                        const float4 left = staged.left[32 * tile + lane];
+                        float w[2][4];
+                        multiply_tf32(w[0], left, first.x, first.y, first_squares);
+                        multiply_tf32(w[1], left, second.x, second.y, second_squares);
+                        multiply_tf32(w[0], left, first.z, first.w, make_float4(w[0][0], w[0][1], w[0][2], w[0][3]));
+                        multiply_tf32(w[1], left, second.z, second.w, make_float4(w[1][0], w[1][1], w[1][2], w[1][3]));
                         unsigned kept[4], rest[4];
 #pragma unroll
                         for (int k = 0; k < 4; ++k) {
@@ -296,54 +326,46 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                             kept[k] = transposed(kept[k]);
                             if (TERMS == 2) rest[k] = transposed(rest[k]);
                         }
-                        multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own_pulls[tile]);
-                        if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own_pulls[tile]);
+                        const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
+                        multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
+                        if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
                     }
                     // A lane has component `part` of bodies `group` and group + 8; the fourth is sum w m.
                     const float up = (of_j[0] + of_j[1]) * on_j;
                     const float down = (of_j[2] + of_j[3]) * on_j;
                     const float up_mass = __shfl_sync(0xffffffff, up, lane | 3) * half_back;
                     const float down_mass = __shfl_sync(0xffffffff, down, lane | 3) * half_back;
-                    real* const to = &home[j_block * width + 16 * tile_j + group].ax + part;
                     if (!is_mass) {
-                        // first.x + first.y is -2 x_j times the scale.
-                        atomicAdd(to, up + (first.x + first.y) * up_mass);
-                        atomicAdd(to + 8 * (sizeof(Sums) / sizeof(real)), down + (second.x + second.y) * down_mass);
+                        // first.x + first.z is -2 x_j times the scale.
+                        atomicAdd(to + 64 * tile_j, up + (first.x + first.z) * up_mass);
+                        atomicAdd(to + 64 * tile_j + 32, down + (second.x + second.z) * down_mass);
                     }
                 }
                 const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
 #pragma unroll
-                for (int tile = 0; tile < 4; ++tile) {
-                    far[tile][0] += (on_i[tile][0] + on_i[tile][1]) * back;
-                    far[tile][1] += (on_i[tile][2] + on_i[tile][3]) * back;
+                for (int tile = 0; tile < tiles; ++tile) {
+                    staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
+                    staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
                 }
                 continue;
             }
 #endif
-            staged.others[2 * lane] = other[0];
-            staged.others[2 * lane + 1] = other[1];
-            __syncwarp();
-            pull_both(near, own, staged.others, eps2);
-            if (j_block > i_block) {
-                Sums theirs[2] = {};
-                pull_both(theirs, other, staged.own, eps2);
-                add_atomically(home + j_block * width + 2 * lane, theirs[0]);
-                add_atomically(home + j_block * width + 2 * lane + 1, theirs[1]);
-            }
+            pull_near(home, bodies, i_first, width, j_first, step, eps2);
+            if (!same) pull_near(home, bodies, j_first, step, i_first, width, eps2);
         }
-        add_atomically(home + i_block * width + 2 * lane, near[0]);
-        add_atomically(home + i_block * width + 2 * lane + 1, near[1]);
 #if __CUDA_ARCH__ >= 800
 #pragma unroll
-        for (int tile = 0; tile < 4; ++tile) {
-            const float up_mass = __shfl_sync(0xffffffff, far[tile][0], lane | 3);
-            const float down_mass = __shfl_sync(0xffffffff, far[tile][1], lane | 3);
-            real* const to = &home[i_block * width + 16 * tile + group].ax + part;
+        for (int tile = 0; tile < tiles; ++tile) {
+            const float2 far = staged.far[tile][lane];
+            const float up_mass = __shfl_sync(0xffffffff, far.x, lane | 3);
+            const float down_mass = __shfl_sync(0xffffffff, far.y, lane | 3);
+            real* const to = &home[i_first + 16 * tile + group].ax + part;
             if (part < 3) {
-                const float x_up = left[tile][0].x + left[tile][1].x;
-                const float x_down = left[tile][0].y + left[tile][1].y;
-                atomicAdd(to, far[tile][0] - x_up * up_mass);
-                atomicAdd(to + 8 * (sizeof(Sums) / sizeof(real)), far[tile][1] - x_down * down_mass);
+                const float4 left = staged.left[32 * tile + lane];
+                const float x_up = left.x + left.z;
+                const float x_down = left.y + left.w;
+                atomicAdd(to, far.x - x_up * up_mass);
+                atomicAdd(to + 32, far.y - x_down * down_mass);
             }
         }
 #endif
