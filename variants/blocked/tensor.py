@@ -60,6 +60,7 @@ def compact_order(position):
     },
     defaults={"p": 128, "terms": 2, "separation": 1.5, "parts": 0, "copies": 0, "warps": 0},
     dtypes=("float32",),
+    of_positions=True,
     loads="n / 128",
 )
 def prepare(gpu, bodies, *, p, terms, separation, parts, copies, warps):
