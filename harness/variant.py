@@ -189,7 +189,8 @@ class Variant:
     is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
     ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
     ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
-    are the toolkits its stem has a kernel for.
+    are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits the positions it was given;
+    of others a launch is as right, but not as fast.
     """
 
     name: str
@@ -205,6 +206,7 @@ class Variant:
     any_interaction: bool
     dtypes: tuple[Dtype, ...]
     mixed: bool
+    of_positions: bool
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
     toolkits: tuple[str, ...]
     prepare: Prepare
@@ -255,6 +257,7 @@ def variant(
     any_interaction: bool = False,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
     mixed: bool = False,
+    of_positions: bool = False,
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
     """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
@@ -293,6 +296,7 @@ def variant(
             any_interaction=any_interaction,
             dtypes=dtypes,
             mixed=mixed,
+            of_positions=of_positions,
             tolerance=tolerance,
             toolkits=toolkits or (CPU,),
             prepare=prepare,

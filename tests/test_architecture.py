@@ -16,7 +16,7 @@ STOREYS = (
     ("harness.interaction",),
     ("harness.variant", "harness.record", "harness.bodies", "harness.bodies_readers"),
     ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs", "harness.compare"),
-    ("harness.parts", "harness.buffers", "harness.best", "harness.selftest"),
+    ("harness.parts", "harness.buffers", "harness.best", "harness.fastest", "harness.selftest"),
     ("harness.measure", "harness.environment", "harness.judge"),
     ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
     ("harness.plan", "harness.worker", "harness.once"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from harness.record import Resources
 from harness.toolkits import driver
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
+
+PER_THREAD = 2
+"""cudaStreamPerThread of the CUDA runtime."""
 
 
 class _Kernel:
@@ -49,6 +53,12 @@ class CupyToolkit(GpuToolkit):
             raise ToolkitMissingError(f"CuPy cannot start: {error}") from error
         self.cupy = cupy
         self._hold: Any = None
+
+    @property
+    def queue(self) -> Hashable:
+        stream = self.cupy.cuda.get_current_stream().ptr
+        # The default stream of each thread has one name and is many.
+        return self.cupy.cuda.Device().id, stream, get_ident() if stream == PER_THREAD else None
 
     def upload(self, values: Any) -> Any:
         """Copy to the device; CuPy arrays stay on it, as they are if they are contiguous ``real`` already."""

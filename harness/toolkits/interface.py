@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,6 +85,11 @@ class DeviceToolkit(ABC):
     def multiprocessors(self) -> int:
         """Multiprocessors of the device; 1 where there is no GPU."""
         return 1
+
+    @property
+    def queue(self) -> Hashable:
+        """Name the queue, of which device, that launches go into: what is in two may run at the same time."""
+        return None
 
     @property
     def real(self) -> type[np.floating[Any]]:

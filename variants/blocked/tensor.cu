@@ -9,9 +9,9 @@
 //
 // Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together; (h + l)(h' + l') of
 // x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8, and the square of j is
-// what they are added to. Pulls: w is rounded to FP16,
-// 11 bits, or with TERMS 2 to the sum of two; what it is multiplied with is always two FP16, 22 bits. Powers of two
-// bring both into FP16's range. The tensor core adds up a block of pairs, which is scaled back and added in float32.
+// what they are added to. Pulls: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two; what it is multiplied
+// with is always two FP16, 22 bits. Powers of two bring both into FP16's range. The tensor core adds up a block of
+// pairs, which is scaled back and added in float32.
 //
 // Each pair is used twice, as in symmetric: w transposed (movmatrix) times the bodies of I is what pulls J. A pair of
 // blocks is seen from the one with the smaller number, and blocks are numbered by their radius, the compact ones first.

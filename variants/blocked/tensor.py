@@ -51,7 +51,7 @@ def compact_order(position, width):
     parent="symmetric",
     source="own; none is known for gravity, squared distances as matrix products are common elsewhere",
     axes={
-        "p": (32, 64, 128),
+        "p": (32, 64),
         "r": (0, 2, 4),
         "terms": (1, 2),
         "unroll": (1, 2, 4),
@@ -62,7 +62,7 @@ def compact_order(position, width):
     },
     defaults={"p": 64, "r": 0, "terms": 2, "unroll": 1, "separation": 1.5, "parts": 0, "copies": 0, "warps": 0},
     dtypes=("float32",),
-    when="p * r < 512",
+    of_positions=True,
     loads="n / (64 * (r or (4 if n > 500000 else 2)))",
 )
 def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warps):
