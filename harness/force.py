@@ -15,9 +15,11 @@ from harness.errors import InputError, nearest
 from harness.parts import BLOCK, Part
 from harness.toolkits.catalogue import CATALOGUE, open_toolkit
 from harness.toolkits.interface import DeviceToolkit
-from harness.variant import TOOLKITS, Dtype, Kernel
+from harness.variant import CPU, CUDA_C_TOOLKITS, NUMBA, Dtype, Kernel
 
 CUPY = "cupy"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
+"""Those for which ``variants/parts`` has the kernel."""
 
 
 def force(xj: Any, mj: Any, xi: Any, eps2: float, *, toolkit: str | None = None, dtype: Dtype = "float32") -> Any:
