@@ -84,9 +84,9 @@ def source(
     """Print the CUDA C of a variant, whole, as the compiler gets it."""
     from harness import interaction as interactions
     from harness.errors import nearest
-    from harness.variant import CUDA_C_TOOLKITS, discover
+    from harness.variant import discover
 
-    known = {name: one for name, one in discover().items() if set(CUDA_C_TOOLKITS) & set(one.toolkits)}
+    known = {name: one for name, one in discover().items() if one.has_cuda_c}
     if variant not in known:
         raise InputError(f"{variant} is no variant with CUDA C; {nearest(variant, list(known))}")
     computed = interactions.find(interaction)

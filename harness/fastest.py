@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -163,7 +163,7 @@ def make(
     """Choose, for every toolkit, n and error that one could ask for, as ``harness.best`` does.
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
-    bodies in the plane, other interactions, variants that are none of ``variants`` or have other axes now, and those
+    bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other axes now, and those
     whose speed needs more than a launch, because they are prepared for the positions they get.
 
     Raises:
@@ -203,6 +203,7 @@ def _usable(record: Record, variant: Variant | None) -> bool:
     return (
         compare.is_ok(record)
         and record.error_max is not None
+        and record.toolkit in get_args(ToolkitName)
         and (record.timed, record.interaction, record.cycle) == ("force", GRAVITY, 1)
         and record.axes.get("dim", 3) == 3
         and variant is not None

@@ -19,10 +19,21 @@ from harness.fastest import Choice
 from harness.parts import BLOCK, Part
 from harness.toolkits.catalogue import CATALOGUE, open_toolkit
 from harness.toolkits.interface import DeviceToolkit
-from harness.variant import DIRECT_SUM, TOOLKITS, AxisValue, Dtype, Kernel, Prepared, discover
+from harness.variant import (
+    CPU,
+    CUDA_C_TOOLKITS,
+    DIRECT_SUM,
+    NUMBA,
+    AxisValue,
+    Dtype,
+    Kernel,
+    Prepared,
+    discover,
+)
 
 CUPY = "cupy"
-CPU = "cpu"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
+"""Those for which ``variants/parts`` has the kernel."""
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 KEPT = 8

@@ -32,7 +32,7 @@ REPORT_MAY_READ = {
     "harness.record", "harness.variant", "harness.devices", "harness.interaction", "harness.errors",
     "harness.config.published", "harness.compare", "harness.best", "harness.selftest",
 }  # fmt: skip
-LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda")
+LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "jax", "warp")
 
 
 def sources(package):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
+from harness.toolkits.calls import FirstCall
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
 
 PER_THREAD = 2
@@ -35,7 +36,7 @@ class _Kernel:
                 self.raw((grid,), self.launch.extents, arguments)
 
 
-class CupyToolkit(GpuToolkit):
+class CupyToolkit(CudaToolkit):
     """CuPy on the current device."""
 
     name = "cupy"
@@ -80,6 +81,8 @@ class CupyToolkit(GpuToolkit):
         return raw
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
+        if hasattr(self.variant.module, "cupy_kernel"):
+            return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
@@ -131,6 +134,8 @@ class CupyToolkit(GpuToolkit):
         self._hold((1,), (1,), (np.int32(microseconds),))
 
     def resources(self, kernel: Any) -> Resources:
+        if isinstance(kernel, FirstCall):
+            return Resources()
         return driver.resources(int(kernel.raw.kernel.ptr), kernel.launch)
 
     @property
@@ -138,4 +143,4 @@ class CupyToolkit(GpuToolkit):
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
 
 
-TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = CupyToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = CupyToolkit
