@@ -163,8 +163,8 @@ def make(
     """Choose, for every toolkit, n and error that one could ask for, as ``harness.best`` does.
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
-    bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other axes now, and those
-    whose speed needs more than a launch, because they are prepared for the positions they get.
+    bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other
+    axes now, and those whose speed needs more than a launch, because they are prepared for the positions they get.
 
     Raises:
         InputError: there is no such record, or two devices of a toolkit, or two kinds of bodies.

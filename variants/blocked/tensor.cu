@@ -9,9 +9,9 @@
 //
 // Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together; (h + l)(h' + l') of
 // x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8, and the square of j is
-// what they are added to. Pulls: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two; what it is multiplied
-// with is always two FP16, 22 bits. Powers of two bring both into FP16's range. The tensor core adds up a block of
-// pairs, which is scaled back and added in float32.
+// what they are added to. Pulls: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two; what it is
+// multiplied with is always two FP16, 22 bits. Powers of two bring both into FP16's range. The tensor core adds up a
+// block of pairs, which is scaled back and added in float32.
 //
 // Each pair is used twice, as in symmetric: w transposed (movmatrix) times the bodies of I is what pulls J. A pair of
 // blocks is seen from the one with the smaller number, and blocks are numbered by their radius, the compact ones first.
@@ -29,8 +29,7 @@
 
 constexpr int width = 32 * R;  // bodies of a block
 constexpr int tiles = width / 16;
-constexpr int step = 64;  // bodies of block J at a time, two a lane
-constexpr float separation = SEPARATION / 100.0f;
+constexpr int step = 64;        // bodies of block J at a time, two a lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
 // What a warp keeps in shared memory. A column of pulls has four words more than needed, for the banks.
@@ -202,9 +201,10 @@ __device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const B
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies) {
+#if __CUDA_ARCH__ >= 800
     __shared__ Staged all_staged[P / 32];
     Staged& staged = all_staged[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
+#endif
     const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
     const int line = warp / parts;
     const int part_of_line = warp - line * parts;
@@ -223,6 +223,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 
         const int i_first = i_block * width;
 #if __CUDA_ARCH__ >= 800
+        const int lane = threadIdx.x % 32;
         // In the fragments of matrix products a lane has to do with rows, or columns, `group`, and with `part` of
         // depth.
         const int group = lane / 4;
@@ -269,6 +270,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
             // Within a factor of 64 all w fit into FP16.
+            constexpr float separation = SEPARATION / 100.0f;
             if (!same && nearest > separation * separation * radius2 && furthest < 4096 * (nearest + eps2)) {
                 const int length = exponent_of(nearest + eps2) >> 1;
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
