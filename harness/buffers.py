@@ -37,6 +37,30 @@ def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArr
         toolkit.copy_in(array, own)
 
 
+def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: Any) -> tuple[NDArray[Any], ...]:
+    """Lay positions (n, 3) and masses (n,) of gravity out as ``host_bodies`` does, of whatever type they are."""
+    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
+    own = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
+    fill(own if isinstance(prepared.bodies, tuple) else own[0], position, mass)
+    return own
+
+
+def fill(arrays: Any, position: Any, mass: Any) -> None:
+    """Copy positions and masses into bodies, rows or columns, that are where they are: on the host or CuPy's device."""
+    if isinstance(arrays, tuple):
+        for array, values in zip(arrays, (*position.T, mass), strict=True):
+            array[...] = values
+    else:
+        arrays[:, :3] = position
+        arrays[:, 3] = mass
+
+
+def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
+    """Copy what ``sums`` does without leaving the host or CuPy's device."""
+    found = prepared.accelerations
+    return np.stack(found, axis=1) if isinstance(found, tuple) else found[:, : len(toolkit.interaction.sums)].copy()
+
+
 def columns(arrays: Any) -> tuple[Any, ...]:
     """Return x, y, z as views of device arrays, whether these are rows or columns."""
     return tuple(arrays[:3]) if isinstance(arrays, tuple) else tuple(arrays[:, axis] for axis in range(3))

@@ -29,8 +29,6 @@ class Call:
     own arrays.
     """
 
-    kernels = 1
-
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: HostBodies) -> None:
         """Lay the bodies out on the host as the variant has them on the device."""
         self.toolkit = toolkit
@@ -38,6 +36,11 @@ class Call:
         self.clock = HostClock()
         self.values = buffers.host_bodies(toolkit, prepared, bodies)
         self.returned: NDArray[Any] | tuple[NDArray[Any], ...] = ()
+
+    @property
+    def kernels(self) -> int:
+        """Those of the force."""
+        return self.prepared.kernels
 
     def launch(self) -> None:
         """Call once; ``returned`` are the accelerations, in the layout they have on the device."""

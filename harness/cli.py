@@ -95,9 +95,9 @@ def source(
     """Print the CUDA C of a variant, whole, as the compiler gets it."""
     from harness import interaction as interactions
     from harness.errors import nearest
-    from harness.variant import CUDA_C_TOOLKITS, discover
+    from harness.variant import discover
 
-    known = {name: one for name, one in discover().items() if set(CUDA_C_TOOLKITS) & set(one.toolkits)}
+    known = {name: one for name, one in discover().items() if one.has_cuda_c}
     if variant not in known:
         raise InputError(f"{variant} is no variant with CUDA C; {nearest(variant, list(known))}")
     computed = interactions.find(interaction)
@@ -381,31 +381,40 @@ def _measure_rounds(
 
 @app.command()
 def best(
-    run_name: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    run_names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or their names.")],
     error: Annotated[
         float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
     ] = 1e-3,
     device: Annotated[
         str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
     ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Only float32 or float64; default whichever is faster.")] = None,
     threshold: ThresholdOption = "2%",
     everything: Annotated[bool, typer.Option("--all", help="Name all that is as good.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the choices for every n and error as a table for harness.force."),
+    ] = None,
 ) -> None:
     """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
     import json
 
     from harness import best as choosing
     from harness import compare as judging
-    from harness import runs
+    from harness import fastest, runs
     from harness.record import RecordFile
     from harness.report.choices import choices_json, render_choices
     from harness.variant import discover
 
     limit = judging.threshold(threshold)
-    records = RecordFile(runs.find(run_name)).read()
-    defaults = {name: variant.defaults for name, variant in discover().items()}
-    found = choosing.best(records, defaults, error=error, device=device, threshold=limit)
+    read = [judging.Run(name, RecordFile(runs.find(name)).read()) for name in run_names]
+    records = [record for one in read for record in one.records]
+    variants = discover()
+    defaults = {name: variant.defaults for name, variant in variants.items()}
+    found = choosing.best(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
+    if save:
+        fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
     else:

@@ -19,7 +19,16 @@ from harness.toolkits.catalogue import CATALOGUE
 from harness.variant import discover
 from harness.worker import Job
 
-PROBES = {"cupy": "naive", "pycuda": "naive", "numba": "naive", CPU: "numba_direct"}
+PROBES = {
+    "cupy": "naive",
+    "pycuda": "naive",
+    "numba": "naive",
+    "torch": "torch_compile",
+    "triton": "triton_tiles",
+    "jax": "jax_jit",
+    "warp": "warp_tiles",
+    CPU: "numba_direct",
+}
 TIMEOUT_SECONDS = 120
 
 

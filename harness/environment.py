@@ -40,6 +40,11 @@ PACKAGES = (
     "nvidia-cuda-nvrtc",
     "nvidia-nvvm",
     "nvidia-nvjitlink",
+    "torch",
+    "triton",
+    "jax",
+    "jaxlib",
+    "warp-lang",
 )
 
 
@@ -121,6 +126,6 @@ def describe(devices: list[Device], arguments: list[str]) -> dict[str, Any]:
         "environment_variables": {
             name: value
             for name, value in sorted(os.environ.items())
-            if name.startswith(("CUDA_", "NUMBA_", "CUPY_", "OMP_")) and value
+            if name.startswith(("CUDA_", "NUMBA_", "CUPY_", "OMP_", "TORCH", "TRITON_", "JAX_", "XLA_")) and value
         },
     }

@@ -1,82 +1,195 @@
-"""The force of one set of bodies on another, as one call: the shape of CUNBODY-1's."""
+"""Gravity as one call: of bodies on each other by the fastest variant known, or of one set on another (CUNBODY-1)."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Lock
 from typing import Any, get_args
 
 import numpy as np
 
-from harness import parts
-from harness.bodies import SMALLEST_EPS
+from harness import buffers, fastest, parts
+from harness.best import ERROR
+from harness.bodies import SMALLEST_EPS, Bodies
 from harness.devices import gpus
 from harness.errors import InputError, nearest
+from harness.fastest import Choice
 from harness.parts import BLOCK, Part
 from harness.toolkits.catalogue import CATALOGUE, open_toolkit
 from harness.toolkits.interface import DeviceToolkit
-from harness.variant import TOOLKITS, Dtype, Kernel
+from harness.variant import (
+    CPU,
+    CUDA_C_TOOLKITS,
+    DIRECT_SUM,
+    NUMBA,
+    AxisValue,
+    Dtype,
+    Kernel,
+    Prepared,
+    discover,
+)
 
 CUPY = "cupy"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
+"""Those for which ``variants/parts`` has the kernel."""
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+KEPT = 8
+"""Sizes, softenings and variants for which arrays stay allocated, those used last."""
+
+_one_at_a_time = Lock()
 
 
-def force(xj: Any, mj: Any, xi: Any, eps2: float, *, toolkit: str | None = None, dtype: Dtype = "float32") -> Any:
+def force(
+    xj: Any,
+    mj: Any,
+    xi: Any = None,
+    eps2: float | None = None,
+    *,
+    error: float = ERROR,
+    toolkit: str | None = None,
+    dtype: Dtype | None = None,
+    table: Path | str | None = None,
+) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
     NumPy arrays in, a NumPy array out. CuPy arrays stay on their device and the result is one; it may still be
     being computed when this returns, as all of CuPy's are. A body in both sets does not pull itself.
 
+    Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``:
+    measured times and errors. An error is that of adding up bodies already rounded to ``dtype``, and is as large as it
+    was for the bodies that the table names; where pulls nearly cancel it is larger. From the first call with a variant,
+    n and eps2 on, its kernels are compiled and its arrays allocated: the last ``KEPT`` of these stay. A tree, which may
+    be chosen for large errors, is built on the host, arrays of CuPy or not. Between two sets there is one kernel.
+
+    Threads may call at any time and wait for one another (PyCUDA: only the thread that called first may call). Calls in
+    several streams of CuPy have arrays of their own. Arrays of CuPy have to be on the current device.
+
     Args:
         xj: positions that pull, shape (n_j, 3).
         mj: their masses, shape (n_j,).
-        xi: positions that are pulled, shape (n_i, 3).
-        eps2: softening length squared.
+        xi: positions that are pulled, shape (n_i, 3). None: those that pull.
+        eps2: softening length squared; has to be given.
+        error: the largest relative error of the acceleration of a body that is right enough.
         toolkit: cupy, pycuda, numba or cpu. By default, with a GPU the first of cupy and numba that is installed,
             without one cpu; cupy for CuPy arrays.
-        dtype: float32 or float64: what is computed in, and what is returned.
+        dtype: float32 or float64: what is computed in, and what is returned. By default the faster of those that are
+            right enough; between two sets float32 if it is.
+        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of an H200 and a host of 16 cores.
 
     Returns:
-        Accelerations, shape (n_i, 3).
+        Accelerations, shape (n_i, 3), an array of its own.
 
     Raises:
-        InputError: a shape, a type or a value is not accepted, or there is no such toolkit.
+        InputError: a shape, a type or a value is not accepted, there is no such toolkit, or nothing is so accurate.
         ToolkitMissingError: the toolkit cannot be used here.
     """
-    if dtype not in get_args(Dtype):
-        raise InputError(f"dtype is {dtype!r}; {nearest(str(dtype), list(get_args(Dtype)))}")
+    if dtype not in (None, *DTYPES):
+        raise InputError(f"dtype is {dtype!r}; {nearest(str(dtype), list(DTYPES))}")
     eps2 = _softening(eps2)
-    arrays = {"xj": xj, "mj": mj, "xi": xi}
+    if not isinstance(error, int | float | np.number) or isinstance(error, bool) or not error > 0:
+        raise InputError(f"error is {error!r}; accepted: a number above 0")
+    arrays = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
     for name, array in arrays.items():
-        _check(name, array, dtype)
+        _check(name, array)
     if len(mj) != len(xj):
         raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one each")
     on_device = {name: _is_cupy(array) for name, array in arrays.items()}
     if len(set(on_device.values())) > 1:
         there = ", ".join(name for name, value in on_device.items() if value)
-        raise InputError(f"of xj, mj and xi only {there} is of CuPy; accepted: all three of CuPy, or none")
-    chosen = _chosen(toolkit, on_device=on_device["xj"])
-    opened, kernel = _opened(chosen, dtype)
+        raise InputError(f"of {', '.join(arrays)} only {there} is of CuPy; accepted: all of CuPy, or none")
+    by = _toolkit(toolkit, on_device=on_device["xj"])
+    largest = {name: float(abs(array).max()) for name, array in arrays.items()}
+    dtypes = DTYPES if dtype is None else (dtype,)
+
+    choice: Choice | None = None
+    least = min(DIRECT_SUM[one].max for one in dtypes)
+    if "xi" not in arrays and (known := fastest.read(Path(table or fastest.PACKAGED)).of(by)):
+        near = [one for one in dtypes if largest["xj"] <= _reach(one)]
+        fitting = known.fitting(len(xj), near, equal_masses=bool((mj == mj[0]).all()))
+        right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
+        choice = min(right, key=lambda found: found[0])[1] if right else None
+        least = min([least, *(own_error for _, own_error, _ in fitting)])
+    # What the table does not have: the kernel for two sets is as right as every direct sum has to be.
+    used = choice.dtype if choice else next((one for one in dtypes if DIRECT_SUM[one].max <= error), None)
+    if used is None:
+        raise InputError(
+            f"error is {error:g}: nothing by {by} in {' or '.join(dtypes)} is known to be so accurate for these "
+            f"{len(xj):,} bodies; the least error is {least:.1e}"
+        )
+    for name, size in largest.items():
+        _check_size(name, size, used)
+    with _one_at_a_time:
+        if choice:
+            return _among(xj, mj, eps2, by, choice, on_device=on_device["xj"])
+        return _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device["xj"])
+
+
+def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
+    opened = _opened(toolkit, choice.variant, choice.dtype)
+    prepared = _prepared(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
+    if prepared.on_host and on_device:
+        return opened.upload(_launched(opened, prepared, opened.download(xj), opened.download(mj), there=True))
+    return _launched(opened, prepared, xj, mj, there=prepared.on_host or on_device or toolkit == CPU)
+
+
+def _launched(opened: DeviceToolkit, prepared: Prepared, xj: Any, mj: Any, *, there: bool) -> Any:
+    """Write the bodies, launch, and copy what was found; ``there``: the arrays are where those of the variant are."""
+    if there:
+        buffers.fill(prepared.bodies, xj, mj)
+        prepared.launch()
+        return buffers.sums_there(opened, prepared)
+    buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, xj, mj))
+    prepared.launch()
+    return buffers.sums(opened, prepared).copy()
+
+
+def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype, *, on_device: bool) -> Any:
+    opened, kernel = _part(toolkit, dtype)
     result = opened.empty(len(xi), 3)
-    own = [opened.upload(array) for array in arrays.values()]
+    own = [opened.upload(array) for array in (xj, mj, xi)]
     sizes = np.int32(len(xj)), np.int32(len(xi))
     parts.launch(opened, kernel, len(xi), *own, result, *sizes, opened.real(eps2))
-    return result if on_device["xj"] else opened.download(result)
+    return result if on_device else opened.download(result)
 
 
-@lru_cache
-def _opened(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
+@cache
+def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
     """Compile once a process."""
     opened = open_toolkit(toolkit, Part("force_between"), dtype)
     return opened, opened.compile("force_between", P=BLOCK)
 
 
+@cache
+def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
+    opened = open_toolkit(toolkit, discover()[variant], dtype)
+    # A kernel is compiled once for all n and eps2, which it gets when it is launched.
+    opened.compile = cache(opened.compile)  # type: ignore[method-assign]
+    return opened
+
+
+@lru_cache(maxsize=KEPT)
+def _prepared(
+    opened: DeviceToolkit,
+    variant: str,
+    axes: tuple[tuple[str, AxisValue], ...],
+    n: int,
+    eps2: float,
+    queue: Any,  # noqa: ARG001 - what two queues do at the same time must not share arrays
+) -> Prepared:
+    nowhere = np.zeros((n, 3))
+    return discover()[variant].prepare(opened, Bodies(np.zeros(n), nowhere, nowhere, math.sqrt(eps2)), **dict(axes))
+
+
 @lru_cache
 def _default() -> str:
     found, _ = gpus()
-    return next((name for name in (CUPY, "numba") if found and CATALOGUE[name].missing is None), "cpu")
+    return next((name for name in (CUPY, "numba") if found and CATALOGUE[name].missing is None), CPU)
 
 
-def _chosen(toolkit: str | None, *, on_device: bool) -> str:
+def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
     if toolkit is not None and toolkit not in TOOLKITS:
         raise InputError(f"toolkit is {toolkit!r}; {nearest(str(toolkit), list(TOOLKITS))}")
     if not on_device:
@@ -100,7 +213,7 @@ def _softening(eps2: Any) -> float:
     return value
 
 
-def _check(name: str, array: Any, dtype: Dtype) -> None:
+def _check(name: str, array: Any) -> None:
     shape = "(n,)" if name == "mj" else "(n, 3)"
     if not isinstance(array, np.ndarray) and not _is_cupy(array):
         raise InputError(f"{name} is a {type(array).__name__}; accepted: an array of NumPy or CuPy")
@@ -108,6 +221,20 @@ def _check(name: str, array: Any, dtype: Dtype) -> None:
         raise InputError(f"{name} has dtype {array.dtype}; accepted: real numbers")
     if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
         raise InputError(f"{name} has shape {array.shape}; accepted: {shape} with n of 1 or more")
+
+
+def _reach(dtype: Dtype) -> float:
+    """Return the coordinates within which the inverse cube of a distance stays above zero, on which variants rely."""
+    return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
+
+
+def _check_size(name: str, largest: float, dtype: Dtype) -> None:
     # A NaN is not <=, and what overflows the number type would be infinite in it.
-    if not bool((abs(array) <= np.finfo(dtype).max).all()):
+    most = float(np.finfo(dtype).max)
+    if not largest <= most:
         raise InputError(f"{name} has values that are not finite in {dtype}; accepted: finite numbers")
+    if name != "mj" and largest > math.sqrt(most) / 4:
+        raise InputError(
+            f"{name} has coordinates of {largest:.2g}, the squares of whose distances may be infinite in {dtype}; "
+            f"accepted: up to {math.sqrt(most) / 4:.2g}"
+        )

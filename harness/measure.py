@@ -114,7 +114,7 @@ def measure(
     ``kernels`` is how many of them one ``launch`` queues.
     """
     batch = 1
-    most_batch = MOST_BATCH // kernels
+    most_batch = max(1, MOST_BATCH // kernels)
     began = time.perf_counter()
     while True:
         timing = clock.time(launch, batch, lambda: None)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness import bodies as initial_conditions
 from harness import interaction
+from harness.errors import InputError
 from harness.record import Case
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import GpuToolkit
@@ -25,7 +26,8 @@ def evaluate(cases: list[Case], folders: tuple[Path, ...]) -> None:
         if case.axes.get("dim") == 2:
             bodies = initial_conditions.flattened(bodies)
         toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction.find(case.interaction))
-        assert isinstance(toolkit, GpuToolkit)
+        if not isinstance(toolkit, GpuToolkit):
+            raise InputError(f"{case.toolkit} cannot run the holding kernel that tells its cases apart")
         toolkit.hold(1)
         prepared = variant.prepare(toolkit, bodies, **case.axes)
         prepared.launch()

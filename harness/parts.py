@@ -33,7 +33,7 @@ class Part:
 
     @property
     def module(self) -> ModuleType:
-        """Its module, which makes the kernels for Numba."""
+        """Its module, which makes the kernels that are no CUDA C."""
         return importlib.import_module(f"variants.parts.{self.name}")
 
     def cuda_source(self, interaction: Interaction) -> str:

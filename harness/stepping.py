@@ -34,8 +34,6 @@ Array = NDArray[np.float64]
 class Stepper:
     """A prepared variant that steps its bodies."""
 
-    kernels = 2
-
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
         """Upload the velocities and compile the integrator for the variant's layout."""
         self.toolkit = toolkit
@@ -62,6 +60,11 @@ class Stepper:
             *buffers.columns(prepared.accelerations),
             np.int32(self.n),
         )
+
+    @property
+    def kernels(self) -> int:
+        """Those of the force, and the integrator."""
+        return self.prepared.kernels + 1
 
     def launch(self) -> None:
         """Do one step."""

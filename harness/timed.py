@@ -50,7 +50,11 @@ class Force:
 
     clock: DeviceToolkit
     prepared: Prepared
-    kernels = 1
+
+    @property
+    def kernels(self) -> int:
+        """Those of the force."""
+        return self.prepared.kernels
 
     def launch(self) -> None:
         """Evaluate the force."""

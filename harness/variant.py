@@ -2,8 +2,9 @@
 
 A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch
 geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA);
-a function ``numba_kernel`` in ``STEM.py``, when there, is its twin for numba.cuda. Nothing else has
-to be edited to add one: the toolkits a variant runs on are read off what its stem holds.
+a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel for another toolkit: ``numba_kernel`` the twin
+for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be edited to add one: the toolkits a
+variant runs on are read off what its stem holds.
 
 This module knows no toolkit. ``Toolkit`` below is what a variant may ask of the one it is given.
 """
@@ -36,7 +37,7 @@ SHARED = BUILT_IN / "all_pairs"
 """Whose header, and what stands beside it for Numba, a folder without a header has."""
 NUMBA = "numba"
 CPU = "cpu"
-TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
 
 
 class HostBodies(Protocol):
@@ -66,8 +67,9 @@ class HostBodies(Protocol):
 class Kernel(Protocol):
     """A compiled kernel.
 
-    On a GPU it is called ``kernel(grid, block, *arguments)``, where ``block`` is a number of threads or
-    their extents (x, y); on a CPU ``kernel(*arguments)``. The one option on a GPU is ``stream``.
+    One written for the threads of a GPU is called ``kernel(grid, block, *arguments)``, where ``block`` is a number
+    of threads or their extents (x, y); one written for whole arrays, or for a CPU, ``kernel(*arguments)``. The
+    one option, of CUDA C and numba.cuda, is ``stream``.
     """
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
@@ -79,7 +81,7 @@ class Source(Protocol):
 
     @property
     def module(self) -> ModuleType:
-        """The module that makes kernels for Numba."""
+        """The module that makes the kernels which are no CUDA C."""
 
     def cuda_source(self, interaction: Interaction) -> str:
         """The text of the CUDA C."""
@@ -147,7 +149,8 @@ class Prepared:
 
     With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
     ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
-    is counted of an evaluation and not timed: fields of ``harness.record.Inside``.
+    is counted of an evaluation and not timed: fields of ``harness.record.Inside``. ``kernels`` are how many one
+    ``launch()`` puts in the device's queue, at least.
     """
 
     launch: Callable[[], None]
@@ -158,6 +161,7 @@ class Prepared:
     on_host: bool = False
     stages: Callable[[Lap], None] | None = None
     insight: Callable[[], Mapping[str, Any]] | None = None
+    kernels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,8 @@ class Variant:
     is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
     ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
     ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
-    are the toolkits its stem has a kernel for.
+    are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits the positions it was given;
+    of others a launch is as right, but not as fast.
     """
 
     name: str
@@ -205,11 +210,17 @@ class Variant:
     any_interaction: bool
     dtypes: tuple[Dtype, ...]
     mixed: bool
+    of_positions: bool
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
     toolkits: tuple[str, ...]
     prepare: Prepare
     module: ModuleType = field(repr=False, compare=False)
     path: Path
+
+    @property
+    def has_cuda_c(self) -> bool:
+        """Whether its stem has CUDA C."""
+        return self.path.with_suffix(".cu").exists()
 
     @property
     def folder(self) -> Path:
@@ -223,12 +234,13 @@ class Variant:
     def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
         """Hash everything in the stem, its family's shared files and the interaction that ``toolkit`` runs."""
         shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
-        if not list(self.folder.glob("*.cuh")) and toolkit != CPU:
+        cuda_c = toolkit in CUDA_C_TOOLKITS and self.has_cuda_c
+        if not list(self.folder.glob("*.cuh")) and (cuda_c or toolkit == NUMBA):
             shared += [path for path in SHARED.glob("*.py") if not _declares(path)]
         digest = hashlib.sha256()
         for path in [self.path, *sorted(shared)]:
             digest.update(path.read_bytes())
-        if toolkit in CUDA_C_TOOLKITS:
+        if cuda_c:
             digest.update(self.cuda_source(interaction).encode())
         elif toolkit == NUMBA:
             digest.update(interaction.text.encode())
@@ -255,6 +267,7 @@ def variant(
     any_interaction: bool = False,
     dtypes: tuple[Dtype, ...] = ("float32", "float64"),
     mixed: bool = False,
+    of_positions: bool = False,
     tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
 ) -> Callable[[Prepare], Variant]:
     """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
@@ -276,9 +289,8 @@ def variant(
         for axis, values in axes.items():
             if defaults.get(axis) not in values:
                 raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
-        toolkits = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
-        if hasattr(module, "numba_kernel"):
-            toolkits = (*toolkits, NUMBA)
+        cuda_c = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
+        toolkits = tuple(name for name in TOOLKITS if name in cuda_c or hasattr(module, f"{name}_kernel"))
         return Variant(
             name=path.stem,
             summary=explanation.splitlines()[0],
@@ -293,6 +305,7 @@ def variant(
             any_interaction=any_interaction,
             dtypes=dtypes,
             mixed=mixed,
+            of_positions=of_positions,
             tolerance=tolerance,
             toolkits=toolkits or (CPU,),
             prepare=prepare,

@@ -37,6 +37,7 @@ using std::min;
 #define __align__(n) alignas(n)
 
 struct Place { int x = 0, y = 0; };
+struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 struct Warp {
     std::barrier<> together{32};
@@ -117,6 +118,20 @@ class Emulator:
     def empty(self, *shape):
         """Return an array of NaN."""
         return np.full(shape, np.nan, self.real)
+
+    def device_array(self, shape, dtype):
+        """Return an array that is not filled."""
+        return np.empty(shape, dtype)
+
+    def stream(self):
+        """Return nothing: everything has ended when it returns."""
+
+    def wait(self, stream):
+        """Nothing to wait for."""
+
+    def send(self, array, values, stream):  # noqa: ARG002
+        """Copy."""
+        array[...] = values
 
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""

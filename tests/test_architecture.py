@@ -16,7 +16,7 @@ STOREYS = (
     ("harness.interaction",),
     ("harness.variant", "harness.record", "harness.bodies", "harness.bodies_readers"),
     ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs", "harness.compare"),
-    ("harness.parts", "harness.buffers", "harness.best", "harness.selftest"),
+    ("harness.parts", "harness.buffers", "harness.best", "harness.fastest", "harness.selftest"),
     ("harness.measure", "harness.environment", "harness.judge"),
     ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
     ("harness.plan", "harness.worker", "harness.once"),
@@ -32,7 +32,7 @@ REPORT_MAY_READ = {
     "harness.record", "harness.variant", "harness.devices", "harness.interaction", "harness.errors",
     "harness.config.published", "harness.compare", "harness.best", "harness.selftest",
 }  # fmt: skip
-LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda")
+LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "jax", "warp")
 
 
 def sources(package):

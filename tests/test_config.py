@@ -17,9 +17,10 @@ from harness.config.settings import Measure, Subset
 from harness.errors import InputError
 from harness.variant import discover
 
-ALL_PACKAGED = (
-    "3dgep, bodin2026, bodin2026_accuracy, bodin2026_direct, chamomile, counters, gems3, ladder, lee2008, quick"
+PACKAGED_NAMES = (
+    "3dgep bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 ladder lee2008 quick"
 )
+ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
 OWN_VARIANT = '''"""A variant of one's own."""
 
@@ -436,7 +437,7 @@ def test_nested_too_deeply_is_refused(write):
 def test_an_alias_is_not_expanded_into_a_message(write):
     levels = "\n".join(f" - &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 30))
     message = refusal(write(f"n:\n - &a0 [1]\n{levels}\nvariants: naive"))
-    assert len(message) < 500
+    assert len(message) < 520
 
 
 def test_an_axis_named_as_a_setting_is_refused(write, tmp_path):
@@ -718,14 +719,15 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
     for one in discover().values():
         for toolkit in one.toolkits:
             found = {case.n for case in sweep.cases if (case.variant, case.toolkit) == (one.name, toolkit)}
-            assert found == (sizes if toolkit != "cpu" else {n for n in sizes if n <= max(found)})
+            most = max(found) if toolkit == "cpu" else 65536 if one.name == "cupy_broadcast" else max(sizes)
+            assert found == {n for n in sizes if n <= most}
     serial = {case.n for case in sweep.cases if case.variant in ("numpy_direct", "numba_direct")}
     assert max(serial) == 16384
     swept = {
         (case.axes["p"], case.axes["unroll"]) for case in sweep.cases if case.variant == "tiled" and case.n == 65536
     }
     assert swept == {(p, unroll) for p in (128, 256, 512) for unroll in (1, 8, 32, 128)}
-    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 450
+    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 520
 
 
 def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):

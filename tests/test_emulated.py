@@ -19,6 +19,10 @@ CASES = [
     ("symmetric", "float32", {"p": 64, "r": 2, "unroll": 4, "equal_mass": 1}),
     ("symmetric", "float32", {"p": 32, "r": 2, "unroll": 8, "deterministic": 1, "parts": 2}),
     ("symmetric", "float64", {"p": 32, "r": 1, "unroll": 8, "deterministic": 1}),
+    ("symmetric", "float32", {"p": 32, "r": 1, "unroll": 8, "copies": 4}),
+    # What chips without TF32 do.
+    ("tensor", "float32", {"p": 64, "r": 4, "parts": 2, "copies": 4}),
+    ("tensor", "float32", {"p": 32}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "dtype", "axes"),

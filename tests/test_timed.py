@@ -349,7 +349,7 @@ def test_arrays_of_cupy_stay_on_the_device(need_toolkit):
     result = force(*map(cupy.asarray, own), 0.01)
     assert isinstance(result, cupy.ndarray)
     assert_array_equal(result.get(), force(*own, 0.01, toolkit="cupy"))
-    with pytest.raises(InputError, match="accepted: all three of CuPy"):
+    with pytest.raises(InputError, match="accepted: all of CuPy"):
         force(cupy.asarray(own[0]), *own[1:], 0.01)
 
 

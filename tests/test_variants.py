@@ -20,11 +20,10 @@ from harness.interaction import GRAVITY, find
 from harness.judge import Judge
 from harness.toolkits.catalogue import open_toolkit
 from harness.toolkits.interface import FLAGS, HOLD_SOURCE
-from harness.variant import BUILT_IN, CUDA_C_TOOLKITS, DIRECT_SUM, discover
+from harness.variant import BUILT_IN, DIRECT_SUM, discover
 from nvrtc import compile_cuda
 
 VARIANTS = discover()
-GPU_TOOLKITS = (*CUDA_C_TOOLKITS, "numba")
 EPS = 0.05
 
 # numba.cuda is here twice: in the simulator on every machine, for real on a GPU.
@@ -34,7 +33,7 @@ RUNS = [
         toolkit,
         dtype,
         id=f"{name}-{toolkit}-{dtype}",
-        marks=[pytest.mark.gpu] if toolkit in CUDA_C_TOOLKITS else [],
+        marks=[] if toolkit in ("numba", "cpu") else [pytest.mark.gpu],
     )
     for name, variant in VARIANTS.items()
     for toolkit, dtype in product(variant.toolkits, variant.dtypes)
@@ -183,7 +182,7 @@ def test_an_approximation_says_what_it_approximates(need_toolkit, name, toolkit,
         assert errors.error_cycle_max < 1e-4
 
 
-CUDA_C = [name for name, variant in VARIANTS.items() if "cupy" in variant.toolkits]
+CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
@@ -214,6 +213,12 @@ class Recorder:
 
     def stream(self):
         return None
+
+    def send(self, array, values, stream):
+        pass
+
+    def wait(self, stream):
+        pass
 
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))
@@ -336,14 +341,14 @@ def test_every_variant_has_a_head_comment_a_source_and_a_known_parent():
         assert len(variant.explanation) > len(variant.summary) or variant.parent is None, variant.name
         assert variant.source
         assert variant.parent is None or variant.parent in VARIANTS
-        if "cupy" in variant.toolkits:
+        if variant.has_cuda_c:
             assert variant.path.with_suffix(".cu").read_text().startswith("// "), variant.name
 
 
 def test_the_numba_twin_has_the_same_launch_geometry_and_signature():
     """Both come from one ``prepare``; what can differ is the number of parameters."""
     for variant in VARIANTS.values():
-        if "numba" not in variant.toolkits or "cupy" not in variant.toolkits:
+        if "numba" not in variant.toolkits or not variant.has_cuda_c:
             continue
         (stem, constants), *_ = asked_for(variant, "float32", variant.complete({}))
         source = variant.path.with_suffix(".cu").read_text()

@@ -197,4 +197,4 @@ def _accepted(error: ErrorDetails) -> str:
         case "less_than_equal":
             return f"up to {limits['le']}"
         case _:
-            return error["msg"]
+            return error["msg"].removeprefix("Value error, ")

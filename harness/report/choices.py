@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from harness.best import Choice, Selection
+from harness.best import EQUAL_MASS, Choice, Selection
 from harness.compare import CONFIDENCE
 from harness.record import Record
 from harness.report import ranking
@@ -20,6 +20,7 @@ READING = (
     f"behind: how much longer it takes than the fastest, by their medians. "
     f"{CHANGED} another choice than at the n before."
 )
+EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
 
 
 def render_choices(
@@ -46,10 +47,17 @@ def render_choices(
         Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
         Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
+    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
     for selection in selections:
         console.print()
-        console.print(Text(f"{selection.device}, {_task(selection)}", style="bold"))
-        console.print(table(console, columns, selection.choices))
+        types = sorted({choice.chosen.dtype for choice in selection.choices})
+        console.print(Text(f"{selection.device}, {_task(selection)}, {' and '.join(types)}", style="bold"))
+        own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
+        console.print(table(console, own, selection.choices))
+        if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
+            console.print(Text(EQUAL))
+        for n, least in selection.missed.items():
+            console.print(Text(f"n = {n:,}: nothing is right enough; the least error is {least:.1e}"))
         if everything:
             for choice in selection.choices:
                 for record in choice.as_good[1:]:
@@ -57,12 +65,12 @@ def render_choices(
 
 
 def _task(selection: Selection) -> str:
-    plain = ("bodies", "dtype", "integrator")
+    plain = ("bodies", "integrator")
     return ", ".join(str(value) if name in plain else f"{name} {value}" for name, value in selection.task.items())
 
 
 def _words(record: Record) -> str:
-    return " ".join(filter(None, [record.variant, record.toolkit, record.configuration]))
+    return " ".join(filter(None, [record.variant, record.toolkit, record.dtype, record.configuration]))
 
 
 def choices_json(selections: Sequence[Selection], error: float, threshold: float) -> dict[str, Any]:
@@ -86,6 +94,7 @@ def choices_json(selections: Sequence[Selection], error: float, threshold: float
                     }
                     for choice in selection.choices
                 ],
+                "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
             }
             for selection in selections
         ],
@@ -96,6 +105,7 @@ def _json(record: Record) -> dict[str, Any]:
     return {
         "variant": record.variant,
         "toolkit": record.toolkit,
+        "dtype": record.dtype,
         "axes": record.axes,
         "median_seconds": ranking.seconds(record),
         "error_max": record.error_max,

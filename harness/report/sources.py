@@ -48,7 +48,9 @@ def changed_since(variant: Variant, records: Iterable[Record]) -> int:
 def _python(variant: Variant) -> str:
     if NUMBA in variant.toolkits:
         return "the numba.cuda twin, axes and launch geometry"
-    return "Python and Numba" if CPU in variant.toolkits else "axes and launch geometry"
+    if variant.has_cuda_c:
+        return "axes and launch geometry"
+    return "Python and Numba" if CPU in variant.toolkits else f"the kernel for {', '.join(variant.toolkits)}, in Python"
 
 
 def _listing(title: str, path: Path, parent: Path | None) -> Listing:

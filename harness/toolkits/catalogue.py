@@ -67,6 +67,10 @@ CATALOGUE = {
     "cupy": Entry("CuPy", "cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), ("cuda13", "cuda12"), FLAGS, NVRTC),
     "pycuda": Entry("PyCUDA", "pycuda", ("pycuda",), ("pycuda",), FLAGS, ()),
     "numba": Entry("numba-cuda", "numba_cuda", ("numba-cuda",), ("cuda13", "cuda12"), ("fastmath=True",), NVVM),
+    "torch": Entry("PyTorch", "torch", ("torch",), ("torch",), (), ("triton",)),
+    "triton": Entry("Triton", "triton", ("triton",), ("triton",), (), ("torch",)),
+    "jax": Entry("JAX", "jax", ("jax",), ("jax",), (), ("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin")),
+    "warp": Entry("NVIDIA Warp", "warp", ("warp-lang",), ("warp",), ("fast_math=True",), ()),
     "cpu": Entry("Numba", "numba", ("numba",), (), (), ("llvmlite", "numpy")),
 }
 

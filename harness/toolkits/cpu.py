@@ -48,10 +48,10 @@ class CpuToolkit(DeviceToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
         import numba
 
-        return _Kernel(self, self.variant.module.cpu_kernel(numba, self.real, **constants))
+        return _Kernel(self, self.maker(stem)(numba, self.real, **constants))
 
     def synchronize(self) -> None:
         """Nothing is left running when a call returns."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,12 @@ from numpy.typing import NDArray
 from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
+from harness.toolkits.calls import FirstCall
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
+
+PER_THREAD = 2
+"""cudaStreamPerThread of the CUDA runtime."""
 
 
 class _Kernel:
@@ -31,7 +36,7 @@ class _Kernel:
                 self.raw((grid,), self.launch.extents, arguments)
 
 
-class CupyToolkit(GpuToolkit):
+class CupyToolkit(CudaToolkit):
     """CuPy on the current device."""
 
     name = "cupy"
@@ -49,6 +54,12 @@ class CupyToolkit(GpuToolkit):
             raise ToolkitMissingError(f"CuPy cannot start: {error}") from error
         self.cupy = cupy
         self._hold: Any = None
+
+    @property
+    def queue(self) -> Hashable:
+        stream = self.cupy.cuda.get_current_stream().ptr
+        # The default stream of each thread has one name and is many.
+        return self.cupy.cuda.Device().id, stream, get_ident() if stream == PER_THREAD else None
 
     def upload(self, values: Any) -> Any:
         """Copy to the device; CuPy arrays stay on it, as they are if they are contiguous ``real`` already."""
@@ -70,6 +81,8 @@ class CupyToolkit(GpuToolkit):
         return raw
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
+        if hasattr(self.variant.module, "cupy_kernel"):
+            return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
@@ -121,6 +134,8 @@ class CupyToolkit(GpuToolkit):
         self._hold((1,), (1,), (np.int32(microseconds),))
 
     def resources(self, kernel: Any) -> Resources:
+        if isinstance(kernel, FirstCall):
+            return Resources()
         return driver.resources(int(kernel.raw.kernel.ptr), kernel.launch)
 
     @property
@@ -128,4 +143,4 @@ class CupyToolkit(GpuToolkit):
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
 
 
-TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = CupyToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = CupyToolkit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from harness.record import Resources
 
@@ -21,6 +22,25 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 MAX_SHARED_PER_MULTIPROCESSOR = 81
 MAX_BLOCKS_PER_MULTIPROCESSOR = 106
 RESERVED_SHARED_PER_BLOCK = 111
+NOT_READY = 600
+
+HOLD = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.visible .entry hold(.param .u32 microseconds) {
+    .reg .u32 %left;
+    .reg .pred %again;
+    ld.param.u32 %left, [microseconds];
+next:
+    nanosleep.u32 1000;
+    sub.u32 %left, %left, 1;
+    setp.gt.s32 %again, %left, 0;
+    @%again bra next;
+    ret;
+}
+"""
+"""The holding kernel of ``interface`` as PTX, which the driver itself compiles: for libraries that take no CUDA C."""
 
 
 class DriverError(RuntimeError):
@@ -29,10 +49,14 @@ class DriverError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A grid of blocks of threads; a block is a number of threads or its extents (x, y)."""
+    """A grid of blocks of threads; a block is a number of threads or its extents (x, y).
+
+    ``dynamic_shared_bytes`` are those that a block is given at the launch, beside those the kernel declares.
+    """
 
     grid_blocks: int
     block: int | tuple[int, int]
+    dynamic_shared_bytes: int = 0
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -50,11 +74,13 @@ def _library() -> ctypes.CDLL:
 
 
 def _call(name: str, *arguments: object) -> None:
-    library = _library()
-    code = getattr(library, name)(*arguments)
+    _check(name, getattr(_library(), name)(*arguments))
+
+
+def _check(name: str, code: int) -> None:
     if code:
         text = ctypes.c_char_p()
-        library.cuGetErrorString(code, ctypes.byref(text))
+        _library().cuGetErrorString(code, ctypes.byref(text))
         raise DriverError(f"{name}: {text.value.decode() if text.value else code}")
 
 
@@ -71,8 +97,62 @@ def compute_capability() -> str:
     return f"{device_attribute(CAPABILITY_MAJOR)}.{device_attribute(CAPABILITY_MINOR)}"
 
 
+def use_device() -> None:
+    """Make the primary context of the first device current, the one that every library uses, if none is current."""
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    _call("cuInit", 0)
+    _call("cuCtxGetCurrent", ctypes.byref(context))
+    if not context.value:
+        _call("cuDeviceGet", ctypes.byref(device), 0)
+        _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        _call("cuCtxSetCurrent", context)
+
+
+class Event:
+    """A point in a stream, whose time the device notes when it gets there. Streams are their driver's handles."""
+
+    def __init__(self) -> None:
+        self._handle = ctypes.c_void_p()
+        _call("cuEventCreate", ctypes.byref(self._handle), 0)
+
+    def __del__(self) -> None:
+        if self._handle:
+            _library().cuEventDestroy_v2(self._handle)
+
+    def record(self, stream: int) -> None:
+        """Put it behind everything in the stream."""
+        _call("cuEventRecord", self._handle, ctypes.c_void_p(stream))
+
+    def passed(self) -> bool:
+        """Tell whether the device has got there."""
+        if (code := _library().cuEventQuery(self._handle)) == NOT_READY:
+            return False
+        _check("cuEventQuery", code)
+        return True
+
+    def seconds_since(self, start: Event) -> float:
+        """Wait until the device has got here; seconds from ``start``."""
+        milliseconds = ctypes.c_float()
+        _call("cuEventSynchronize", self._handle)
+        _call("cuEventElapsedTime", ctypes.byref(milliseconds), start._handle, self._handle)
+        return milliseconds.value * 1e-3
+
+
+def hold(microseconds: int, stream: int) -> None:
+    """Keep a stream waiting."""
+    argument = ctypes.c_uint(microseconds)
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    one = (1,) * 6  # block and thread, along x, y and z
+    _call("cuLaunchKernel", ctypes.c_void_p(_hold()), *one, 0, ctypes.c_void_p(stream), arguments, None)
+
+
+@lru_cache
+def _hold() -> int:
+    return load_function(HOLD, "hold")
+
+
 def load_function(image: bytes, name: str) -> int:
-    """Load a cubin into the current context and return the handle of one of its kernels."""
+    """Load a cubin or PTX into the current context and return the handle of one of its kernels."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     _call("cuModuleLoadData", ctypes.byref(module), image)
     _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
@@ -111,10 +191,10 @@ def resources(function: int, launch: Launch) -> Resources:
         ctypes.byref(blocks),
         ctypes.c_void_p(function),
         threads,
-        ctypes.c_size_t(0),
+        ctypes.c_size_t(launch.dynamic_shared_bytes),
     )
     resident = blocks.value
-    shared = _function_attribute(function, SHARED_BYTES)
+    shared = _function_attribute(function, SHARED_BYTES) + launch.dynamic_shared_bytes
     max_threads = device_attribute(MAX_THREADS_PER_MULTIPROCESSOR)
     warp = device_attribute(WARP_SIZE)
     limits = {

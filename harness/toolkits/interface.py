@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import InputError
 from harness.interaction import Interaction
 from harness.record import Resources
 from harness.variant import Dtype, Kernel, Source
@@ -87,6 +88,11 @@ class DeviceToolkit(ABC):
         return 1
 
     @property
+    def queue(self) -> Hashable:
+        """Name the queue, of which device, that launches go into: what is in two may run at the same time."""
+        return None
+
+    @property
     def real(self) -> type[np.floating[Any]]:
         """The type of every real number in the kernels."""
         return np.float32 if self.dtype == "float32" else np.float64
@@ -110,6 +116,18 @@ class DeviceToolkit(ABC):
     @abstractmethod
     def compile(self, stem: str, /, **constants: int) -> Kernel:
         """Compile a kernel of the variant; adds to ``compile_seconds``."""
+
+    def maker(self, stem: str) -> Callable[..., Any]:
+        """Find the function of the source that makes this toolkit's kernel.
+
+        Raises:
+            InputError: it has none.
+        """
+        wanted = f"{self.name}_kernel"
+        if (maker := getattr(self.variant.module, wanted, None)) is None:
+            raise InputError(f"{stem} has no kernel for {self.name}: there is no {wanted} in {stem}.py")
+        found: Callable[..., Any] = maker
+        return found
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -138,30 +156,6 @@ class GpuToolkit(DeviceToolkit):
     """Timing on the device's own clock, from four things each library calls differently."""
 
     _hold_microseconds = 200
-
-    @abstractmethod
-    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
-        """Make an array on the host, not filled; where ``pinned``, in memory that the device reads by itself."""
-
-    @abstractmethod
-    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Allocate by the driver, from no pool: what an allocation costs is one of the things to be measured."""
-
-    @abstractmethod
-    def stream(self) -> Any:
-        """Make a queue of work."""
-
-    @abstractmethod
-    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
-        """Queue a copy of contiguous host values to the front of a device array of the same type."""
-
-    @abstractmethod
-    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
-        """Queue a copy of a device array's front to contiguous host values."""
-
-    def wait(self, stream: Any) -> None:
-        """Wait until everything in a stream is done."""
-        stream.synchronize()
 
     @abstractmethod
     def event(self) -> Any:
@@ -221,3 +215,31 @@ class GpuToolkit(DeviceToolkit):
             if not launch_bound or self._hold_microseconds >= LONGEST_HOLD:
                 return Timing(seconds, launch_seconds, launch_bound)
             self._hold_microseconds *= 2
+
+
+class CudaToolkit(GpuToolkit):
+    """A toolkit of CUDA's own words: memory from the driver, streams, copies queued in them."""
+
+    @abstractmethod
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        """Make an array on the host, not filled; where ``pinned``, in memory that the device reads by itself."""
+
+    @abstractmethod
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """Allocate by the driver, from no pool: what an allocation costs is one of the things to be measured."""
+
+    @abstractmethod
+    def stream(self) -> Any:
+        """Make a queue of work."""
+
+    @abstractmethod
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        """Queue a copy of contiguous host values to the front of a device array of the same type."""
+
+    @abstractmethod
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        """Queue a copy of a device array's front to contiguous host values."""
+
+    def wait(self, stream: Any) -> None:
+        """Wait until everything in a stream is done."""
+        stream.synchronize()

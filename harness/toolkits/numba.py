@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import GpuToolkit, ToolkitMissingError
+from harness.toolkits.interface import CudaToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
 
 
@@ -60,7 +60,7 @@ class _Simulator:
         return getattr(kernel._get_kernel_context() or self._cuda, name)
 
 
-class NumbaToolkit(GpuToolkit):
+class NumbaToolkit(CudaToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
 
     name = "numba"
@@ -87,8 +87,8 @@ class NumbaToolkit(GpuToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:  # noqa: ARG002
-        return _Kernel(self, self.variant.module.numba_kernel(self.cuda, self.real, self.interaction, **constants))
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
 
     def synchronize(self) -> None:
         self.cuda.synchronize()
@@ -166,4 +166,4 @@ def _front(array: Any, values: NDArray[Any]) -> Any:
     return array if array.shape == values.shape else array[: len(values)]
 
 
-TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = NumbaToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = NumbaToolkit

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.interaction import Interaction
 from harness.record import Resources
 from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, GpuToolkit, ToolkitMissingError
+from harness.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
 
 NON_BLOCKING = 1
@@ -31,7 +31,7 @@ class _Kernel:
         self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1), stream=stream)
 
 
-class PycudaToolkit(GpuToolkit):
+class PycudaToolkit(CudaToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
 
     name = "pycuda"
@@ -121,4 +121,4 @@ class PycudaToolkit(GpuToolkit):
         return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")
 
 
-TOOLKIT: Callable[[Source, Dtype, Interaction], GpuToolkit] = PycudaToolkit
+TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = PycudaToolkit

@@ -38,6 +38,11 @@ def parts_for(items, most, at_once):
     return next((parts for parts in candidates if busy(parts) >= 0.98), max(candidates, key=busy))
 
 
+def power_of_two(value, most):
+    """Return the least power of two that is not less, from 1 to ``most``."""
+    return next(power for power in (1 << k for k in range(64)) if power >= min(value, most))
+
+
 def pull_several(cuda, real, interaction, r):
     """Return ``pull(tile, k, own, eps2, sums)`` for r bodies, a power of two, and what makes tuples of r.
 

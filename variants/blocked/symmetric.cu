@@ -15,15 +15,16 @@
 // in at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
 //
 // Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; with GATHER
-// 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. They come in any
-// order, so two launches differ in the last bits. With DETERMINISTIC 1 every warp writes what it found to a place of
-// its own, ours[block][part][32 * R] and theirs[block][group - first][32], and a second kernel (symmetric_add) adds
-// them in a fixed order; a launch does the groups first <= group < last of each ring, so that `theirs` need not hold
-// all.
+// 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. The more additions
+// come to one place, the more is lost in rounding: blocks take turns with `copies` places a body, which a last kernel
+// (symmetric_join) adds up. They come in any order, so two launches differ in the last bits. With DETERMINISTIC 1 every
+// warp writes what it found to a place of its own, ours[block][part][32 * R] and theirs[block][group - first][32], and
+// a second kernel (symmetric_add) adds them in a fixed order; a launch does the groups first <= group < last of each
+// ring, so that `theirs` need not hold all.
 //
 // A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets: bodies have to be
 // within 1e18 (float64: 1e149). UNROLL: steps in straight line, also the least that a part has; KERNEL: which of the
-// three kernels is compiled. Loads from global memory a body: n / (64 * R) of 16 bytes.
+// kernels is compiled. Loads from global memory a body: n / (64 * R) of 16 bytes.
 // bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 steps of a group");
 
@@ -119,8 +120,8 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
 
 #if KERNEL == 0
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
-    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2, int parts, int first,
-              int last, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
+    symmetric(const Body* __restrict__ bodies, Sums* __restrict__ sums, int n, real eps2, int parts, int first,
+              int last, int copies, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
 #if GATHER && !DETERMINISTIC
     __shared__ Sums gathered[2][P];
 #endif
@@ -134,6 +135,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int part = warp - block * parts;
     const int blocks = (n + width - 1) / width;
     if (block >= blocks) return;
+    Sums* const home = sums + static_cast<long long>(block % copies) * n;
     // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
     constexpr int whole = DETERMINISTIC ? turns : 1;
     const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
@@ -194,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             theirs[(static_cast<long long>(block) * (last - first) + ahead - first) * 32 + lane] = of_j;
 #else
             const int k = to_meet * 32 + (lane + turn_last * UNROLL) % 32;
-            if (k < n) add_atomically(accelerations + k, of_j);
+            if (k < n) add_atomically(home + k, of_j);
 #endif
         }
         unit = (ahead + 1) * turns;
@@ -213,14 +215,14 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         Sums total = {};
 #pragma unroll
         for (int other = 0; other < P; other += 32) add(total, gathered[b % 2][other + lane]);
-        if (i < n) add_atomically(accelerations + i, total);
+        if (i < n) add_atomically(home + i, total);
 #else
-        if (i < n) add_atomically(accelerations + i, of_own[b]);
+        if (i < n) add_atomically(home + i, of_own[b]);
 #endif
 #endif
     }
 }
-#elif DETERMINISTIC
+#elif KERNEL == 1 && DETERMINISTIC
 extern "C" __global__ void __launch_bounds__(P)
     symmetric_add(Sums* __restrict__ accelerations, int n, int parts, int first, int last,
                   const Sums* __restrict__ ours, const Sums* __restrict__ theirs) {
@@ -245,9 +247,17 @@ extern "C" __global__ void __launch_bounds__(P)
     }
     accelerations[k] = total;
 }
-#else
-extern "C" __global__ void __launch_bounds__(P) symmetric_clear(Sums* __restrict__ accelerations, int n) {
+#elif KERNEL == 1
+extern "C" __global__ void __launch_bounds__(P) symmetric_clear(Sums* __restrict__ sums, int n, int copies) {
     const int i = blockIdx.x * P + threadIdx.x;
-    if (i < n) accelerations[i] = Sums{};
+    for (int copy = 0; i < n && copy < copies; ++copy) sums[static_cast<long long>(copy) * n + i] = Sums{};
+}
+#else
+extern "C" __global__ void __launch_bounds__(P)
+    symmetric_join(Sums* __restrict__ accelerations, const Sums* __restrict__ sums, int n, int copies) {
+    const int i = blockIdx.x * P + threadIdx.x;
+    Sums total = {};
+    for (int copy = 0; i < n && copy < copies; ++copy) add(total, sums[static_cast<long long>(copy) * n + i]);
+    if (i < n) accelerations[i] = total;
 }
 #endif

@@ -15,6 +15,12 @@ from variants.blocked import blocks
 LONGEST = 256
 """Groups of 32 bodies that a part meets at most: the rounding of a sum grows with its length, its parts cost little."""
 
+ADDITIONS = 512
+"""How many may come home to one place of a body, where blocks meet each other: the same reason."""
+
+SMALL = 8192
+"""Up to so many bodies four a thread make more warps than eight and are faster."""
+
 PARTIAL_BYTES = 1 << 30
 """What the sums of travelling bodies may take where they are kept apart; the rings are then cut into slabs."""
 
@@ -24,31 +30,34 @@ PARTIAL_BYTES = 1 << 30
     source="Newton's third law; Aarseth 1963 onwards on CPUs",
     axes={
         "p": (32, 64, 128, 256),
-        "r": (1, 2, 4, 8, 16),
+        "r": (0, 1, 2, 4, 8, 16),
         "unroll": (1, 2, 4, 8, 16, 32),
         "travel": ("shuffle", "shared"),
         "equal_mass": (0, 1),
         "deterministic": (0, 1),
         "gather": (0, 1),
+        "copies": (0, 1, 2, 4, 8, 16, 32),
         "parts": (0, 1, 2, 4, 8, 10, 16, 20, 32, 33, 41, 64, 66, 82, 128, 132, 264),
         "warps": blocks.WARPS,
     },
     defaults={
         "p": 128,
-        "r": 8,
+        "r": 0,
         "unroll": 8,
         "travel": "shared",
         "equal_mass": 0,
         "deterministic": 0,
         "gather": 1,
+        "copies": 0,
         "parts": 0,
         "warps": 0,
     },
-    loads="n / (64 * r)",
+    loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
-def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, parts, warps):
-    """A warp for each of `parts` parts of each 32 * r bodies; 0 parts: as many as fill the device evenly."""
+def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, copies, parts, warps):
+    """A warp for each of `parts` parts of each 32 * r bodies; 0 of r, parts or copies: what suits n and the device."""
     n = bodies.n
+    r = r or (8 if n > SMALL else 4)
     warps = blocks.warps_for(gpu.real, r, warps)
     constants = {
         "P": p,
@@ -62,6 +71,7 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gat
     }
     kernel = gpu.compile("symmetric", KERNEL=0, **constants)
     other = gpu.compile("symmetric_add" if deterministic else "symmetric_clear", KERNEL=1, **constants)
+    join = gpu.compile("symmetric_join", KERNEL=2, **constants)
 
     count = -(-n // (32 * r))
     ring = r * (1 + count // 2)
@@ -83,18 +93,22 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gat
 
     own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
     accelerations = gpu.empty(n, 4)
+    copies = 1 if deterministic else copies or blocks.power_of_two(count / 2 / ADDITIONS, 32)
+    sums = gpu.empty(copies * n, 4) if copies > 1 else accelerations
     ours = gpu.empty(count * parts * 32 * r if deterministic else 1, 4)
     theirs = gpu.empty(count * slab * 32 if deterministic else 1, 4)
-    number, eps2, parts = np.int32(n), gpu.real(bodies.eps**2), np.int32(parts)
+    number, eps2, parts, copies = np.int32(n), gpu.real(bodies.eps**2), np.int32(parts), np.int32(copies)
     slabs = [(np.int32(first), np.int32(min(first + slab, ring))) for first in range(0, ring, slab)]
     whole_grid = -(-n // p)
 
     def launch():
         if not deterministic:
-            other(whole_grid, p, accelerations, number)
+            other(whole_grid, p, sums, number, copies)
         for first, last in slabs:
-            kernel(grid, p, own, accelerations, number, eps2, parts, first, last, ours, theirs)
+            kernel(grid, p, own, sums, number, eps2, parts, first, last, copies, ours, theirs)
             if deterministic:
                 other(whole_grid, p, accelerations, number, parts, first, last, ours, theirs)
+        if copies > 1:
+            join(whole_grid, p, accelerations, sums, number, copies)
 
     return Prepared(launch, own, accelerations, kernel)

@@ -1,0 +1,125 @@
+"""JAX: functions over whole arrays, compiled by XLA.
+
+An array of JAX's is never written into, so what the harness holds is a place for one; a kernel returns the new
+arrays by the names of its parameters. JAX lends nobody its streams: a batch is timed by the host's clock, from
+the first launch until the last result is there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import os
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.interaction import Interaction
+from harness.toolkits import driver
+from harness.toolkits.interface import DeviceToolkit, Timing, ToolkitMissingError
+from harness.variant import Dtype, Kernel, Source
+
+
+class _Array:
+    """A place for an array of JAX's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+
+class _Kernel:
+    def __init__(self, toolkit: JaxToolkit, function: Callable[..., dict[str, Any]]) -> None:
+        self.toolkit = toolkit
+        self.function = function
+        self.parameters = list(inspect.signature(function).parameters)
+        self.compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> None:
+        values = [one.value if isinstance(one, _Array) else one for one in arguments]
+        if self.compiled is None:
+            began = time.perf_counter()
+            self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
+            self.toolkit.compile_seconds += time.perf_counter() - began
+        JaxToolkit.latest = changed = self.compiled(*values)
+        for name, value in changed.items():
+            arguments[self.parameters.index(name)].value = value
+
+
+class JaxToolkit(DeviceToolkit):
+    """JAX on the first GPU that it sees."""
+
+    name = "jax"
+    latest: ClassVar[Any] = None
+    """What was launched last, by whichever of the toolkits: the device works in the order of the launches."""
+
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
+        # By default JAX takes three quarters of the memory at once.
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        try:
+            import jax
+
+            self.device = jax.devices("gpu")[0]
+            driver.use_device()
+        except Exception as error:
+            raise ToolkitMissingError(f"JAX cannot start on a GPU: {error}") from error
+        # Without this every float64 becomes a float32; with it, numbers without a type become float64.
+        jax.config.update("jax_enable_x64", dtype == "float64")
+        jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of finding
+        self.jax = jax
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        return _Array(self._put(values))
+
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.value = self._put(values)
+
+    def _put(self, values: NDArray[Any]) -> Any:
+        return self.jax.device_put(np.array(values, dtype=self.real, order="C"), self.device)
+
+    def download(self, array: Any) -> NDArray[Any]:
+        return np.asarray(array.value)
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        return _Kernel(self, self.maker(stem)(self.jax, self.real, **constants))
+
+    def synchronize(self) -> None:
+        self.jax.block_until_ready(JaxToolkit.latest)
+
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
+        """Time a batch by ``perf_counter``, results waited for; nothing is subtracted."""
+        self.synchronize()
+        began = time.perf_counter()
+        for _ in range(count):
+            launch()
+        launch_seconds = (time.perf_counter() - began) / count
+        while_busy()
+        self.synchronize()
+        seconds = (time.perf_counter() - began) / count
+        # Where one evaluation outlasts a launch, the device never waits for the host after the first.
+        return Timing(seconds, launch_seconds, launch_bound=seconds <= 2 * launch_seconds)
+
+    @property
+    def multiprocessors(self) -> int:
+        """Ask the driver."""
+        return driver.device_attribute(driver.MULTIPROCESSORS)
+
+    @property
+    def compute_capability(self) -> str | None:
+        """Ask the driver."""
+        return driver.compute_capability()
+
+    @property
+    def compiler(self) -> str:
+        return f"XLA of jaxlib {importlib.metadata.version('jaxlib')}"
+
+
+TOOLKIT: Callable[[Source, Dtype, Interaction], DeviceToolkit] = JaxToolkit

@@ -1,0 +1,80 @@
+"""PyTorch: operations on whole arrays, compiled by TorchInductor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.interaction import Interaction
+from harness.toolkits import driver
+from harness.toolkits.calls import FirstCall
+from harness.toolkits.interface import ToolkitMissingError
+from harness.toolkits.library import LibraryToolkit
+from harness.variant import Dtype, Kernel, Source
+
+COMPILERS = {
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TRITON_ALWAYS_COMPILE": "1",
+}
+"""So that what is compiled is compiled here: a compile time would else be that of a cache or of other processes."""
+
+
+class TorchToolkit(LibraryToolkit):
+    """PyTorch on the current device."""
+
+    name = "torch"
+    title = "PyTorch"
+
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
+        os.environ.update(COMPILERS)
+        try:
+            import torch
+
+            torch.cuda.init()
+            driver.use_device()
+        except Exception as error:
+            raise ToolkitMissingError(f"{self.title} cannot start: {error}") from error
+        self.torch = torch
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        return self._on_host(values).to("cuda")
+
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.copy_(self._on_host(values))
+
+    def _on_host(self, values: NDArray[Any]) -> Any:
+        # PyTorch shares the memory of what it is given, and warns where that may not be written.
+        return self.torch.from_numpy(np.require(values, self.real, ["C", "W"]))
+
+    def download(self, array: Any) -> NDArray[Any]:
+        return np.asarray(array.cpu().numpy())
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        function = self.maker(stem)(self.torch, self.real, **constants)
+        # A number of NumPy's would become an array on the host.
+        return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
+
+    @property
+    def queue(self) -> int:
+        return int(self.torch.cuda.current_stream().cuda_stream)
+
+    @property
+    def compiler(self) -> str:
+        return f"TorchInductor {self.torch.__version__}"
+
+
+def plain(argument: Any) -> Any:
+    """Return a number of NumPy's as one of Python's, anything else as it is."""
+    return argument.item() if isinstance(argument, np.generic) else argument
+
+
+TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = TorchToolkit

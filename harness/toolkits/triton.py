@@ -1,0 +1,68 @@
+"""Triton: kernels written for blocks of numbers, over arrays of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from harness.interaction import Interaction
+from harness.record import Resources
+from harness.toolkits import driver
+from harness.toolkits.calls import FirstCall
+from harness.toolkits.interface import ToolkitMissingError
+from harness.toolkits.library import LibraryToolkit
+from harness.toolkits.torch import TorchToolkit, plain
+from harness.variant import Dtype, Kernel, Source
+
+WARP_SIZE = 32
+
+
+class _Kernel:
+    def __init__(self, toolkit: TritonToolkit, jitted: Any) -> None:
+        self.call = FirstCall(toolkit, self._launch)
+        self.jitted = jitted
+        self.compiled: Any = None
+        self.launch = driver.Launch(0, 0)
+        # Triton takes every float of Python's for a float32, so a real number is handed over as an array of one.
+        self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
+
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        self.call(grid, block, *arguments)
+
+    def _launch(self, grid: int, block: int, *arguments: Any) -> None:
+        own = [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
+        self.compiled = self.jitted[(grid,)](*own, num_warps=block // WARP_SIZE)
+        self.launch = driver.Launch(grid, block)
+
+
+class TritonToolkit(TorchToolkit):
+    """Triton on the current device."""
+
+    name = "triton"
+    title = "Triton"
+
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
+        try:
+            import triton
+            import triton.language
+        except Exception as error:
+            raise ToolkitMissingError(f"Triton cannot start: {error}") from error
+        self.triton = triton
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        return _Kernel(self, self.maker(stem)(self.triton, self.real, **constants))
+
+    def resources(self, kernel: Any) -> Resources:
+        launch = driver.Launch(kernel.launch.grid_blocks, kernel.launch.block, kernel.compiled.metadata.shared)
+        return driver.resources(int(kernel.compiled.function), launch)
+
+    @property
+    def compiler(self) -> str:
+        return f"Triton {self.triton.__version__}"
+
+
+TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = TritonToolkit

@@ -1,0 +1,88 @@
+"""NVIDIA Warp: kernels written in Python for threads and the tiles that they share, compiled by NVRTC."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.interaction import Interaction
+from harness.record import Resources
+from harness.toolkits import driver
+from harness.toolkits.interface import ToolkitMissingError
+from harness.toolkits.library import LibraryToolkit
+from harness.variant import Dtype, Kernel, Source
+
+DEVICE = "cuda:0"
+
+
+class _Kernel:
+    def __init__(self, toolkit: WarpToolkit, kernel: Any) -> None:
+        self.toolkit = toolkit
+        self.kernel = kernel
+        self.loaded: Any = None
+        self.launch = driver.Launch(0, 0)
+
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        if self.loaded is None:
+            began = time.perf_counter()
+            # Warp finds a kernel with the same text again, compiled for an earlier case.
+            self.kernel.module.unload()
+            self.loaded = self.kernel.module.load(DEVICE, block)
+            self.toolkit.compile_seconds += time.perf_counter() - began
+        self.launch = driver.Launch(grid, block)
+        self.toolkit.warp.launch(self.kernel, dim=grid * block, inputs=arguments, device=DEVICE, block_dim=block)
+
+
+class WarpToolkit(LibraryToolkit):
+    """Warp on the first device."""
+
+    name = "warp"
+
+    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
+        super().__init__(variant, dtype, interaction)
+        try:
+            import warp
+
+            # What is compiled is compiled here, not found in the cache of an earlier run.
+            warp.config.cache_kernels = False
+            warp.init()
+            warp.get_device(DEVICE)
+            driver.use_device()
+        except Exception as error:
+            raise ToolkitMissingError(f"NVIDIA Warp cannot start on a GPU: {error}") from error
+        self.warp = warp
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        return self.warp.array(np.ascontiguousarray(values, dtype=self.real), device=DEVICE)
+
+    def copy_in(self, array: Any, values: NDArray[Any]) -> None:
+        array.assign(np.ascontiguousarray(values, dtype=self.real))
+
+    def download(self, array: Any) -> NDArray[Any]:
+        return np.asarray(array.numpy())
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        return _Kernel(self, self.maker(stem)(self.warp, self.real, **constants))
+
+    def synchronize(self) -> None:
+        self.warp.synchronize_device(DEVICE)
+
+    @property
+    def queue(self) -> int:
+        return int(self.warp.get_stream(DEVICE).cuda_stream)
+
+    def resources(self, kernel: Any) -> Resources:
+        hooks = kernel.loaded.get_kernel_hooks(kernel.kernel)
+        launch = driver.Launch(kernel.launch.grid_blocks, kernel.launch.block, hooks.forward_smem_bytes)
+        return driver.resources(int(hooks.forward), launch)
+
+    @property
+    def compiler(self) -> str:
+        return f"NVRTC of Warp {self.warp.config.version}"
+
+
+TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = WarpToolkit

@@ -1,0 +1,570 @@
+"""The table of the fastest variants, what is chosen from it, and the force that uses it."""
+
+import contextlib
+import io
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from rich.console import Console
+from typer.testing import CliRunner
+
+from conftest import GPUS, ROOT
+from harness import bodies as initial_conditions
+from harness import cli, compare, fastest, reference
+from harness import force as module
+from harness.best import best
+from harness.bodies import Bodies
+from harness.compare import Run, Scatter, Verdict
+from harness.errors import InputError
+from harness.fastest import Choice, Measured, Table
+from harness.force import force
+from harness.record import RecordFile, latest
+from harness.report.choices import render_choices
+from harness.toolkits.interface import DeviceToolkit
+from harness.variant import discover
+from test_compare import record
+
+VARIANTS = discover()
+DEFAULTS = {name: one.defaults for name, one in VARIANTS.items()}
+PACKAGED = fastest.read(fastest.PACKAGED)
+RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in PACKAGED.runs]
+SCATTERS = compare.scatters([run.records for run in RUNS], lambda one: one.device or "")
+EPS2 = 0.0025
+TOOLKITS = ["cpu", "numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
+
+
+def measured(seconds=1.0, **changes):
+    """Make up a record of a variant at its defaults."""
+    name = changes.get("variant", "tiled")
+    axes = dict(DEFAULTS[name]) | changes.pop("axes", {})
+    return record(seconds, axes=axes, **changes)
+
+
+def made(*records, **options):
+    return fastest.make([Run("made-up", list(records))], VARIANTS, **options)
+
+
+def chosen(table, n, error, toolkit="cupy", dtypes=("float32", "float64"), equal=False):
+    fitting = table.of(toolkit).fitting(n, dtypes, equal_masses=equal)
+    return min((seconds, one.variant) for one, own, seconds in fitting if own <= error)[1]
+
+
+def only(toolkit, variant, dtype="float32", **axes):
+    """Make a table up that has nothing but this."""
+    choice = Choice(variant=variant, dtype=dtype, axes=dict(DEFAULTS[variant]) | axes, error_max=[1e-5], seconds=[1.0])
+    of = Measured(toolkit=toolkit, device="made up", n=[1024], choices=[choice])
+    return Table(runs=[], threshold=0.02, bodies={}, measured=[of])
+
+
+def saved(table, folder, name="table.yaml"):
+    fastest.write(table, folder / name)
+    return folder / name
+
+
+# The packaged table
+
+
+def test_the_packaged_table_is_what_its_runs_make():
+    assert fastest.make(RUNS, VARIANTS) == PACKAGED, "gravbench best RUN... --save harness/fastest.yaml makes it again"
+
+
+@pytest.mark.parametrize("of", PACKAGED.measured, ids=lambda of: of.toolkit)
+def test_the_packaged_choices_are_right_and_none_is_faster(of):
+    records = {}
+    for run in RUNS:
+        records |= {one.key: one for one in latest(run.records) if one.toolkit == of.toolkit and one.timed == "force"}
+    able = [
+        one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
+        and one.axes.get("dim", 3) == 3 and one.axes.keys() == DEFAULTS[one.variant].keys()
+        and not VARIANTS[one.variant].of_positions
+    ]  # fmt: skip
+    place = of.n.index
+    for choice in of.choices:
+        assert any(choice.seconds)
+        for n in (n for n in of.n if choice.seconds[place(n)] is not None):
+            own = [
+                one for one in able if one.n == n and one.variant == choice.variant and one.axes == choice.axes
+                and one.dtype == choice.dtype
+            ]  # fmt: skip
+            assert len(own) == 1
+            assert own[0].device == of.device
+            assert own[0].error_max <= choice.error_max[place(n)] < own[0].error_max * 1.1
+    for n in of.n:
+        there = [one for one in able if one.n == n]
+        for dtypes in (("float32",), ("float64",), ("float32", "float64")):
+            for equal in (False, True):
+                rivals = [
+                    one for one in there if one.dtype in dtypes and (equal or one.axes.get("equal_mass") != 1)
+                ]  # fmt: skip
+                fitting = of.fitting(n, dtypes, equal_masses=equal)
+                assert bool(rivals) == bool(fitting)
+                for error in sorted({one[1] for one in fitting} | {1e-3, inf} if fitting else ()):
+                    right = [(seconds, one) for one, own, seconds in fitting if own <= error]
+                    faster = [one for one in rivals if one.error_max <= error]
+                    if not right:
+                        assert not faster
+                        continue
+                    _, choice = min(right, key=lambda found: found[0])
+                    (used,) = (
+                        one for one in rivals
+                        if (one.variant, one.dtype, one.axes) == (choice.variant, choice.dtype, choice.axes)
+                    )  # fmt: skip
+                    for other in faster:
+                        pair = compare.judge(used, other, SCATTERS.get(of.device, Scatter()), PACKAGED.threshold)
+                        assert pair.verdict is not Verdict.FASTER, (n, error, used.label, other.label)
+
+
+def test_the_packaged_table_takes_no_turns():
+    assert all(
+        not choice.variant.startswith("approximate") and choice.axes.get("dim", 3) == 3
+        for of in PACKAGED.measured
+        for choice in of.choices
+    )
+    assert {of.toolkit for of in PACKAGED.measured} == {"cupy", "pycuda", "numba", "cpu"}
+
+
+# Making a table
+
+
+def test_every_error_has_its_own_fastest():
+    table = made(
+        measured(1.0, variant="split", error_max=1e-4),
+        measured(2.0, error_max=1e-5),
+        measured(3.0, variant="kahan", error_max=1e-7),
+        measured(4.0, variant="chamomile", error_max=1e-6),
+        measured(5.0, dtype="float64", error_max=1e-14),
+        measured(2.5, variant="split", dtype="float64", error_max=1e-12),
+    )
+    wanted = {1e-3: "split", 5e-5: "tiled", 5e-6: "split", 1e-13: "tiled"}
+    assert {error: chosen(table, 1024, error) for error in wanted} == wanted
+    assert chosen(table, 1024, 5e-7, dtypes=["float32"]) == "kahan"
+    # Slower and less accurate than kahan.
+    assert "chamomile" not in {one.variant for one in table.of("cupy").choices}
+
+
+def test_the_simplest_of_those_as_fast_is_taken():
+    table = made(measured(1.0, axes={"p": 64}), measured(1.01), measured(1.2, axes={"p": 128}))
+    (choice,) = table.of("cupy").choices
+    assert choice.axes == DEFAULTS["tiled"]
+
+
+def test_turns_steps_planes_the_unknown_and_the_outdated_are_left_out():
+    others = [
+        measured(0.1, variant="approximate_tiled", cycle=2),
+        measured(0.1, timed="step"),
+        measured(0.1, interaction="hermite"),
+        measured(0.1, variant="soa_direct", axes={"dim": 2}),
+        record(0.1, variant="own", axes={}),
+        measured(0.1, variant="split", status="invalid"),
+        measured(0.1, variant="split", axes={"once": 1}),
+        measured(0.1, variant="tensor"),
+    ]
+    (choice,) = made(measured(1.0), *others).of("cupy").choices
+    assert choice.variant == "tiled"
+    with pytest.raises(InputError, match="no record of these runs is of an exact force"):
+        made(*others)
+
+
+def test_equal_masses_have_a_choice_of_their_own():
+    table = made(
+        measured(1.0, variant="symmetric", axes={"equal_mass": 1}), measured(1.5, variant="symmetric"), measured(2.0)
+    )
+    assert len(table.of("cupy").choices) == 2
+    seconds = [
+        min(found[2] for found in table.of("cupy").fitting(1024, ("float32",), equal_masses=equal))
+        for equal in (True, False)
+    ]
+    assert seconds == [1.0, 1.5]
+
+
+def test_a_table_is_of_one_device_and_one_kind_of_bodies():
+    two = [measured(), measured(2.0, device="NVIDIA Other", device_uuid="GPU-2", n=64)]
+    with pytest.raises(InputError, match=r"cupy was measured on NVIDIA Imaginary 9000 and NVIDIA Other"):
+        made(*two)
+    assert made(*two, device="other").of("cupy").n == [64]
+    with pytest.raises(InputError, match="several kinds of bodies"):
+        made(measured(), measured(eps=0.5))
+
+
+def test_the_last_of_several_runs_has_its_say():
+    runs = [Run("old", [measured(1.0), measured(2.0, n=64)]), Run("new", [measured(3.0)])]
+    table = fastest.make(runs, VARIANTS)
+    assert (table.runs, table.of("cupy").n) == (["old", "new"], [64, 1024])
+    assert table.of("cupy").choices[0].seconds == [2.0, 3.0]
+
+
+def test_no_error_is_larger_than_the_table_says():
+    errors = [1.04e-6, 9.91e-7, 9.99e-5, 1e-6, 0.0]
+    table = made(*(measured(error_max=error, n=n) for n, error in enumerate(errors, 1)))
+    assert table.of("cupy").choices[0].error_max == [1.1e-6, 1e-6, 1e-4, 1e-6, 0.0]
+
+
+def test_between_two_sizes_times_are_interpolated_and_the_larger_error_counts():
+    of = made(
+        measured(1.0, n=1000, error_max=1e-6),
+        measured(100.0, n=10_000, error_max=3e-6),
+        measured(0.5, variant="split", n=1000, error_max=1e-7),
+    ).of("cupy")
+    at = {one.variant: [of.at(one, n) for n in (10, 1000, 3162, 10_000, 40_000)] for one in of.choices}
+    assert [found[0] for found in at["tiled"]] == pytest.approx([1e-6, 1e-6, 3e-6, 3e-6, 12e-6])
+    assert [found[1] for found in at["tiled"]] == pytest.approx([1, 1, 10, 100, 100], rel=1e-3)
+    assert at["split"] == [(1e-7, 0.5), (1e-7, 0.5), None, None, None]
+
+
+# Its file
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    assert fastest.read(saved(PACKAGED, tmp_path)) == PACKAGED
+    with pytest.raises(InputError, match="cannot be written"):
+        fastest.write(PACKAGED, tmp_path / "missing" / "table.yaml")
+
+
+def test_the_command_writes_it(tmp_path, monkeypatch):
+    store = RecordFile(tmp_path / "run")
+    for one in (measured(), measured(2.0, toolkit="pycuda"), measured(3.0, variant="numpy_direct", toolkit="cpu")):
+        store.append(one)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli.app, ["best", "run", "--device", "gpu", "--save", "table.yaml"])
+    assert done.exit_code == 0, done.output
+    assert [of.toolkit for of in fastest.read(tmp_path / "table.yaml").measured] == ["cupy", "pycuda"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("variant: tiled", "variant: tield", r"line 10: tield is no variant; did you mean tiled\?"),
+        ("variant: tiled", "variant: tensor", "tensor would have to be prepared for every call"),
+        ("unroll: 32", "unrol: 32", "line 10: the axes of tiled are p, unroll, block_shape, stagger; make the table"),
+        ("toolkit: cupy", "toolkit: cpu", "tiled has no kernel for cpu in float32"),
+        ("toolkit: cupy", "toolkit: cuda", "measured.toolkit is .* cupy"),
+        ("n: [1024]", "n: [1024, 2048]", "error_max and seconds with 2 values each"),
+        ("n: [1024]", "n: [1024, 1024]", "n in rising order"),
+        ("seconds: [1.0]", "seconds: [0]", "accepted: more than 0"),
+        ("runs:", "run:", "table.yaml.*the key runs is missing"),
+    ],
+)
+def test_a_table_that_is_wrong_is_answered(tmp_path, old, new, message):
+    path = saved(made(measured()), tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        fastest.read(path)
+
+
+# The force of bodies on each other
+
+
+def sphere(n, seed=1):
+    one = initial_conditions.plummer(n, seed, EPS2**0.5)
+    return one.position, one.mass
+
+
+def errors_of(found, position, mass, dtype, eps2=EPS2, rows=None):
+    given = Bodies(mass, position, np.zeros_like(position), eps2**0.5)
+    rows = reference.verified_rows(given.n) if rows is None else rows
+    return reference.compare(found[rows], reference.direct_accelerations(given, rows, dtype))
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """The choices that were made, and the number types of the kernel for two sets where that was used."""
+    found = []
+    among, between = module._among, module._between
+
+    def spy_among(*arguments, **options):
+        found.append(arguments[4])
+        return among(*arguments, **options)
+
+    def spy_between(*arguments, **options):
+        found.append(arguments[5])
+        return between(*arguments, **options)
+
+    monkeypatch.setattr(module, "_among", spy_among)
+    monkeypatch.setattr(module, "_between", spy_between)
+    return found
+
+
+HERE = [
+    pytest.param(
+        of.toolkit, choice, id=f"{of.toolkit}-{choice.variant}-{choice.dtype}-{i}",
+        marks=[pytest.mark.gpu] if of.toolkit in ("cupy", "pycuda") else [],
+    )
+    for of in PACKAGED.measured
+    for i, choice in enumerate(of.choices)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("toolkit", "choice"), HERE)
+def test_every_packaged_choice_computes_the_force(toolkit, choice, need_toolkit, tmp_path, used):
+    need_toolkit(toolkit)
+    path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
+    for n in (33, 1):
+        position, mass = sphere(n)
+        found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path)
+        assert (found.shape, found.dtype) == ((n, 3), np.dtype(choice.dtype))
+        accepted = VARIANTS[choice.variant].accepted(choice.dtype, choice.axes)
+        assert reference.objection(errors_of(found, position, mass, choice.dtype), accepted) is None
+    assert {one.variant for one in used} == {choice.variant}
+
+
+@pytest.mark.parametrize("variant", ["naive", "soa_direct", "float4"])
+@pytest.mark.parametrize(
+    "toolkit", ["numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
+)
+def test_any_layout_of_bodies_is_written(toolkit, variant, need_toolkit, tmp_path):
+    need_toolkit(toolkit)
+    path = saved(only(toolkit, variant, p=min(VARIANTS[variant].axes["p"])), tmp_path)
+    position, mass = sphere(40)
+    found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path)
+    assert errors_of(found, position, mass, "float32").error_max < 1e-5
+
+
+@pytest.mark.parametrize("variant", ["numpy_direct", "numba_parallel"])
+def test_the_next_call_does_not_write_over_a_result(variant, tmp_path):
+    path = saved(only("cpu", variant), tmp_path)
+    position, mass = sphere(20)
+    first = force(position, mass, eps2=EPS2, toolkit="cpu", table=path)
+    kept = first.copy()
+    assert (force(position, 2 * mass, eps2=EPS2, toolkit="cpu", table=path) != kept).any()
+    assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize("error", [1e-3, 1e-5, 1e-9])
+@pytest.mark.parametrize("n", [1, 2, 100, 1500])
+def test_the_error_asked_for_is_kept_on_the_cpu(n, error):
+    position, mass = sphere(n)
+    mass = mass * np.linspace(1, 2, n)
+    found = force(position, mass, eps2=EPS2, error=error, toolkit="cpu")
+    assert found.dtype == ("float64" if error < 1e-7 else "float32")
+    assert errors_of(found, position, mass, found.dtype.name).error_max <= error
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("dtype", [None, "float32", "float64"])
+@pytest.mark.parametrize("error", [1e-1, 1e-3, 2e-6, 1e-7, 1e-9])
+@pytest.mark.parametrize("n", [1, 1024, 5000, 65_536])
+@pytest.mark.parametrize("toolkit", ["cupy", "pycuda", "numba"])
+def test_the_error_asked_for_is_kept(toolkit, n, error, dtype, equal, need_toolkit):
+    need_toolkit(toolkit)
+    position, mass = sphere(n)
+    if not equal:
+        mass = mass * np.linspace(1, 2, n)
+    arguments = {"eps2": 0.025**2, "error": error, "toolkit": toolkit, "dtype": dtype}
+    if dtype == "float32" and error <= 1e-7:
+        # At some n float32 has it and at others not; at 1e-9 never.
+        with contextlib.suppress(InputError) if error > 1e-9 else pytest.raises(InputError, match="the least error is"):
+            force(position, mass, **arguments)
+        return
+    found = force(position, mass, **arguments)
+    assert found.dtype == (dtype or found.dtype)
+    # The table's errors are of one sample of bodies; the largest of a few thousand varies from one to another.
+    assert errors_of(found, position, mass, found.dtype.name, 0.025**2).error_max <= 4 * error
+
+
+def test_bodies_on_each_other_and_on_a_copy_of_themselves_are_pulled_alike(used):
+    position, mass = sphere(50)
+    results = [
+        force(position, mass, eps2=EPS2), force(position, mass, None, EPS2), force(position, mass, position, EPS2),
+        force(position, mass, position.copy(), EPS2),
+    ]  # fmt: skip
+    for result in results[:3]:
+        assert_array_equal(result, results[0])
+    assert np.abs(results[3] - results[0]).max() <= 1e-5 * np.abs(results[0]).max()
+    assert [isinstance(one, Choice) for one in used] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("toolkit", TOOLKITS)
+def test_a_second_call_neither_compiles_nor_allocates(toolkit, need_toolkit, monkeypatch):
+    need_toolkit(toolkit)
+    position, mass = sphere(37)
+    first = force(position, mass, eps2=EPS2, toolkit=toolkit)
+    kept = first.copy()
+
+    def forbidden(*_, **__):
+        raise AssertionError("prepared again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "open_toolkit", forbidden)
+        patched.setattr(DeviceToolkit, "empty", forbidden)
+        again = force(2 * position, 3 * mass, eps2=EPS2, toolkit=toolkit)
+        assert_array_equal(first, kept)
+        assert errors_of(again, 2 * position, 3 * mass, "float32").error_max < 1e-4
+        assert_array_equal(force(position, mass, eps2=EPS2, toolkit=toolkit), kept)
+        with pytest.raises(AssertionError):
+            force(position, mass, eps2=2 * EPS2, toolkit=toolkit)
+    # A kernel is compiled for every softening and number of bodies.
+    compiled = {one: one.compile.cache_info().misses for one in {module._opened("cpu", "numba_parallel", "float32")}}
+    for n, eps2 in ((37, 0.5), (37, 1e-4), (20, EPS2)):
+        position, mass = sphere(n)
+        found = force(position, mass, eps2=eps2, toolkit=toolkit)
+        assert errors_of(found, position, mass, "float32", eps2).error_max < 1e-4
+    assert {one: one.compile.cache_info().misses for one in compiled} == compiled
+    assert module._prepared.cache_info().maxsize == module.KEPT
+
+
+def test_threads_wait_for_one_another():
+    given = [(*sphere(60, seed), EPS2 * (1 + seed % 2)) for seed in range(12)]
+    expected = [force(position, mass, eps2=eps2, toolkit="cpu") for position, mass, eps2 in given]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda one: force(one[0], one[1], eps2=one[2], toolkit="cpu"), given))
+    for one, right in zip(found, expected, strict=True):
+        assert_array_equal(one, right)
+
+
+def test_masses_decide_whether_they_are_equal(monkeypatch):
+    table = made(
+        measured(1.0, variant="symmetric", axes={"equal_mass": 1}), measured(1.5, variant="symmetric"),
+        measured(2.0, dtype="float64", error_max=1e-14),
+    )  # fmt: skip
+    monkeypatch.setattr(fastest, "read", lambda _: table)
+    found = []
+    monkeypatch.setattr(module, "_among", lambda *arguments, **_: found.append(arguments[4]))
+    for mass in (np.ones(5), np.zeros(5), np.arange(5.0)):
+        force(np.ones((5, 3)), mass, eps2=1, toolkit="cupy")
+    assert [one.axes["equal_mass"] for one in found] == [1, 1, 0]
+    force(np.ones((5, 3)), np.ones(5), eps2=1, toolkit="cupy", error=5e-7)
+    assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
+    # Beyond float32's cubes float64 is chosen; without it, the kernel that multiplies the mass in first.
+    force(np.full((5, 3), 1e13), np.ones(5), eps2=1, toolkit="cupy")
+    assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
+    monkeypatch.setattr(module, "_between", lambda *arguments, **_: found.append(arguments[5]))
+    force(np.full((5, 3), 1e13), np.ones(5), eps2=1, toolkit="cupy", dtype="float32")
+    assert found[-1] == "float32"
+
+
+def test_what_a_table_does_not_have_is_computed_by_the_kernel_for_two_sets(tmp_path, used):
+    path = saved(only("cupy", "tiled"), tmp_path)
+    position, mass = sphere(20)
+    for error, dtype in ((1e-3, "float32"), (1e-4, "float64"), (1e-9, "float64")):
+        found = force(position, mass, eps2=EPS2, toolkit="cpu", table=path, error=error)
+        assert found.dtype == dtype
+        assert errors_of(found, position, mass, dtype).error_max <= error
+    assert used == ["float32", "float64", "float64"]
+
+
+def test_coincident_bodies_and_bodies_without_mass():
+    assert_array_equal(force(np.ones((7, 3)), np.ones(7), eps2=1e-18, toolkit="cpu"), np.zeros((7, 3)))
+    assert_array_equal(force(sphere(7)[0], np.zeros(7), eps2=1, toolkit="cpu"), np.zeros((7, 3)))
+
+
+POSITION, MASS = sphere(6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((POSITION, MASS), {}, "eps2 is None; accepted: a number"),
+        ((POSITION, MASS), {"eps2": 1, "error": 0}, "error is 0; accepted: a number above 0"),
+        ((POSITION, MASS), {"eps2": 1, "error": np.nan}, "error is nan"),
+        ((POSITION, MASS), {"eps2": 1, "error": "1"}, "error is '1'"),
+        (
+            (POSITION, MASS),
+            {"eps2": 1, "error": 1e-12, "dtype": "float32"},
+            r"nothing by cpu in float32 is known to be so accurate for these 6 bodies; the least error is \d\.\de-07",
+        ),
+        ((POSITION, MASS), {"eps2": 1, "error": 1e-30}, "in float32 or float64 .*; the least error is"),
+        (
+            (POSITION, MASS, POSITION[:2]),
+            {"eps2": 1, "error": 1e-4, "dtype": "float32"},
+            r"error is 0\.0001: .*; the least error is 1\.0e-03",
+        ),
+        (
+            (POSITION * 1e19, MASS),
+            {"eps2": 1},
+            r"xj has coordinates of .*infinite in float32; accepted: up to 4\.6e\+18",
+        ),
+        ((POSITION * np.nan, MASS), {"eps2": 1}, "xj has values that are not finite in float32"),
+        ((POSITION, MASS * np.inf), {"eps2": 1}, "mj has values that are not finite"),
+        ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read"),
+    ],
+)
+def test_what_is_not_accepted(arguments, options, message):
+    with pytest.raises(InputError, match=message) as raised:
+        force(*arguments, toolkit="cpu", **options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("error", [0.5, 1e-3, 1e-9])
+def test_arrays_of_cupy_stay_on_the_device(error, need_toolkit):
+    need_toolkit("cupy")
+    import cupy
+
+    for n in (100, 300_000) if error == 0.5 else (100, 5000):
+        position, mass = sphere(n)
+        there = cupy.asarray(position), cupy.asarray(mass)
+        first = force(*there, eps2=0.025**2, error=error)
+        assert isinstance(first, cupy.ndarray)
+        kept = first.get()
+        force(2 * there[0], there[1], eps2=0.025**2, error=error)
+        assert_array_equal(first.get(), kept)
+        own = force(position, mass, eps2=0.025**2, error=error)
+        assert own.dtype == kept.dtype
+        rows = np.arange(0, n, max(1, n // 500))
+        for result in (own, kept):
+            assert errors_of(result, position, mass, own.dtype.name, 0.025**2, rows).error_max <= 4 * error
+
+
+@pytest.mark.gpu
+def test_two_streams_of_cupy_do_not_share_arrays(need_toolkit):
+    need_toolkit("cupy")
+    import cupy
+
+    given = [tuple(map(cupy.asarray, sphere(20_000, seed))) for seed in (1, 2)]
+    expected = [force(*one, eps2=EPS2).get() for one in given]
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in given]
+    cupy.cuda.Device().synchronize()
+    for _ in range(20):
+        found = []
+        for stream, one in zip(streams, given, strict=True):
+            with stream:
+                found.append(force(*one, eps2=EPS2))
+        cupy.cuda.Device().synchronize()
+        for one, right in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.get(), right, rtol=1e-3, atol=1e-5)
+
+
+# The best, by the error alone
+
+
+def test_the_error_decides_which_number_type_is_best():
+    records = [
+        measured(1.0, error_max=1e-6), measured(2.0, dtype="float64", error_max=1e-14),
+        measured(3.0, variant="kahan", error_max=1e-7), measured(1.0, n=64, error_max=1e-5),
+    ]  # fmt: skip
+    (found,) = best(records, DEFAULTS)
+    assert [one.chosen.dtype for one in found.choices] == ["float32", "float32"]
+    (found,) = best(records, DEFAULTS, error=5e-7)
+    assert [(one.n, one.chosen.dtype, one.compared) for one in found.choices] == [(1024, "float64", 2)]
+    assert found.missed == {64: 1e-5}
+    (found,) = best(records, DEFAULTS, error=5e-7, dtype="float32")
+    assert found.choices[0].chosen.variant == "kahan"
+    with pytest.raises(InputError, match="--dtype float46: no record is of it; did you mean float64"):
+        best(records, DEFAULTS, dtype="float46")
+    for width in (80, 200):
+        file = io.StringIO()
+        both = best([*records, measured(0.1, n=32, error_max=1e-9)], DEFAULTS, error=5e-7)
+        render_choices(both, Console(width=width, file=file), 5e-7, 0.02)
+        text = file.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        assert "float32" in text
+        assert "float64" in text
+        assert "n = 64: nothing is right enough; the least error is 1.0e-05" in text
+        assert "equal_mass" not in text
+
+
+def test_a_best_for_equal_masses_says_so():
+    file = io.StringIO()
+    found = best([measured(variant="symmetric", axes={"equal_mass": 1})], DEFAULTS)
+    render_choices(found, Console(width=80, file=file), 1e-3, 0.02)
+    assert "equal_mass=1 was measured on bodies that all weigh the same" in " ".join(file.getvalue().split())
+
+
+def test_there_is_a_gpu_or_the_simulator():
+    assert GPUS or module._default() == "cpu"

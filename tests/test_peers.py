@@ -1,0 +1,343 @@
+"""The peers where they can be tried without a GPU: their kernels on the host, and what times them."""
+
+import ctypes
+import importlib
+import os
+import re
+import tomllib
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from harness import bodies as initial_conditions
+from harness import reference
+from harness.doctor import PROBES
+from harness.errors import InputError
+from harness.toolkits import driver
+from harness.toolkits.calls import FirstCall
+from harness.toolkits.catalogue import CATALOGUE, open_toolkit
+from harness.toolkits.driver import HOLD, DriverError
+from harness.toolkits.interface import LONGEST_HOLD
+from harness.variant import DIRECT_SUM, TOOLKITS, discover
+
+# Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+
+VARIANTS = discover()
+PEERS = {name: one for name, one in VARIANTS.items() if one.folder.name == "peers"}
+EPS = 0.05
+
+
+def library(toolkit):
+    """Import what a toolkit needs, or skip with the toolkit's own reason."""
+    if missing := CATALOGUE[toolkit].missing:
+        pytest.skip(missing)
+    return importlib.import_module(CATALOGUE[toolkit].module)
+
+
+# Each of these runs a peer's kernel on the host and returns the accelerations.
+
+
+def by_cupy(columns, real, eps2):
+    # NumPy has every operation that the kernel asks of CuPy.
+    kernel = VARIANTS["cupy_broadcast"].module.cupy_kernel(np, real, ROWS=64)
+    results = [np.full(columns[0].size, np.nan, real) for _ in range(3)]
+    kernel(*columns, *results, np.int32(columns[0].size), eps2)
+    return results
+
+
+def by_torch(columns, real, eps2):
+    torch = library("torch")
+    toolkit = type("Toolkit", (), {"compile_seconds": 0.0})
+    kernel = FirstCall(toolkit, VARIANTS["torch_compile"].module.torch_kernel(torch, real, ROWS=64))
+    own = [torch.from_numpy(column) for column in columns]
+    results = [torch.full_like(own[0], torch.nan) for _ in range(3)]
+    kernel(*own, *results, own[0].numel(), eps2.item())
+    return [result.numpy() for result in results]
+
+
+def by_jax(columns, real, eps2):
+    jax = library("jax")
+    jax.config.update("jax_enable_x64", real is np.float64)
+    kernel = VARIANTS["jax_jit"].module.jax_kernel(jax, real, ROWS=64)
+    own = [jax.device_put(column, jax.devices("cpu")[0]) for column in columns]
+    found = jax.jit(kernel)(*own, *own[:3], np.int32(own[0].size), eps2)
+    return [np.asarray(found[name]) for name in ("ax", "ay", "az")]
+
+
+def by_warp(columns, real, eps2):
+    warp = library("warp")
+    kernel = VARIANTS["warp_tiles"].module.warp_kernel(warp, real, P=64)
+    own = [warp.array(column, device="cpu") for column in columns]
+    results = [warp.array(np.full(own[0].size, np.nan, real), device="cpu") for _ in range(3)]
+    arguments = [*own, *results, np.int32(own[0].size), eps2]
+    warp.launch(kernel, dim=-(-own[0].size // 64) * 64, inputs=arguments, device="cpu", block_dim=64)
+    return [result.numpy() for result in results]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 64, 150])
+@pytest.mark.parametrize("evaluate", [by_cupy, by_torch, by_jax, by_warp])
+def test_on_the_host_it_agrees_with_the_float64_direct_sum(evaluate, n, dtype):
+    bodies = initial_conditions.plummer(n, 3, EPS)
+    real = np.dtype(dtype).type
+    columns = [np.ascontiguousarray(column, real) for column in (*bodies.position.T, bodies.mass)]
+    found = np.column_stack(evaluate(columns, real, real(EPS**2)))
+    assert found.dtype == real
+    errors = reference.compare(found, reference.direct_accelerations(bodies, np.arange(n), dtype))
+    assert reference.objection(errors, DIRECT_SUM[dtype]) is None
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100, 120])
+def test_the_triton_kernel_compiles_without_a_spill_and_without_float64(capability):
+    library("triton")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    variant = VARIANTS["triton_tiles"]
+    axes = variant.complete({})
+    kernel = variant.module.triton_kernel(triton, np.float32, P=axes["p"], TILE=axes["tile"])
+    signature = {name: "i32" if name == "n" else "*fp32" for name in kernel.arg_names}
+    source = ASTSource(fn=kernel, signature=signature, constexprs={})
+    compiled = triton.compile(source, GPUTarget("cuda", capability, 32), {"num_warps": axes["warps"]})
+    ptx = compiled.asm["ptx"]
+    assert ".f64" not in ptx
+    assert ptx.count("rsqrt.approx") == axes["p"] * axes["tile"] // (32 * axes["warps"])
+    assert ".local" not in ptx
+
+
+def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
+    assert {one.toolkits for one in PEERS.values()} == {("cupy",), ("torch",), ("triton",), ("jax",), ("warp",)}
+    assert {one.parent for one in PEERS.values()} == {"naive"}
+
+
+def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
+    assert list(CATALOGUE) == list(PROBES) == list(TOOLKITS)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for toolkit, entry in CATALOGUE.items():
+        assert toolkit in VARIANTS[PROBES[toolkit]].toolkits
+        assert set(entry.extras) <= set(extras)
+
+
+def test_a_peers_hash_is_of_its_own_family_alone():
+    """Numba's twin of body.cuh beside all_pairs, which every kernel of Numba's shares, is nothing to it."""
+    from harness.interaction import GRAVITY, find
+
+    body = ROOT / "variants" / "all_pairs" / "body.py"
+    for one in PEERS.values():
+        own = one.source_sha256(one.toolkits[0], find(GRAVITY))
+        assert own == one.source_sha256("cpu", find(GRAVITY)), f"{one.name} is hashed with {body}"
+
+
+def test_a_toolkit_that_a_stem_has_no_kernel_for_says_so():
+    toolkit = open_toolkit("cpu", VARIANTS["jax_jit"], "float32")
+    with pytest.raises(InputError, match=r"jax_jit has no kernel for cpu: there is no cpu_kernel in jax_jit\.py"):
+        toolkit.compile("jax_jit")
+
+
+def test_the_first_call_compiles_and_no_other():
+    toolkit = type("Toolkit", (), {"compile_seconds": 0.0})
+    calls = []
+    kernel = FirstCall(toolkit, lambda *arguments: calls.append(arguments))
+    kernel(1)
+    first = toolkit.compile_seconds
+    kernel(2)
+    assert calls == [(1,), (2,)]
+    assert toolkit.compile_seconds == first > 0
+
+
+# Events and the holding kernel, by a made-up driver
+
+
+class FakeDriver:
+    """A driver whose device notes that every event is 1.5 ms after the one before."""
+
+    def __init__(self):
+        self.current = None
+        self.calls = []
+        self.events = []
+        self.ready = True
+
+    def cuInit(self, flags):  # noqa: N802
+        assert flags == 0
+        return 0
+
+    def cuCtxGetCurrent(self, context):  # noqa: N802
+        context._obj.value = self.current
+        return 0
+
+    def cuDeviceGet(self, device, ordinal):  # noqa: N802
+        device._obj.value = 7 + ordinal
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context, device):  # noqa: N802
+        assert device.value == 7
+        context._obj.value = 0xC0
+        return 0
+
+    def cuCtxSetCurrent(self, context):  # noqa: N802
+        self.current = context.value
+        return 0
+
+    def cuEventCreate(self, event, flags):  # noqa: N802
+        assert flags == 0, "an event without time, or one that waits by sleeping"
+        event._obj.value = 0xE0 + len(self.events)
+        self.events.append(None)
+        return 0
+
+    def cuEventDestroy_v2(self, event):  # noqa: N802
+        self.calls.append(("destroy", event.value))
+        return 0
+
+    def cuEventRecord(self, event, stream):  # noqa: N802
+        self.calls.append(("record", event.value, stream.value))
+        return 0
+
+    def cuEventQuery(self, event):  # noqa: N802, ARG002
+        return self.ready
+
+    def cuEventSynchronize(self, event):  # noqa: N802
+        self.calls.append(("wait", event.value))
+        return 0
+
+    def cuEventElapsedTime(self, milliseconds, start, stop):  # noqa: N802
+        milliseconds._obj.value = 1.5 * (stop.value - start.value)
+        return 0
+
+    def cuModuleLoadData(self, module, image):  # noqa: N802
+        assert image == HOLD
+        module._obj.value = 0xAA
+        return 0
+
+    def cuModuleGetFunction(self, function, module, name):  # noqa: N802
+        assert (module.value, name) == (0xAA, b"hold")
+        function._obj.value = 0xF0
+        return 0
+
+    def cuLaunchKernel(self, function, *rest):  # noqa: N802
+        *extents, shared, stream, arguments, extra = rest
+        assert (extents, shared, extra) == ([1] * 6, 0, None)
+        value = ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_uint))[0]
+        self.calls.append(("launch", function.value, stream.value, value))
+        return 0
+
+    def cuGetErrorString(self, code, text):  # noqa: N802
+        text._obj.value = f"error {code}".encode()
+        return 0
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    own = FakeDriver()
+    monkeypatch.setattr(driver, "_library", lambda: own)
+    driver._hold.cache_clear()
+    yield own
+    driver._hold.cache_clear()
+
+
+def test_an_event_is_recorded_in_the_stream_and_tells_seconds(fake):
+    start, stop = driver.Event(), driver.Event()
+    start.record(0x5)
+    stop.record(0x5)
+    assert stop.seconds_since(start) == pytest.approx(1.5e-3)
+    assert fake.calls == [("record", 0xE0, 0x5), ("record", 0xE1, 0x5), ("wait", 0xE1)]
+    del start
+    assert fake.calls[-1] == ("destroy", 0xE0)
+
+
+def test_an_event_has_passed_or_not_or_the_device_has_failed(fake):
+    event = driver.Event()
+    for code, answer in ((0, True), (driver.NOT_READY, False)):
+        fake.ready = code
+        assert event.passed() is answer
+    fake.ready = 700
+    with pytest.raises(DriverError, match="cuEventQuery: error 700"):
+        event.passed()
+
+
+def test_the_holding_kernel_is_one_thread_in_the_stream_that_is_asked_for(fake):
+    driver.hold(200, 0x5)
+    driver.hold(LONGEST_HOLD, 0x6)
+    assert fake.calls == [("launch", 0xF0, 0x5, 200), ("launch", 0xF0, 0x6, LONGEST_HOLD)]
+
+
+def test_the_primary_context_is_made_current_where_there_is_none(fake):
+    driver.use_device()
+    assert fake.current == 0xC0
+    fake.current = 0xD0
+    driver.use_device()
+    assert fake.current == 0xD0
+
+
+def test_the_holding_kernel_is_that_of_cuda_c():
+    """A loop of so many nanosleep of a microsecond, for the oldest device that is supported."""
+    text = HOLD.decode()
+    assert re.search(r"^\.target sm_75$", text, re.MULTILINE)
+    assert re.search(r"nanosleep\.u32 1000;", text)
+
+
+# On a GPU
+
+
+@pytest.fixture
+def opened(need_toolkit):
+    def opening(name, dtype="float32"):
+        (toolkit,) = VARIANTS[name].toolkits
+        need_toolkit(toolkit)
+        return open_toolkit(toolkit, VARIANTS[name], dtype)
+
+    return opening
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["cupy_broadcast", "torch_compile", "triton_tiles", "warp_tiles"])
+def test_the_holding_kernel_and_the_events_are_in_one_stream(opened, name):
+    toolkit = opened(name)
+    toolkit.hold(1)
+    toolkit.synchronize()
+    start, stop = toolkit.event(), toolkit.event()
+    toolkit.record(start)
+    toolkit.hold(5000)
+    toolkit.record(stop)
+    assert not toolkit.passed(stop)
+    # nanosleep sleeps up to twice as long as it is asked to.
+    assert 2e-3 < toolkit.elapsed(start, stop) < 20e-3
+    assert toolkit.passed(stop)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", PEERS)
+def test_what_is_timed_is_what_the_host_waits_for(opened, name):
+    """A batch between events, or by the host's clock, takes what the host sees from its first launch to its end."""
+    import time
+
+    toolkit = opened(name)
+    variant = VARIANTS[name]
+    prepared = variant.prepare(toolkit, initial_conditions.plummer(16384, 3, EPS), **variant.complete({}))
+    prepared.launch()
+    toolkit.synchronize()
+    assert toolkit.compile_seconds > 0
+    began = time.perf_counter()
+    for _ in range(10):
+        prepared.launch()
+    toolkit.synchronize()
+    seen = (time.perf_counter() - began) / 10
+    timed = toolkit.time(prepared.launch, 10)
+    assert 0.5 * seen < timed.seconds < 1.1 * seen
+
+
+@pytest.mark.gpu
+def test_no_array_of_all_pairs_exists_where_the_compiler_fuses(opened):
+    toolkit = opened("torch_compile")
+    variant = VARIANTS["torch_compile"]
+    bodies = initial_conditions.plummer(16384, 3, EPS)
+    prepared = variant.prepare(toolkit, bodies, **variant.complete({"rows": 4096}))
+    prepared.launch()
+    toolkit.synchronize()
+    toolkit.torch.cuda.reset_peak_memory_stats()
+    before = toolkit.torch.cuda.memory_allocated()
+    prepared.launch()
+    toolkit.synchronize()
+    assert toolkit.torch.cuda.max_memory_allocated() - before < 4096 * 16384

@@ -1,0 +1,396 @@
+// Let tensor cores compute the distances and add up the pulls, of bodies far enough from each other.
+//
+// A squared distance is a sum of products, |x_i|^2 + eps^2 + |x_j|^2 - 2 x_i x_j, and so are the pulls on a body,
+// sum w m_j x_j - x_i sum w m_j with w = r^-3: two matrix products, with one inverse square root and two
+// multiplications a pair in between. What speaks against it is cancellation: in r^2 where bodies are near, in the two
+// sums where they are near to each other and far from the origin. So bodies stand in blocks of 32 * R that are near in
+// space. A warp takes one, block I, and sees the others, J, 64 bodies at a time, from its middle: those with no body
+// nearer to it than SEPARATION / 100 times the radius of I go through the tensor cores, others through plain float32.
+//
+// Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together; (h + l)(h' + l') of
+// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8, and the square of j is
+// what they are added to. Pulls: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two; what it is multiplied
+// with is always two FP16, 22 bits. Powers of two bring both into FP16's range. The tensor core adds up a block of
+// pairs, which is scaled back and added in float32.
+//
+// Each pair is used twice, as in symmetric: w transposed (movmatrix) times the bodies of I is what pulls J. A pair of
+// blocks is seen from the one with the smaller number, and blocks are numbered by their radius, the compact ones first.
+// Rows a and blocks - 1 - a of that triangle make a line of blocks + 1 pairs of blocks; a line is cut into `parts`, a
+// warp each. Sums go home by atomic additions to one of `copies` places a body, in which they stay short;
+// tensor_gather makes room, tensor_scatter adds the copies and brings them into the bodies' order.
+//
+// A pair of bodies (two interactions) costs a lane 1 square root, 2 multiplications, 1/2 conversion and 3/8 matrix
+// product (TERMS 2: 4 more instructions). Expected is what binds then, square roots: 16 a clock and multiprocessor.
+// Chips before sm_80 have no TF32: there everything is near.
+// bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+#ifdef FLOAT64
+#error "tensor computes in float32"
+#endif
+
+constexpr int width = 32 * R;  // bodies of a block
+constexpr int tiles = width / 16;
+constexpr int step = 64;  // bodies of block J at a time, two a lane
+constexpr float separation = SEPARATION / 100.0f;
+constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
+
+// What a warp keeps in shared memory. A column of pulls has four words more than needed, for the banks.
+struct __align__(16) Staged {
+    float4 left[width * 2];
+    float4 right[step * 4];
+    float4 squares[step / 2];
+    float2 far[tiles][32];
+    unsigned own_pulls[8][width / 2 + 4];
+    unsigned pulls[8][step / 2 + 4];
+};
+
+__device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
+#if __CUDA_ARCH__ >= 900
+    atomicAdd(reinterpret_cast<float4*>(to), make_float4(sums.ax, sums.ay, sums.az, 0));
+#else
+    atomicAdd(&to->ax, sums.ax);
+    atomicAdd(&to->ay, sums.ay);
+    atomicAdd(&to->az, sums.az);
+#endif
+}
+
+#if KERNEL == 0
+// Add to the sums of `count` bodies, two a lane at a time, what so many others do to them.
+__device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int first, int count, int first_other,
+                                          int others, real eps2) {
+#pragma unroll 1
+    for (int i = first + 2 * (threadIdx.x % 32); i < first + count; i += step) {
+        const Body own[2] = {bodies[i], bodies[i + 1]};
+        Sums sums[2] = {};
+#pragma unroll 4
+        for (int k = first_other; k < first_other + others; ++k) {
+            const Body other = bodies[k];
+            interact(sums[0], own[0], other, eps2);
+            interact(sums[1], own[1], other, eps2);
+        }
+        add_atomically(home + i, sums[0]);
+        add_atomically(home + i + 1, sums[1]);
+    }
+}
+
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
+    return value;
+}
+
+// Numbers that are not negative are in the order of their bits.
+__device__ __forceinline__ float largest_of_warp(float value) {
+    return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
+}
+
+__device__ __forceinline__ float smallest_of_warp(float value) {
+    return __uint_as_float(__reduce_min_sync(0xffffffff, __float_as_uint(value)));
+}
+
+// 2^exponent, the exponent kept within what a float holds with a margin for products.
+__device__ __forceinline__ float power_of_two(int exponent) {
+    return __uint_as_float(static_cast<unsigned>(127 + max(-120, min(120, exponent))) << 23);
+}
+
+// The exponent of the largest power of two that is not greater; -127 for zero.
+__device__ __forceinline__ int exponent_of(float value) {
+    return static_cast<int>(__float_as_uint(value) >> 23) - 127;
+}
+
+// What TF32 keeps of a number; the rest fits into TF32 but for two bits.
+__device__ __forceinline__ float high(float value) {
+    return __uint_as_float(__float_as_uint(value) & 0xffffe000u);
+}
+
+__device__ __forceinline__ unsigned bits(float value) {
+    return __float_as_uint(value);
+}
+
+// Two FP16 in a word, the first one low.
+__device__ __forceinline__ unsigned pack(float first, float second) {
+    unsigned packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));
+    return packed;
+}
+
+// What pack lost.
+__device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, float second) {
+    float kept_first, kept_second;
+    asm("{.reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
+        : "=f"(kept_first), "=f"(kept_second)
+        : "r"(packed));
+    return pack(first - kept_first, second - kept_second);
+}
+
+__device__ __forceinline__ unsigned transposed(unsigned packed) {
+    unsigned result;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(packed));
+    return result;
+}
+
+// d = A B + c in TF32, A of 16 rows and 8 columns, B of 8 rows and 8 columns.
+__device__ __forceinline__ void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(bits(a.x)), "r"(bits(a.y)), "r"(bits(a.z)), "r"(bits(a.w)), "r"(bits(b0)), "r"(bits(b1)), "f"(c.x),
+          "f"(c.y), "f"(c.z), "f"(c.w));
+}
+
+// d += A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
+__device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                             const uint2& b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
+}
+
+// Where the four numbers of body j that belong to lane % 4 == part stand: neither writing nor reading meets a bank
+// twice.
+__device__ __forceinline__ int place(int j, int part) {
+    return 8 * (j / 2) + ((j % 2 * 4 + part) ^ (j / 2 % 8));
+}
+
+// Write what distances are made of, for block I: the high and low parts of each coordinate and of the square, those of
+// bodies i and i + 8 as the matrix product takes them, four registers in a row.
+__device__ __forceinline__ void write_left(float4* left, int i, const Body& body, float square) {
+    const float numbers[4] = {body.x, body.y, body.z, square};
+    float* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+        to[4 * part] = high(numbers[part]);
+        to[4 * part + 2] = numbers[part] - high(numbers[part]);
+    }
+}
+
+// The same for block J, whose squares are not multiplied but what the product is added to: -2 (h, h, l, l) of each
+// coordinate and, for the squares of block I, (1, 1, 0, 0); all of it times the scale.
+__device__ __forceinline__ void write_right(float4* right, int j, const Body& body, float scale) {
+    const float times = -2 * scale;
+    const float x = high(body.x), y = high(body.y), z = high(body.z);
+    right[place(j, 0)] = make_float4(x * times, x * times, (body.x - x) * times, (body.x - x) * times);
+    right[place(j, 1)] = make_float4(y * times, y * times, (body.y - y) * times, (body.y - y) * times);
+    right[place(j, 2)] = make_float4(z * times, z * times, (body.z - z) * times, (body.z - z) * times);
+    right[place(j, 3)] = make_float4(scale, scale, 0, 0);
+}
+
+// Write what the pulls of a lane's two bodies are made of: m x, m y, m z and m, each of them in two FP16.
+template <int WORDS>
+__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
+                                            float mass) {
+    const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
+    const float first[4] = {own[0].x * length * m0, own[0].y * length * m0, own[0].z * length * m0, m0};
+    const float second[4] = {own[1].x * length * m1, own[1].y * length * m1, own[1].z * length * m1, m1};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+        const unsigned packed = pack(first[c], second[c]);
+        pulls[2 * c][word] = packed;
+        pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
+    }
+}
+
+// Two bodies as they are seen from somewhere, and the squares of their distances to it.
+__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body* bodies, const Body& from) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+        const Body body = bodies[k];
+        seen[k] = Body{body.x - from.x, body.y - from.y, body.z - from.z, body.mass};
+        square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(P, RESIDENT)
+    tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies) {
+    __shared__ Staged all_staged[P / 32];
+    Staged& staged = all_staged[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32;
+    const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
+    const int line = warp / parts;
+    const int part_of_line = warp - line * parts;
+    if (line >= (blocks + 1) / 2) return;
+    // The middle line of an odd number of blocks is a row without a partner.
+    const int units = 2 * line == blocks - 1 ? blocks - line : blocks + 1;
+    int unit = static_cast<int>(static_cast<long long>(units) * part_of_line / parts);
+    const int end = static_cast<int>(static_cast<long long>(units) * (part_of_line + 1) / parts);
+
+    while (unit < end) {
+        const int in_first = blocks - line;
+        const int i_block = unit < in_first ? line : blocks - 1 - line;
+        const int begin = unit < in_first ? 0 : in_first;
+        const int row_end = min(end, unit < in_first ? in_first : units);
+        Sums* const home = sums + static_cast<long long>(i_block % copies) * blocks * width;
+
+        const int i_first = i_block * width;
+#if __CUDA_ARCH__ >= 800
+        // In the fragments of matrix products a lane has to do with rows, or columns, `group`, and with `part` of
+        // depth.
+        const int group = lane / 4;
+        const int part = lane % 4;
+        Body middle = {};
+        float heaviest = 0;
+        for (int k = lane; k < width; k += 32) {
+            const Body body = bodies[i_first + k];
+            middle.x += body.x;
+            middle.y += body.y;
+            middle.z += body.z;
+            heaviest = max(heaviest, body.mass);
+        }
+        middle.x = sum_of_warp(middle.x) * (1.0f / width);
+        middle.y = sum_of_warp(middle.y) * (1.0f / width);
+        middle.z = sum_of_warp(middle.z) * (1.0f / width);
+        Body seen[2];
+        float square[2];
+        float radius2 = 0;
+        for (int k = 2 * lane; k < width; k += step) {
+            see(seen, square, bodies + i_first + k, middle);
+            radius2 = max(radius2, max(square[0], square[1]));
+        }
+        radius2 = largest_of_warp(radius2);
+        const int own_length = exponent_of(radius2) / 2 + 1;
+        const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
+        __syncwarp();
+        for (int k = 2 * lane; k < width; k += step) {
+            see(seen, square, bodies + i_first + k, middle);
+            write_left(staged.left, k, seen[0], square[0] + eps2);
+            write_left(staged.left, k + 1, seen[1], square[1] + eps2);
+            write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
+        }
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
+#endif
+        const int j_begin = (i_block + unit - begin) * width;
+        const int j_end = (i_block + row_end - begin) * width;
+        unit = row_end;
+        for (int j_first = j_begin; j_first < j_end; j_first += step) {
+            const bool same = j_first < i_first + width;
+#if __CUDA_ARCH__ >= 800
+            see(seen, square, bodies + j_first + 2 * lane, middle);
+            const float nearest = smallest_of_warp(min(square[0], square[1]));
+            const float furthest = largest_of_warp(max(square[0], square[1]));
+            // Within a factor of 64 all w fit into FP16.
+            if (!same && nearest > separation * separation * radius2 && furthest < 4096 * (nearest + eps2)) {
+                const int length = exponent_of(nearest + eps2) >> 1;
+                const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
+                const float scale = power_of_two(-2 * length);
+                __syncwarp();
+                write_right(staged.right, 2 * lane, seen[0], scale);
+                write_right(staged.right, 2 * lane + 1, seen[1], scale);
+                staged.squares[lane] =
+                    make_float4(square[0] * scale, square[1] * scale, square[0] * scale, square[1] * scale);
+                write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
+                __syncwarp();
+                const bool is_mass = part == 3;
+                const float cube = power_of_two(-3 * length);
+                const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
+                const float half_back = 0.5f * power_of_two(2 * length);
+                const float4* const right = staged.right + place(group, part);
+                const float4* const right_8 = staged.right + place(group + 8, part);
+                const unsigned* const pulls = &staged.pulls[group][part];
+                const unsigned* const own_pulls = &staged.own_pulls[group][part];
+                real* const to = &home[j_first + group].ax + part;
+                float on_i[tiles][4] = {};
+#pragma unroll unroll
+                for (int tile_j = 0; tile_j < step / 16; ++tile_j) {
+                    const float4 first = right[64 * tile_j];
+                    const float4 second = right_8[64 * tile_j];
+                    const uint2 other_pulls = make_uint2(pulls[8 * tile_j], pulls[8 * tile_j + 4]);
+                    const float4 first_squares = staged.squares[8 * tile_j + part];
+                    const float4 second_squares = staged.squares[8 * tile_j + 4 + part];
+                    float of_j[4] = {};
+#pragma unroll
+                    for (int tile = 0; tile < tiles; ++tile) {
+                        const float4 left = staged.left[32 * tile + lane];
+                        float w[2][4];
+                        multiply_tf32(w[0], left, first.x, first.y, first_squares);
+                        multiply_tf32(w[1], left, second.x, second.y, second_squares);
+                        multiply_tf32(w[0], left, first.z, first.w, make_float4(w[0][0], w[0][1], w[0][2], w[0][3]));
+                        multiply_tf32(w[1], left, second.z, second.w, make_float4(w[1][0], w[1][1], w[1][2], w[1][3]));
+                        unsigned kept[4], rest[4];
+#pragma unroll
+                        for (int k = 0; k < 4; ++k) {
+                            // Columns of the first eight and the second eight bodies of J, rows above and below.
+                            float& a = w[k / 2][k % 2 * 2];
+                            float& b = w[k / 2][k % 2 * 2 + 1];
+                            a = inverse_sqrt(a);
+                            b = inverse_sqrt(b);
+                            a = a * a * a;
+                            b = b * b * b;
+                            kept[k] = pack(a, b);
+                            if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
+                        }
+                        multiply_f16(on_i[tile], kept[0], kept[1], kept[2], kept[3], other_pulls);
+                        if (TERMS == 2) multiply_f16(on_i[tile], rest[0], rest[1], rest[2], rest[3], other_pulls);
+#pragma unroll
+                        for (int k = 0; k < 4; ++k) {
+                            kept[k] = transposed(kept[k]);
+                            if (TERMS == 2) rest[k] = transposed(rest[k]);
+                        }
+                        const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
+                        multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
+                        if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+                    }
+                    // A lane has component `part` of bodies `group` and group + 8; the fourth is sum w m.
+                    const float up = (of_j[0] + of_j[1]) * on_j;
+                    const float down = (of_j[2] + of_j[3]) * on_j;
+                    const float up_mass = __shfl_sync(0xffffffff, up, lane | 3) * half_back;
+                    const float down_mass = __shfl_sync(0xffffffff, down, lane | 3) * half_back;
+                    if (!is_mass) {
+                        // first.x + first.z is -2 x_j times the scale.
+                        atomicAdd(to + 64 * tile_j, up + (first.x + first.z) * up_mass);
+                        atomicAdd(to + 64 * tile_j + 32, down + (second.x + second.z) * down_mass);
+                    }
+                }
+                const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
+#pragma unroll
+                for (int tile = 0; tile < tiles; ++tile) {
+                    staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
+                    staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
+                }
+                continue;
+            }
+#endif
+            pull_near(home, bodies, i_first, width, j_first, step, eps2);
+            if (!same) pull_near(home, bodies, j_first, step, i_first, width, eps2);
+        }
+#if __CUDA_ARCH__ >= 800
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            const float2 far = staged.far[tile][lane];
+            const float up_mass = __shfl_sync(0xffffffff, far.x, lane | 3);
+            const float down_mass = __shfl_sync(0xffffffff, far.y, lane | 3);
+            real* const to = &home[i_first + 16 * tile + group].ax + part;
+            if (part < 3) {
+                const float4 left = staged.left[32 * tile + lane];
+                const float x_up = left.x + left.z;
+                const float x_down = left.y + left.w;
+                atomicAdd(to, far.x - x_up * up_mass);
+                atomicAdd(to + 32, far.y - x_down * down_mass);
+            }
+        }
+#endif
+    }
+}
+#elif KERNEL == 1
+// Put the bodies into their blocks and clear the sums; places without a body get one without mass at the last one's.
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_gather(const Body* __restrict__ bodies, const int* __restrict__ order, Body* __restrict__ placed,
+                  Sums* __restrict__ sums, int n, int places, int copies) {
+    const int k = blockIdx.x * P + threadIdx.x;
+    if (k >= places) return;
+    Body own = bodies[order[min(k, n - 1)]];
+    if (k >= n) own.mass = 0;
+    placed[k] = own;
+    for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
+}
+#else
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_scatter(Sums* __restrict__ accelerations, const int* __restrict__ order, const Sums* __restrict__ sums,
+                   int n, int places, int copies) {
+    const int k = blockIdx.x * P + threadIdx.x;
+    if (k >= n) return;
+    Sums total = {};
+    for (int copy = 0; copy < copies; ++copy) add(total, sums[static_cast<long long>(copy) * places + k]);
+    accelerations[order[k]] = total;
+}
+#endif

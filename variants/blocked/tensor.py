@@ -1,0 +1,108 @@
+"""Let tensor cores compute the distances and add up the pulls, of bodies far enough from each other.
+
+Against symmetric: of 17 instructions a pair five remain, because squared distances are a matrix product of positions
+and pulls one of r^-3 and positions, seen from the middle of 32 * r bodies that are near each other, in float32 split
+into TF32 and FP16. Bodies nearer than that take float32. With terms 1 r^-3 is one FP16, with terms 2 two.
+Which bodies stand together is found on the host when this is prepared and is not timed. It does not age into errors:
+whether bodies are far from each other is seen in each launch. Additions in global memory come in any order, so
+two launches differ in their last bits. There is no twin for Numba, which has no word for a matrix product of a warp.
+"""
+
+import numpy as np
+
+from harness.variant import Prepared, variant
+from variants.blocked import blocks
+
+LARGE = 500_000
+"""Above so many bodies few are near each other also in larger blocks, which share more."""
+
+LONGEST = 8192
+"""Bodies that a warp lets a block meet at most."""
+
+ADDITIONS = 512
+"""How many may come home to one place of a body: the rounding of a sum grows with their number."""
+
+
+def compact_order(position, width):
+    """Order bodies so that each ``width`` of them are near each other, the most compact first; shape (n,).
+
+    Halves of halves, each cut across where it is longest (Bentley's k-d tree, 1975); only the last block is not full.
+    """
+    n = len(position)
+    order = np.arange(n)
+    todo = [(0, n)]
+    while todo:
+        first, last = todo.pop()
+        half = -(-(last - first) // width) // 2 * width
+        if half == 0:
+            continue
+        own = order[first:last]
+        there = position[own]
+        along = there[:, np.argmax(np.ptp(there, axis=0))]
+        order[first:last] = own[np.argpartition(along, half)]
+        todo += [(first, first + half), (first + half, last)]
+    whole = order[: n // width * width].reshape(-1, width)
+    there = position[whole]
+    radius = np.linalg.norm(there - there.mean(axis=1, keepdims=True), axis=2).max(axis=1)
+    return np.concatenate([whole[np.argsort(radius)].ravel(), order[whole.size :]])
+
+
+@variant(
+    parent="symmetric",
+    source="own; none is known for gravity, squared distances as matrix products are common elsewhere",
+    axes={
+        "p": (32, 64),
+        "r": (0, 2, 4),
+        "terms": (1, 2),
+        "unroll": (1, 2, 4),
+        "separation": (1.25, 1.5, 2.0, 3.0),
+        "parts": (0, 1, 2, 4, 8, 16, 32, 64, 128),
+        "copies": (0, 1, 2, 4, 8, 16, 32),
+        "warps": (0, 8, 12, 16, 20, 24),
+    },
+    defaults={"p": 64, "r": 0, "terms": 2, "unroll": 1, "separation": 1.5, "parts": 0, "copies": 0, "warps": 0},
+    dtypes=("float32",),
+    of_positions=True,
+    loads="n / (64 * (r or (4 if n > 500000 else 2)))",
+)
+def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warps):
+    """A warp for each of `parts` parts of each line of pairs of blocks; 0 of an axis: what suits n and the device."""
+    n = bodies.n
+    r = r or (4 if n > LARGE else 2)
+    warps = warps or 16
+    constants = {
+        "P": p,
+        "R": r,
+        "TERMS": terms,
+        "UNROLL": unroll,
+        "SEPARATION": round(100 * separation),
+        "RESIDENT": blocks.resident(p, warps),
+    }
+    kernel = gpu.compile("tensor", KERNEL=0, **constants)
+    gather = gpu.compile("tensor_gather", KERNEL=1, **constants)
+    scatter = gpu.compile("tensor_scatter", KERNEL=2, **constants)
+
+    width = 32 * r
+    count = -(-n // width)
+    lines = -(-count // 2)
+    at_once = gpu.multiprocessors * warps
+    parts = parts or max(blocks.parts_for(lines, count + 1, at_once), -(-(count + 1) * width // LONGEST))
+    copies = copies or blocks.power_of_two(count / ADDITIONS, 32)
+    grid = -(-lines * parts * 32 // p)
+
+    order = gpu.device_array(n, np.int32)
+    stream = gpu.stream()
+    gpu.send(order, compact_order(bodies.position, width).astype(np.int32), stream)
+    gpu.wait(stream)
+    own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
+    places = count * width
+    placed, sums, accelerations = gpu.empty(places, 4), gpu.empty(copies * places, 4), gpu.empty(n, 4)
+    number, eps2 = np.int32(n), gpu.real(bodies.eps**2)
+    rooms = np.int32(places), np.int32(copies)
+
+    def launch():
+        gather(-(-places // p), p, own, order, placed, sums, number, *rooms)
+        kernel(grid, p, placed, sums, np.int32(count), eps2, np.int32(parts), rooms[1])
+        scatter(-(-n // p), p, accelerations, order, sums, number, *rooms)
+
+    return Prepared(launch, own, accelerations, kernel)

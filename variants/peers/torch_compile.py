@@ -1,0 +1,46 @@
+"""All pairs as operations on arrays of PyTorch, which torch.compile makes into one kernel.
+
+Against naive: the text is cupy_broadcast's; TorchInductor fuses it, so that no array of rows x n numbers exists and an
+interaction stays in registers. Expected: a large part of naive's speed, for its loops know no tiles and the choice of
+the block is a heuristic's. A block of rows keeps n x rows within 32-bit indices, and bounds the memory should an
+operation not be fused. There is no matrix product in it, so nothing is rounded to TF32.
+"""
+
+from harness.variant import variant
+from variants.peers import columns
+
+
+def torch_kernel(torch, real, *, ROWS):
+    """Compile the pull of all bodies on a block of rows, and call it for each."""
+    # Of one function PyTorch keeps no more than eight compiled forms, which other n have used up.
+    torch.compiler.reset()
+
+    @torch.compile(fullgraph=True, dynamic=False)
+    def pull(xi, yi, zi, ax, ay, az, x, y, z, mass, eps2):
+        dx = x - xi[:, None]
+        dy = y - yi[:, None]
+        dz = z - zi[:, None]
+        inverse = torch.rsqrt(dx * dx + (dy * dy + (dz * dz + eps2)))
+        strength = mass * inverse * (inverse * inverse)
+        ax.copy_((strength * dx).sum(1))
+        ay.copy_((strength * dy).sum(1))
+        az.copy_((strength * dz).sum(1))
+
+    def torch_compile(x, y, z, mass, ax, ay, az, n, eps2):
+        for first in range(0, n, ROWS):
+            own = [column[first : first + ROWS] for column in (x, y, z, ax, ay, az)]
+            pull(*own, x, y, z, mass, eps2)
+
+    return torch_compile
+
+
+@variant(
+    parent="naive",
+    source="PyTorch's documentation: docs.pytorch.org, torch.compile",
+    axes={"rows": (256, 1024, 4096, 16384, 65536)},
+    defaults={"rows": 4096},
+)
+def prepare(gpu, bodies, *, rows):
+    """Lay x, y, z and mass out apart."""
+    kernel = gpu.compile("torch_compile", ROWS=rows)
+    return columns.over_columns(gpu, bodies, kernel, kernels=-(-bodies.n // rows))

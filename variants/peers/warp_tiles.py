@@ -1,0 +1,61 @@
+"""Stage a tile of p bodies in shared memory by NVIDIA Warp's tiles, in Python.
+
+Against naive: what tiled does to it, written as one kernel without barriers, which Warp puts in by itself. Expected:
+somewhat behind tiled. Each number of a body is a tile of its own, which costs little, for several bodies of a tile are
+then read at once; but Warp has no inverse square root, and even with ``fast_math``, which stands for the flags of the
+CUDA C, 1 / sqrt is two instructions of the slowest unit.
+"""
+
+from harness.variant import variant
+from variants.peers import columns
+
+
+def warp_kernel(warp, real, *, P):
+    """Every thread of a block has to reach the tiles: those past the last body repeat it."""
+    number = warp.dtype_from_numpy(real)
+    column = warp.array(dtype=number)
+
+    @warp.kernel(enable_backward=False, module="unique", module_options={"fast_math": True})
+    def warp_tiles(
+        x: column, y: column, z: column, mass: column, ax: column, ay: column, az: column, n: int, eps2: number
+    ):
+        i = warp.tid()
+        own = warp.min(i, n - 1)
+        xi = x[own]
+        yi = y[own]
+        zi = z[own]
+        sum_x = number(0.0)
+        sum_y = number(0.0)
+        sum_z = number(0.0)
+        for first in range(0, n, P):
+            # Behind the last body a tile is filled with zeros, which have no mass.
+            xs = warp.tile_load(x, shape=P, offset=first, storage="shared")
+            ys = warp.tile_load(y, shape=P, offset=first, storage="shared")
+            zs = warp.tile_load(z, shape=P, offset=first, storage="shared")
+            masses = warp.tile_load(mass, shape=P, offset=first, storage="shared")
+            for k in range(P):
+                dx = xs[k] - xi
+                dy = ys[k] - yi
+                dz = zs[k] - zi
+                inverse = number(1.0) / warp.sqrt(dx * dx + (dy * dy + (dz * dz + eps2)))
+                strength = masses[k] * inverse * (inverse * inverse)
+                sum_x += strength * dx
+                sum_y += strength * dy
+                sum_z += strength * dz
+        if i < n:
+            ax[i] = sum_x
+            ay[i] = sum_y
+            az[i] = sum_z
+
+    return warp_tiles
+
+
+@variant(
+    parent="naive",
+    source="Warp's documentation: nvidia.github.io/warp, Tiles",
+    axes={"p": (32, 64, 128, 256, 512)},
+    defaults={"p": 256},
+)
+def prepare(gpu, bodies, *, p):
+    """One thread a body, p threads a block and p bodies a tile."""
+    return columns.over_columns(gpu, bodies, gpu.compile("warp_tiles", P=p), -(-bodies.n // p), p)
