@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +50,15 @@ def _console() -> Console:
     from rich.console import Console
 
     return Console()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say in a sentence that what is written to a file or below a folder cannot be."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _load(
@@ -441,6 +452,8 @@ def report(
     from harness.variant import discover
 
     folders = list(dict.fromkeys(map(runs.find, run_names)))
+    if markdown and (html or figures):
+        raise InputError("--markdown prints, --html and --figures write instead; accepted: --markdown alone")
     if html or figures:
         _write_report(folders, published, html, figures)
         return
@@ -483,16 +496,15 @@ def _write_report(folders: list[Path], published: str | None, page: Path | None,
         shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source))
     variants = discover()
     console = _console()
-    try:
-        if page:
+    if page:
+        with _writing(page):
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(html.page(shown, variants), "utf-8")
-            console.print(f"wrote {page}, {page.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)
-        if figures:
+        console.print(f"wrote {page}, {page.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)
+    if figures:
+        with _writing(figures):
             files = drawn.write(html.every_figure(shown, variants), figures)
-            console.print(f"wrote {len(files)} files to {figures}", markup=False, soft_wrap=True)
-    except OSError as error:
-        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
+        console.print(f"wrote {len(files)} files to {figures}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -506,7 +518,8 @@ def export(
     from harness.record import RecordFile, latest
 
     records = [record for name in run_names for record in latest(RecordFile(runs.find(name)).read())]
-    tables.write(records, to)
+    with _writing(to):
+        tables.write(records, to)
     _console().print(f"{len(records)} records in {to}", markup=False, highlight=False)
 
 
@@ -539,7 +552,9 @@ def export_history(
     """Add the records of runs to asv's results, for `asv publish` to show."""
     from harness import history, runs
 
-    done = history.export([runs.find(name) for name in run_names or []], to, machine)
+    folders = [runs.find(name) for name in run_names or []]
+    with _writing(to):
+        done = history.export(folders, to, machine)
     for path in done.files:
         typer.echo(path)
     typer.echo(f"{done.records} records exported to {to}")

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from harness.record import Case, Record, RecordFile
 
-HOLD = "hold"
+HOLD = re.compile(r"(?<![A-Za-z])hold")
+"""The holding kernel's name: whole in CUDA C, one of several in Numba's."""
 AT_ONCE = 20
 """Cases that one process under ncu evaluates."""
 SECONDS_A_CASE = 60
@@ -118,8 +119,7 @@ def by_case(kernels: Iterable[Mapping[str, str]]) -> Iterator[dict[str, float]]:
     """Divide kernels at the holding kernels, and name the counters of each case's longest kernel."""
     own: list[Mapping[str, str]] | None = None
     for row in kernels:
-        # Numba's names are made of several: the function's is somewhere in them.
-        if HOLD in row["Kernel Name"]:
+        if HOLD.search(row["Kernel Name"]):
             if own is not None:
                 yield _named(own)
             own = []

@@ -12,6 +12,9 @@ GPUS, NO_GPU = gpus()
 if not GPUS:
     # Has to be said before numba.cuda is imported; inherited by every process a test starts.
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    import simulator
+
+    simulator.take_turns()
 
 # The same examples every time: what fails here fails for everybody.
 settings.register_profile("gravbench", derandomize=True)

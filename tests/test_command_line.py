@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from harness.cli import app
+from harness.errors import InputError
 from harness.record import RECORDS, RecordFile
 from harness.toolkits.catalogue import CATALOGUE
 from harness.variant import discover
+from test_record import record
 
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
 PROTOCOL = "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 6, timeout_seconds: 60}\n"
@@ -144,6 +147,20 @@ def test_a_mistake_is_one_sentence_and_code_2_and_leaves_nothing_behind(folder, 
     assert line.startswith("gravbench: ")
     assert named in line
     assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    "words", [["export", "--to=file/a.csv"], ["export", "--to=file/a.parquet"], ["report", "--html=file/a.html"],
+              ["report", "--figures=file"], ["report", "--html=a.html", "--markdown"]]
+)  # fmt: skip
+def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    RecordFile(Path("run")).append(record(median_seconds=1.0))
+    with pytest.raises(InputError, match=r"^file.*: cannot be written: |--markdown alone$") as said:
+        app([*words, "run"], standalone_mode=False)
+    assert "\n" not in str(said.value)
+    assert not Path("a.html").exists()
 
 
 def test_resuming_without_an_earlier_run_says_that_there_is_none(folder):

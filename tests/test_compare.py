@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import test_record
 from conftest import ROOT
 from harness import cli, compare, selftest
 from harness.best import best
 from harness.compare import Reason, Run, Scatter, Verdict
 from harness.errors import InputError
-from harness.record import Record, RecordFile
+from harness.record import RecordFile
 from harness.report.choices import choices_json, render_choices
 from harness.report.comparison import comparison_markdown, render_comparison
 from harness.report.selftests import render_selftest
@@ -36,31 +37,16 @@ def record(samples=None, **changes):
         samples = (1.0 if samples is None else samples) * np.linspace(0.9995, 1.0005, 10)
     gpu = changes.get("toolkit", "cupy") != "cpu"
     fields = {
-        "variant": "tiled",
-        "toolkit": "cupy",
-        "axes": {"p": 256, "unroll": 32},
         "n": 1024,
-        "dtype": "float32",
-        "bodies": "plummer",
-        "subset": "even",
-        "seed": 1,
-        "eps": 0.025,
-        "timed": "force",
-        "source_sha256": "0" * 64,
-        "flags": ["-ftz=true"],
         "device": GPU if gpu else "Imaginary CPU",
         "device_uuid": "GPU-1" if gpu else None,
         "error_max": 1e-6,
         "samples_seconds": list(map(float, samples)),
         "median_seconds": float(np.median(samples)) if len(samples) else None,
         "sm_clock_mhz": [1980] * len(samples) if gpu else [],
-        "status": "ok",
-        "flops_per_interaction": 20.0,
         "commit": "c0ffee",
-        "started": "2026-01-01T00:00:00+00:00",
-        "harness_version": "0.1.0",
     }
-    return Record(**(fields | changes))
+    return test_record.record(**(fields | changes))
 
 
 def judged(base, new, scatter=QUIET, limit=0.02):

@@ -12,6 +12,9 @@ from harness import counters
 from harness.cli import app
 from harness.counters import Finished, add, by_case, count, rows
 from harness.record import Case, RecordFile, latest
+from harness.toolkits import numba
+from harness.toolkits.catalogue import open_toolkit
+from harness.variant import discover
 from test_record import record
 
 HEADER = ["ID", "Kernel Name", counters.TIME, counters.OCCUPANCY, counters.INSTRUCTIONS, *list(counters.FLOPS)[:3]]
@@ -66,6 +69,34 @@ def test_kernels_belong_to_the_case_whose_holding_kernel_came_before():
     # Of several kernels the longest counts; an FMA is two operations.
     assert first == {"achieved_occupancy": 0.505, "instructions": 1000.0, "executed_flop": 180.0}
     assert second == {"achieved_occupancy": 0.4, "instructions": 500.0, "executed_flop": 3200.0}
+
+
+# As numba-cuda 0.30 names functions that are made in others.
+NUMBA_HOLD = (
+    "_ZN7harness8toolkits5numba12NumbaToolkit4hold12_3clocals_3e4holdB2v1B92cw51cXTLSUwv1sDUaKthqaNgoKmjgOR3W3CwAkMX"
+    "LaJtQYkOIgxJU0gCqOkEJoHkbttqdVhoqlspQGNFHSgJ5BnXagIAEi"
+)
+NUMBA_TILED = (
+    "_ZN12numba_kernel12_3clocals_3e5tiledB2v1B92cw51cXTLSUwv1sDUaKthqaNgoKmjgOR3W3CwAkMXLaJtQYkOIgxE5ArrayIfE"
+)
+
+
+def test_numbas_names_and_names_with_hold_in_them():
+    kernels = [NUMBA_HOLD, NUMBA_TILED, "harness::toolkits::numba::NumbaToolkit::hold", "threshold", "hold", "tiled"]
+    listing = listed(*((name, 900, 1, number, 0, 0, 0) for number, name in enumerate(kernels)))
+    assert [one["instructions"] for one in by_case(rows(listing))] == [1, 3, 5]
+
+
+def test_a_hold_of_numba_is_one_launch(need_toolkit, monkeypatch):
+    """For a case begins at each."""
+    need_toolkit("numba")
+    toolkit = open_toolkit("numba", discover()["tiled"], "float32")
+    launch, launched = numba._Kernel.__call__, []
+    monkeypatch.setattr(numba._Kernel, "__call__", lambda *own: launched.append(own[1:]) or launch(*own))
+    toolkit.hold(0)  # for no time: the simulator cannot sleep
+    toolkit.hold(0)
+    toolkit.synchronize()
+    assert launched == [(1, 1, 0), (1, 1, 0)]
 
 
 def test_a_case_that_was_not_reached_has_no_counters(fake_ncu):

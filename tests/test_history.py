@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from harness import history
 from harness.bench import sentinels
+from harness.cli import app
 from harness.config.load import load
 from harness.errors import InputError
 from harness.record import ENVIRONMENT, Record, RecordFile
@@ -288,6 +289,12 @@ def test_the_command_says_what_it_did(repository):
     assert "1 records exported to .asv/results" in done.stdout
     assert "left out: 1 without a commit" in done.stdout
     assert (repository / ".asv" / "results" / "benchmarks.json").exists()
+
+
+def test_the_command_says_what_it_cannot_write(repository):
+    run = run_of(repository / "run", record(commit(repository, "one")))
+    with pytest.raises(InputError, match=r"^file: cannot be written: "):
+        app(["history", "export", str(run), "--to", "file"], standalone_mode=False)
 
 
 def test_the_sentinels_are_few_and_each_a_case_of_their_sweep():
