@@ -36,6 +36,7 @@ PIPES = {
     "fma_pipe": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     "xu_pipe": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
     "lsu_pipe": "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",
+    "tensor_pipe": "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active",
     "fp64_pipe": "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active",
 }
 FLOPS = {

@@ -81,12 +81,12 @@ def test_nothing_is_said_of_records_that_tell_nothing():
 def test_counters_an_interaction(width):
     counted = {
         "achieved_occupancy": 0.5, "threads_an_instruction": 32.0, "instructions": 500_000.0, "executed_flop": 2e7,
-        "issue_slots": 0.9, "fma_pipe": 0.75, "xu_pipe": 0.3, "lsu_pipe": 0.2,
+        "issue_slots": 0.9, "fma_pipe": 0.75, "xu_pipe": 0.3, "lsu_pipe": 0.2, "tensor_pipe": 0.1,
         "stalled_wait": 1.0, "stalled_barrier": 0.1,
     }  # fmt: skip
     text = shown(render_counters, [record(n=1000, median_seconds=1e-3, counters=counted)], width)
     # 500,000 instructions of 32 threads, and 20 million operations, for a million interactions.
-    assert text.split("1,000 ")[1].split() == ["50", "32.0", "16", "20", "90", "75", "30", "20", "wait"]
+    assert text.split("1,000 ")[1].split() == ["50", "32.0", "16", "20", "90", "75", "30", "20", "10", "wait"]
 
 
 def test_counters_that_are_unavailable_say_why():

@@ -26,9 +26,9 @@ ACCURACY = (
 )
 COUNTERS = (
     "From a second pass under Nsight Compute. In %: achieved occupancy, issue slots used, and of their peaks the pipes "
-    "of FMA, of special functions (XU: square roots) and of loads and stores (LSU). threads: at work in an "
-    "instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), each an "
-    "interaction. waits for: the most frequent reason why a warp could not issue."
+    "of FMA, of special functions (XU: square roots), of loads and stores (LSU) and of matrix products (MMA). threads: "
+    "at work in an instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), "
+    "each an interaction. waits for: the most frequent reason why a warp could not issue."
 )
 BAR = 12
 """Characters of the longest bar."""
@@ -170,7 +170,7 @@ def render_counters(records: Sequence[Record], console: Console) -> None:
         console.print(Text(_conditions(shared), style="bold"))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("variant, toolkit, n", overflow="fold")
-        for header in ("occu-\npancy", "threads", "instr.", "FLOP", "issue", "FMA", "XU", "LSU"):
+        for header in ("occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"):
             table.add_column(header, justify="right")
         table.add_column("waits for")
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
@@ -195,7 +195,7 @@ def _counted(record: Record) -> list[str]:
         threads,
         each("instructions", own.get("threads_an_instruction", 32)),
         each("executed_flop", 1),
-        *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe")),
+        *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe", "tensor_pipe")),
         longest.replace("_", " "),
     ]
 
