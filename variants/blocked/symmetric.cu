@@ -135,7 +135,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int part = warp - block * parts;
     const int blocks = (n + width - 1) / width;
     if (block >= blocks) return;
+#if !DETERMINISTIC
     Sums* const home = sums + static_cast<long long>(block % copies) * n;
+#endif
     // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
     constexpr int whole = DETERMINISTIC ? turns : 1;
     const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
