@@ -105,7 +105,7 @@ class Emulator:
     multiprocessors = 4
 
     def __init__(self, variant, dtype, folder):
-        """Compile into ``folder``."""
+        """Compile into ``folder``, what is not there yet."""
         self.path = variant.path.with_suffix(".cu")
         self.real = np.dtype(dtype).type
         self.interaction = find(GRAVITY)
@@ -144,11 +144,12 @@ class Emulator:
         )
         defines = [f"-D{name}={value}" for name, value in constants.items()]
         defines += ["-DFLOAT64=1"] if self.real is np.float64 else []
-        name = hashlib.sha256("".join([text, *defines]).encode()).hexdigest()[:16]
+        name = hashlib.sha256("".join([text, stem, *defines]).encode()).hexdigest()[:16]
         source, library = (Path(self.folder) / f"{stem}_{name}{ending}" for ending in (".cpp", ".so"))
-        source.write_text(SHIM + text + entry)
-        options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC", "-pthread"]
-        subprocess.run([COMPILER, *options, *defines, "-o", library, source], check=True)
+        if not library.exists():
+            source.write_text(SHIM + text + entry)
+            options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC", "-pthread"]
+            subprocess.run([COMPILER, *options, *defines, "-o", library, source], check=True)
         function = ctypes.CDLL(str(library)).entry
         function.restype = None
 

@@ -31,11 +31,13 @@ every_case = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def accelerate(tmp_path):
+@pytest.fixture(scope="module")
+def accelerate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("libraries")
+
     def evaluate(name, dtype, bodies, axes):
         variant = discover()[name]
-        prepared = variant.prepare(Emulator(variant, dtype, tmp_path), bodies, **variant.complete(axes))
+        prepared = variant.prepare(Emulator(variant, dtype, folder), bodies, **variant.complete(axes))
         prepared.launch()
         first = prepared.accelerations[:, :3].copy()
         prepared.launch()
