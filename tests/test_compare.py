@@ -505,6 +505,19 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
 README = (ROOT / "README.md").read_text("utf-8")
 
 
+def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_readme_says():
+    found = selftest.judge_rounds(selftest.read_rounds(ROOT / "reports" / "h200" / "selftest"), compare.THRESHOLD)
+    assert len(found.pairs) >= 200
+    assert found.rate <= 0.01
+    said = " ".join(README.split())
+    counts = found.counts
+    assert f"of {len(found.pairs)} pairs of {len(found.cases)} cases was false" in said
+    assert f"{counts[Verdict.SAME]} SAME, {counts[Verdict.UNCLEAR]} UNCLEAR" in said
+    middle, worst = (f"{100 * width:.3g} %" for width in found.half_widths)
+    assert f"at most {100 * found.rate_bound:.3g} %" in said
+    assert f"by {middle} in the median case, by {worst} in the worst" in said
+
+
 EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", README, re.MULTILINE)
 
 
