@@ -259,6 +259,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
+        __syncwarp();
 #endif
         const int j_begin = (i_block + unit - begin) * width;
         const int j_end = (i_block + row_end - begin) * width;
