@@ -37,6 +37,7 @@ using std::min;
 #define __align__(n) alignas(n)
 
 struct Place { int x = 0, y = 0; };
+struct uint2 { unsigned x, y; };
 struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 struct Warp {
@@ -99,13 +100,94 @@ template <class Kernel> void launch(int grid_x, int grid_y, int threads, Kernel 
 """
 
 
+# What a chip with tensor cores has beside that, and the product's own functions of one PTX instruction each. The
+# fragments are those of the PTX manual: lane 4 g + t has rows g and g + 8 and columns that follow from t.
+TENSOR_CORES = r"""
+#define __CUDA_ARCH__ 800
+#include <cstring>
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }
+inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
+
+struct Lanes { double of[32]; };
+inline Lanes all_lanes(double value) {
+    own_warp().numbers[lane()] = value;
+    __syncwarp();
+    Lanes found;
+    std::copy(own_warp().numbers, own_warp().numbers + 32, found.of);
+    __syncwarp();
+    return found;
+}
+inline float __shfl_xor_sync(unsigned, float value, int mask) { return all_lanes(value).of[lane() ^ mask]; }
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+    const Lanes all = all_lanes(value);
+    return *std::max_element(all.of, all.of + 32);
+}
+inline unsigned __reduce_min_sync(unsigned, unsigned value) {
+    const Lanes all = all_lanes(value);
+    return *std::min_element(all.of, all.of + 32);
+}
+
+inline unsigned short half_bits(float value) {
+    const _Float16 half = value;
+    unsigned short bits;
+    std::memcpy(&bits, &half, 2);
+    return bits;
+}
+inline float half_value(unsigned short bits) { _Float16 half; std::memcpy(&half, &bits, 2); return half; }
+inline unsigned pack(float first, float second) { return half_bits(first) | unsigned(half_bits(second)) << 16; }
+inline unsigned pack_rest(unsigned packed, float first, float second) {
+    return pack(first - half_value(packed), second - half_value(packed >> 16));
+}
+inline unsigned transposed(unsigned packed) {
+    const Lanes all = all_lanes(packed);
+    const int g = lane() / 4, t = lane() % 4;
+    unsigned result = 0;
+    for (int k = 0; k < 2; ++k) {
+        const unsigned word = all.of[4 * (2 * t + k) + g / 2];
+        result |= (word >> (g % 2 * 16) & 0xffff) << 16 * k;
+    }
+    return result;
+}
+// Row and column of A, column of B.
+template <int DEPTH, class A, class B> void add_products(float (&d)[4], A a, B b) {
+    const int g = lane() / 4, t = lane() % 4;
+    for (int k = 0; k < DEPTH; ++k)
+        for (int element = 0; element < 4; ++element)
+            d[element] += a(g + element / 2 * 8, k) * b(k, 2 * t + element % 2);
+}
+inline float tf32(float value) { return __uint_as_float(__float_as_uint(value) & 0xffffe000u); }
+inline void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
+    const Lanes as[4] = {all_lanes(a.x), all_lanes(a.y), all_lanes(a.z), all_lanes(a.w)};
+    const Lanes bs[2] = {all_lanes(b0), all_lanes(b1)};
+    const float from[4] = {c.x, c.y, c.z, c.w};
+    std::copy(from, from + 4, d);
+    add_products<8>(d, [&](int row, int k) { return tf32(as[row / 8 + k / 4 * 2].of[row % 8 * 4 + k % 4]); },
+                    [&](int k, int column) { return tf32(bs[k / 4].of[column * 4 + k % 4]); });
+}
+inline void multiply_f16(float (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, const uint2& b) {
+    const Lanes as[4] = {all_lanes(a0), all_lanes(a1), all_lanes(a2), all_lanes(a3)};
+    const Lanes bs[2] = {all_lanes(b.x), all_lanes(b.y)};
+    const auto part = [](double word, int k) { return half_value(unsigned(word) >> k % 2 * 16); };
+    add_products<16>(d, [&](int row, int k) { return part(as[row / 8 + k / 8 * 2].of[row % 8 * 4 + k % 8 / 2], k); },
+                     [&](int k, int column) { return part(bs[k / 8].of[column * 4 + k % 8 / 2], k); });
+}
+"""
+ONE_INSTRUCTION = re.compile(
+    r"^__device__ __forceinline__ [^;{}]*\{(?:[^{}]|\{[^{}]*\})*?asm\(.*?^\}\n", re.MULTILINE | re.DOTALL
+)
+
+
 class Emulator:
-    """What a variant asks of a toolkit, on the host."""
+    """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some."""
 
     multiprocessors = 4
 
-    def __init__(self, variant, dtype, folder):
+    def __init__(self, variant, dtype, folder, *, tensor_cores=False):
         """Compile into ``folder``, what is not there yet."""
+        self.tensor_cores = tensor_cores
         self.path = variant.path.with_suffix(".cu")
         self.real = np.dtype(dtype).type
         self.interaction = find(GRAVITY)
@@ -137,6 +219,9 @@ class Emulator:
         """Compile one kernel by g++."""
         text = re.sub(r"#line.*|asm volatile\(.*", "", cuda_source(self.path, self.interaction))
         signature = re.search(rf"\b{stem}\((.*?)\)\s*\{{", text, re.DOTALL).group(1)
+        shim = SHIM
+        if self.tensor_cores:
+            shim, text = SHIM + TENSOR_CORES, ONE_INSTRUCTION.sub("", text)
         names = ", ".join(one.split()[-1].lstrip("*") for one in signature.split(","))
         entry = (
             f'extern "C" void entry(int grid_x, int grid_y, int threads, {signature}) {{\n'
@@ -144,10 +229,10 @@ class Emulator:
         )
         defines = [f"-D{name}={value}" for name, value in constants.items()]
         defines += ["-DFLOAT64=1"] if self.real is np.float64 else []
-        name = hashlib.sha256("".join([text, stem, *defines]).encode()).hexdigest()[:16]
+        name = hashlib.sha256("".join([shim, text, stem, *defines]).encode()).hexdigest()[:16]
         source, library = (Path(self.folder) / f"{stem}_{name}{ending}" for ending in (".cpp", ".so"))
         if not library.exists():
-            source.write_text(SHIM + text + entry)
+            source.write_text(shim + text + entry)
             options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC", "-pthread"]
             subprocess.run([COMPILER, *options, *defines, "-o", library, source], check=True)
         function = ctypes.CDLL(str(library)).entry

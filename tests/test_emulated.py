@@ -35,9 +35,9 @@ every_case = pytest.mark.parametrize(
 def accelerate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("libraries")
 
-    def evaluate(name, dtype, bodies, axes):
+    def evaluate(name, dtype, bodies, axes, **options):
         variant = discover()[name]
-        prepared = variant.prepare(Emulator(variant, dtype, folder), bodies, **variant.complete(axes))
+        prepared = variant.prepare(Emulator(variant, dtype, folder, **options), bodies, **variant.complete(axes))
         prepared.launch()
         first = prepared.accelerations[:, :3].copy()
         prepared.launch()
@@ -81,3 +81,27 @@ def test_forces_sum_to_zero_and_coincident_bodies_stay_where_they_are(accelerate
     assert np.abs(forces.sum(axis=0)).max() < 4 * np.finfo(dtype).eps * np.abs(forces).sum()
     one_place = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
     assert not accelerate(name, dtype, one_place, axes)[0].any()
+
+
+def heavy_and_light(n):
+    """Two galaxies of bodies whose masses differ by six orders of magnitude, some of them without any."""
+    bodies = initial_conditions.collision(n, 5, EPS)
+    mass = bodies.mass * np.logspace(-6, 0, n)
+    mass[::7] = 0
+    return Bodies(mass, bodies.position, bodies.velocity, EPS)
+
+
+@pytest.mark.parametrize("r", [2, 4])
+@pytest.mark.parametrize(
+    "bodies", [initial_conditions.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
+)
+def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
+    """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""
+    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    rms = {}
+    for terms in (1, 2):
+        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2}
+        found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
+        rms[terms] = reference.compare(found, expected).error_rms
+    assert rms[2] < 1e-6
+    assert 1.5 * rms[2] < rms[1] < 1e-4
