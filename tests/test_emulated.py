@@ -105,3 +105,18 @@ def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
         rms[terms] = reference.compare(found, expected).error_rms
     assert rms[2] < 1e-6
     assert 1.5 * rms[2] < rms[1] < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("apart", "wide", "mass", "eps"),
+    [(1e6, 0.0, 1.0, 0.1), (1e15, 1e-3, 1.0, 0.1), (1e-11, 1e-12, 1e-20, 1e-9)],
+    ids=["two points", "very far", "very small"],
+)
+def test_powers_of_two_bring_any_lengths_and_masses_into_range(accelerate, apart, wide, mass, eps):
+    position = wide * np.random.default_rng(3).normal(size=(256, 3))
+    position[128:, 0] += apart
+    bodies = Bodies(np.full(256, mass), position, np.zeros((256, 3)), eps)
+    axes = {"p": 32, "r": 2, "separation": 1.25, "copies": 2}
+    found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
+    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    assert reference.compare(found, expected).error_max < 3e-6
