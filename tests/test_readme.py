@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
 from harness.cli import app
+from harness.record import RecordFile, latest
+from harness.variant import discover
 
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -16,7 +18,7 @@ LADDERS = re.findall(r"<!-- ladder: (.*?) -->\n(.*?)<!-- end of ladder -->", REA
 
 
 def test_there_are_ladders():
-    assert len(LADDERS) == 2
+    assert len(LADDERS) == 1
 
 
 @pytest.mark.parametrize(("command", "written"), LADDERS)
@@ -55,6 +57,34 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
     if words[0] == "run":
         assert "nothing was run" in done.output
     assert not list((tmp_path / "here").iterdir())
+
+
+SPEEDS = [
+    *(("ladder", "symmetric", n, {}) for n in (4096, 16384, 65536)),
+    *(("ladder", "symmetric", n, {"equal_mass": 1}) for n in (4096, 16384, 65536)),
+    *(("ladder", "tiled", n, {}) for n in (4096, 16384, 65536)),
+    *(("ladder", "tensor", n, {}) for n in (131072, 262144)),
+    ("ladder", "tensor", 262144, {"terms": 1}),
+    *(("ladder", name, 65536, {}) for name in ("chamomile", "kahan", "float64_sums")),
+    *(("fastest-large", name, 1048576, {}) for name in ("symmetric", "tiled", "tensor")),
+    ("fastest-large", "symmetric", 1048576, {"equal_mass": 1}),
+    ("fastest-large", "tensor", 1048576, {"terms": 1}),
+    *(("fastest-dubinski", name, 81920, {}) for name in ("symmetric", "tensor")),
+    ("fastest-float64", "symmetric", 65536, {}),
+    *(("peers", name, 65536, {}) for name in ("triton_tiles", "torch_compile", "warp_tiles", "jax_jit", "naive")),
+]
+
+
+@pytest.mark.parametrize(("run", "variant", "n", "axes"), SPEEDS)
+def test_the_speeds_past_the_last_step_are_those_of_the_records(run, variant, n, axes):
+    said = README.partition("## Past the last step")[2].partition("\n## ")[0]
+    axes = discover()[variant].complete(axes)
+    (record,) = (
+        record
+        for record in latest(RecordFile(ROOT / "reports" / "h200" / run).read())
+        if (record.variant, record.n, record.axes) == (variant, n, axes) and record.toolkit not in ("pycuda", "numba")
+    )
+    assert f"{record.interactions_per_second / 1e9:,.0f}e9" in said
 
 
 def test_the_marked_commands_are_one_line_each():

@@ -28,13 +28,23 @@ ROWS = "rows"
 
 
 def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spec:
-    """Bars of ``speed`` (with ``low`` and ``high``), a variant a row and a toolkit a bar, each with its ``label``."""
+    """Bars of ``speed`` (with ``low`` and ``high``), a group a variant and a toolkit a bar, each with its ``label``."""
     import altair as alt
 
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
+    # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
+    # others and the gap behind a group have more words, and no label.
+    places: list[str] = []
+    placed: list[Row] = []
+    for variant in variants:
+        own = sorted((row for row in rows if row["variant"] == variant), key=lambda row: toolkits.index(row["toolkit"]))
+        for i, row in enumerate(own):
+            placed.append({**row, "bar": f"{variant} {row['toolkit']}" if i else variant})
+            places.append(placed[-1]["bar"])
+        places.append(f"{variant} end")
+    names = alt.Axis(labelExpr="indexof(datum.label, ' ') < 0 ? datum.label : ''", ticks=False)
     base = alt.Chart(_rows()).encode(
-        y=alt.Y("variant:N", sort=variants, title=None, scale=alt.Scale(paddingInner=0.25)),
-        yOffset=alt.YOffset("toolkit:N", sort=toolkits, scale=alt.Scale(domain=toolkits)),
+        y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "± %", "changed"),
     )
     scale = alt.Scale(domain=[0, most * 1.6], nice=False)
@@ -44,7 +54,7 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
-    return _spec((bars + intervals + labels).properties(height=max(60, len(variants) * (15 * len(toolkits) + 8))), rows)
+    return _spec((bars + intervals + labels).properties(height=max(60, 15 * len(places))), placed)
 
 
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
