@@ -109,8 +109,15 @@ def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
 
 @pytest.mark.parametrize(
     ("apart", "wide", "mass", "eps"),
-    [(1e6, 0.0, 1.0, 0.1), (1e15, 1e-3, 1.0, 0.1), (1e-11, 1e-12, 1e-20, 1e-9)],
-    ids=["two points", "very far", "very small"],
+    [
+        (1e6, 0.0, 1.0, 0.1),
+        # Up to and past the length whose cube a float cannot hold.
+        (1e11, 1e9, 1.0, 1e9),
+        (3e12, 3e10, 1.0, 3e10),
+        (1e15, 1e-3, 1.0, 0.1),
+        (1e-11, 1e-12, 1e-20, 1e-9),
+    ],
+    ids=["two points", "far", "at the end of a float", "very far", "very small"],
 )
 def test_powers_of_two_bring_any_lengths_and_masses_into_range(accelerate, apart, wide, mass, eps):
     position = wide * np.random.default_rng(3).normal(size=(256, 3))
@@ -120,3 +127,15 @@ def test_powers_of_two_bring_any_lengths_and_masses_into_range(accelerate, apart
     found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
     expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert reference.compare(found, expected).error_max < 1e-5
+
+
+@pytest.mark.parametrize("ratio", [1.5, 5, 10, 20, 40])
+def test_one_heavy_body_pulls_all_at_whatever_distance(accelerate, ratio):
+    """Blocks that reach far: the least of their r^-3 still has to have bits in FP16 if a heavy body gives it weight."""
+    generator = np.random.default_rng(3)
+    near = 0.03 * generator.uniform(-1, 1, size=(64, 3)) / np.sqrt(3)
+    far = np.stack([np.geomspace(0.3, 0.3 * ratio, 64), *(0.01 * generator.normal(size=(2, 64)))], axis=1)
+    bodies = Bodies(np.r_[1.0, np.full(127, 1e-9)], np.r_[near, far], np.zeros((128, 3)), 1e-3)
+    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2}, tensor_cores=True)
+    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    assert reference.compare(found, expected).error_max < 5e-6

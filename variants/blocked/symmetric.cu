@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     Row* const partners = all_partners[threadIdx.x / 32];
 #endif
     const int lane = threadIdx.x % 32;
-    const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
+    const int warp = __shfl_sync(0xffffffff, blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
     const int block = warp / parts;
     const int part = warp - block * parts;
     const int blocks = (n + width - 1) / width;

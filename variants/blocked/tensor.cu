@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     __shared__ Staged all_staged[P / 32];
     Staged& staged = all_staged[threadIdx.x / 32];
 #endif
-    const int warp = __shfl_sync(0xffffffff, (blockIdx.x * P + threadIdx.x) / 32, 0);
+    const int warp = __shfl_sync(0xffffffff, blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
     const int line = warp / parts;
     const int part_of_line = warp - line * parts;
     if (line >= (blocks + 1) / 2) return;
@@ -270,10 +270,12 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, bodies + j_first + 2 * lane, middle);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
-            // Within a factor of 64 all w fit into FP16.
+            // Lengths are scaled so that the largest w is just below what FP16 holds (64,000 at separation 1.25), and
+            // within a factor of 16 in distance the smallest still has some bits; a float holds the cube of the scale.
+            const int length = (exponent_of(nearest + eps2) >> 1) + 3;
             constexpr float separation = SEPARATION / 100.0f;
-            if (!same && nearest > separation * separation * radius2 && furthest < 4096 * (nearest + eps2)) {
-                const int length = exponent_of(nearest + eps2) >> 1;
+            if (!same && nearest > separation * separation * radius2 && furthest < 256 * (nearest + eps2) &&
+                abs(length) <= 40) {
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
                 const float scale = power_of_two(-2 * length);
                 __syncwarp();
