@@ -95,15 +95,18 @@ class JaxToolkit(DeviceToolkit):
         self.jax.block_until_ready(JaxToolkit.latest)
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time a batch by ``perf_counter``, results waited for; nothing is subtracted."""
+        """Time a batch by ``perf_counter``, results waited for; nothing is subtracted.
+
+        ``while_busy`` is called just behind it: what it takes would be added where the device waits for the host.
+        """
         self.synchronize()
         began = time.perf_counter()
         for _ in range(count):
             launch()
         launch_seconds = (time.perf_counter() - began) / count
-        while_busy()
         self.synchronize()
         seconds = (time.perf_counter() - began) / count
+        while_busy()
         # Where one evaluation outlasts a launch, the device never waits for the host after the first.
         return Timing(seconds, launch_seconds, launch_bound=seconds <= 2 * launch_seconds)
 
