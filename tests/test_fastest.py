@@ -100,14 +100,17 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
                     one for one in there if one.dtype in dtypes and (equal or one.axes.get("equal_mass") != 1)
                 ]  # fmt: skip
                 fitting = of.fitting(n, dtypes, equal_masses=equal)
-                assert bool(rivals) == bool(fitting)
+                assert fitting or not rivals
                 for error in sorted({one[1] for one in fitting} | {1e-3, inf} if fitting else ()):
                     right = [(seconds, one) for one, own, seconds in fitting if own <= error]
                     faster = [one for one in rivals if one.error_max <= error]
                     if not right:
                         assert not faster
                         continue
-                    _, choice = min(right, key=lambda found: found[0])
+                    seconds, choice = min(right, key=lambda found: found[0])
+                    if choice.seconds[place(n)] is None:  # measured beside this n, and compared with what is here
+                        assert all(other.median_seconds > seconds / (1 + PACKAGED.threshold) for other in faster)
+                        continue
                     (used,) = (
                         one for one in rivals
                         if (one.variant, one.dtype, one.axes) == (choice.variant, choice.dtype, choice.axes)
@@ -210,8 +213,44 @@ def test_between_two_sizes_times_are_interpolated_and_the_larger_error_counts():
     ).of("cupy")
     at = {one.variant: [of.at(one, n) for n in (10, 1000, 3162, 10_000, 40_000)] for one in of.choices}
     assert [found[0] for found in at["tiled"]] == pytest.approx([1e-6, 1e-6, 3e-6, 3e-6, 12e-6])
-    assert [found[1] for found in at["tiled"]] == pytest.approx([1, 1, 10, 100, 100], rel=1e-3)
-    assert at["split"] == [(1e-7, 0.5), (1e-7, 0.5), None, None, None]
+    assert [found[1] for found in at["tiled"]] == pytest.approx([1, 1, 10, 100, 1600], rel=1e-3)
+    # Beyond what was measured of it, by the most that its time and its error can grow.
+    assert at["split"] == [
+        pytest.approx(found) for found in ((1e-7, 0.5), (1e-7, 0.5), (3.162e-7, 4.999122), (1e-6, 50), (4e-6, 800))
+    ]
+
+
+def test_a_choice_is_known_between_and_beyond_its_own_sizes():
+    # Two runs of one toolkit with sizes of their own, as float32 and float64 have in the packaged table.
+    of = made(
+        *(measured(n / 1000, n=n) for n in (1000, 2000, 4000, 8000)),
+        *(measured(n / 100, dtype="float64", n=n, error_max=n * 1e-18) for n in (1000, 4000)),
+    ).of("cupy")
+    (double,) = (one for one in of.choices if one.dtype == "float64")
+    assert double.seconds == [10, None, 40, None]
+    at = {n: of.at(double, n) for n in (10, 1000, 2000, 3999, 4000, 4001, 8000)}
+    assert [found[0] for found in at.values()] == pytest.approx(
+        [1e-15, 1e-15, 4e-15, 4e-15, 4e-15, 4e-15, 8e-15], rel=1e-3
+    )
+    assert [found[1] for found in at.values()] == pytest.approx([10, 10, 20, 40, 40, 40, 160], rel=1e-3)
+
+
+@pytest.mark.parametrize("n", [10_000, 262_145, 500_000])
+def test_the_packaged_table_has_float64_at_any_size(n, monkeypatch):
+    of = PACKAGED.of("cupy")
+    assert n not in of.n
+    found = []
+    monkeypatch.setattr(module, "_among", lambda *arguments, **_: found.append(arguments[4]))
+    position, mass = np.ones((n, 3)), np.ones(n)
+    force(position, mass, eps2=EPS2, error=1e-9, toolkit="cupy")
+    force(position, mass, eps2=EPS2, error=1e-10, dtype="float64", toolkit="cupy")
+    assert [(one.variant, one.dtype) for one in found] == [("symmetric", "float64")] * 2
+    # It does not win where float32 is right enough, however far its own sizes are.
+    for size in (n, of.n[-1], 4 * of.n[-1]):
+        fitting = of.fitting(size, ("float32", "float64"), equal_masses=False)
+        assert min(fitting, key=lambda one: one[2])[0].dtype == "float32"
+        exact = [one for one in fitting if one[1] < 1e-4]
+        assert min(exact, key=lambda one: one[2])[0].dtype == "float32"
 
 
 # Its file
