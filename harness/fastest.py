@@ -119,13 +119,22 @@ class Table(BaseModel):
         return next((one for one in self.measured if one.toolkit == toolkit), None)
 
 
-@lru_cache
 def read(path: Path) -> Table:
-    """Read a table, once a process.
+    """Read a table, once a process unless the file was written since.
 
     Raises:
         InputError: one sentence that names the file, the line and what is wrong.
     """
+    try:
+        resolved = path.resolve()
+        found = resolved.stat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return _read(resolved, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache
+def _read(path: Path, _written: int, _size: int) -> Table:
     document = read_document(path)
     table = validated(Table, document.data, document.where)
     variants = discover()

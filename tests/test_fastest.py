@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import os
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,6 +272,21 @@ def test_the_command_writes_it(tmp_path, monkeypatch):
     done = CliRunner().invoke(cli.app, ["best", "run", "--device", "gpu", "--save", "table.yaml"])
     assert done.exit_code == 0, done.output
     assert [of.toolkit for of in fastest.read(tmp_path / "table.yaml").measured] == ["cupy", "pycuda"]
+
+
+def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
+    for folder, variant in (("first", "tiled"), ("second", "kahan")):
+        (tmp_path / folder).mkdir()
+        saved(only("cupy", variant), tmp_path / folder)
+    found = []
+    for folder in ("first", "second"):
+        monkeypatch.chdir(tmp_path / folder)
+        found.append(fastest.read(Path("table.yaml")))
+    assert [one.measured[0].choices[0].variant for one in found] == ["tiled", "kahan"]
+    assert fastest.read(Path("table.yaml")) is found[1]
+    path = saved(only("cupy", "tiled"), tmp_path / "second")
+    os.utime(path, (1e9, 1e9))
+    assert fastest.read(Path("table.yaml")) == found[0]
 
 
 @pytest.mark.parametrize(
