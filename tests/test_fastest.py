@@ -538,11 +538,33 @@ POSITION, MASS = sphere(6)
         ((POSITION * np.nan, MASS), {"eps2": 1}, "xj has values that are not finite in float32"),
         ((POSITION, MASS * np.inf), {"eps2": 1}, "mj has values that are not finite"),
         ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read"),
+        ((POSITION, MASS), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
+        ((POSITION, MASS, POSITION[:2]), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
+        ((POSITION, MASS), {"eps2": 1, "table": ""}, "cannot be read"),
+        (
+            (POSITION, MASS),
+            {"eps2": 1, "dtype": np.dtype("float32")},
+            r"dtype is dtype\('float32'\); .*accepted: float32",
+        ),
+        ((POSITION, MASS), {"eps2": 1, "dtype": np.zeros((2, 2))}, r"dtype is array\(.*; accepted: float32, float64"),
+        ((POSITION, MASS), {"eps2": 1, "dtype": "float46"}, "dtype is 'float46'; did you mean float64"),
+        ((POSITION, MASS), {"eps2": np.complex64(1)}, r"eps2 is .*1\+0j.*; accepted: a number"),
+        ((POSITION, MASS), {"eps2": np.ones((2, 2))}, r"eps2 is array\(.*; accepted: a number"),
+        ((POSITION, MASS), {"eps2": 10**400}, r"eps2 is inf; accepted: a finite number"),
+        ((POSITION, MASS), {"eps2": 1, "error": np.complex64(1)}, r"error is .*1\+0j.*; accepted: a number above 0"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_what_is_not_accepted(arguments, options, message):
     with pytest.raises(InputError, match=message) as raised:
         force(*arguments, toolkit="cpu", **options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("toolkit", ["coda", 5, np.zeros((2, 2))], ids=["misspelt", "number", "array"])
+def test_a_toolkit_that_is_none(toolkit):
+    with pytest.raises(InputError, match=r"toolkit is .*accepted: cupy, pycuda, numba, cpu") as raised:
+        force(POSITION, MASS, eps2=1, toolkit=toolkit)
     assert "\n" not in str(raised.value)
 
 
