@@ -272,6 +272,14 @@ def test_the_command_writes_it(tmp_path, monkeypatch):
     done = CliRunner().invoke(cli.app, ["best", "run", "--device", "gpu", "--save", "table.yaml"])
     assert done.exit_code == 0, done.output
     assert [of.toolkit for of in fastest.read(tmp_path / "table.yaml").measured] == ["cupy", "pycuda"]
+    # The table is for every error, and written though nothing is right enough to be printed.
+    done = CliRunner().invoke(cli.app, ["best", "run", "--error", "1e-14", "--save", "other.yaml"])
+    assert "no record is right enough" in str(done.exception)
+    assert fastest.read(tmp_path / "other.yaml").of("cpu")
+    done = CliRunner().invoke(cli.app, ["best", "run", "--dtype", "float32", "--save", "third.yaml"])
+    assert isinstance(done.exception, InputError)
+    assert "--dtype" in str(done.exception)
+    assert not (tmp_path / "third.yaml").exists()
 
 
 def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
@@ -436,7 +444,7 @@ def test_bodies_on_each_other_and_on_a_copy_of_themselves_are_pulled_alike(used)
 
 
 @pytest.mark.parametrize("toolkit", TOOLKITS)
-def test_a_second_call_neither_compiles_nor_allocates(toolkit, need_toolkit, monkeypatch):
+def test_a_second_call_neither_compiles_nor_allocates(toolkit, need_toolkit, used, monkeypatch):
     need_toolkit(toolkit)
     position, mass = sphere(37)
     first = force(position, mass, eps2=EPS2, toolkit=toolkit)
@@ -454,12 +462,16 @@ def test_a_second_call_neither_compiles_nor_allocates(toolkit, need_toolkit, mon
         assert_array_equal(force(position, mass, eps2=EPS2, toolkit=toolkit), kept)
         with pytest.raises(AssertionError):
             force(position, mass, eps2=2 * EPS2, toolkit=toolkit)
-    # A kernel is compiled for every softening and number of bodies.
-    compiled = {one: one.compile.cache_info().misses for one in {module._opened("cpu", "numba_parallel", "float32")}}
+    # What is compiled serves every softening and number of bodies.
+    opened = {(one.variant, one.dtype): module._opened(toolkit, one.variant, one.dtype) for one in used}
+    compiled = {one: one.compile.cache_info().misses for one in opened.values()}
+    assert len(compiled) == 1
+    assert all(compiled.values())
     for n, eps2 in ((37, 0.5), (37, 1e-4), (20, EPS2)):
         position, mass = sphere(n)
         found = force(position, mass, eps2=eps2, toolkit=toolkit)
         assert errors_of(found, position, mass, "float32", eps2).error_max < 1e-4
+    assert {(one.variant, one.dtype) for one in used} == set(opened)
     assert {one: one.compile.cache_info().misses for one in compiled} == compiled
     assert module._prepared.cache_info().maxsize == module.KEPT
 
