@@ -407,14 +407,16 @@ def best(
     from harness.report.choices import choices_json, render_choices
     from harness.variant import discover
 
+    if save and dtype:
+        raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
     limit = judging.threshold(threshold)
     read = [judging.Run(name, RecordFile(runs.find(name)).read()) for name in run_names]
     records = [record for one in read for record in one.records]
     variants = discover()
     defaults = {name: variant.defaults for name, variant in variants.items()}
-    found = choosing.best(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
     if save:
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
+    found = choosing.best(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
     else:

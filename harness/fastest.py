@@ -69,20 +69,27 @@ class Measured(BaseModel):
         return self
 
     def at(self, choice: Choice, n: int) -> tuple[float, float] | None:
-        """Return error and seconds at any n; None where it was not measured beside it.
+        """Return error and seconds at any n, by the n at which it was measured itself; None where there is none.
 
-        Beyond the largest n the error is taken to grow as n does, which is the most that the rounding of a sum can.
+        Beyond the largest of these the error is taken to grow as n does, which is the most that the rounding of a sum
+        can, and the time as n squared, which is the most that a force takes: no choice wins where it was not measured.
         """
-        above = bisect_left(self.n, n)
-        low, high = max(above - 1, 0), min(above, len(self.n) - 1)
-        if self.n[high] == n or above == 0:
-            low = high
-        error, other_error = choice.error_max[low], choice.error_max[high]
-        seconds, other_seconds = choice.seconds[low], choice.seconds[high]
-        if error is None or other_error is None or seconds is None or other_seconds is None:
+        own = [
+            (size, error, seconds)
+            for size, error, seconds in zip(self.n, choice.error_max, choice.seconds, strict=True)
+            if error is not None and seconds is not None
+        ]
+        if not own:
             return None
-        part = math.log(n / self.n[low]) / math.log(self.n[high] / self.n[low]) if high > low else 0.0
-        return max(error, other_error) * max(1.0, n / self.n[-1]), seconds ** (1 - part) * other_seconds**part
+        above = bisect_left(own, n, key=lambda found: found[0])
+        first, error, seconds = own[max(above - 1, 0)]
+        second, other_error, other_seconds = own[min(above, len(own) - 1)]
+        if above == 0 or second == n:
+            return other_error, other_seconds
+        if above == len(own):
+            return error * (n / first), seconds * (n / first) ** 2
+        part = math.log(n / first) / math.log(second / first)
+        return max(error, other_error), seconds ** (1 - part) * other_seconds**part
 
     def fitting(self, n: int, dtypes: Collection[str], *, equal_masses: bool) -> list[tuple[Choice, float, float]]:
         """List the choices that can be made, each with its error and its seconds at n.
@@ -112,13 +119,22 @@ class Table(BaseModel):
         return next((one for one in self.measured if one.toolkit == toolkit), None)
 
 
-@lru_cache
 def read(path: Path) -> Table:
-    """Read a table, once a process.
+    """Read a table, once a process unless the file was written since.
 
     Raises:
         InputError: one sentence that names the file, the line and what is wrong.
     """
+    try:
+        resolved = path.resolve()
+        found = resolved.stat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return _read(resolved, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache
+def _read(path: Path, _written: int, _size: int) -> Table:
     document = read_document(path)
     table = validated(Table, document.data, document.where)
     variants = discover()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import reprlib
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -86,11 +88,13 @@ def force(
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, or nothing is so accurate.
         ToolkitMissingError: the toolkit cannot be used here.
     """
-    if dtype not in (None, *DTYPES):
-        raise InputError(f"dtype is {dtype!r}; {nearest(str(dtype), list(DTYPES))}")
+    _check_word("dtype", dtype, DTYPES)
+    _check_word("toolkit", toolkit, TOOLKITS)
     eps2 = _softening(eps2)
-    if not isinstance(error, int | float | np.number) or isinstance(error, bool) or not error > 0:
-        raise InputError(f"error is {error!r}; accepted: a number above 0")
+    if not _is_number(error) or not error > 0:
+        raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
+    if table is not None and not isinstance(table, str | Path):
+        raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
     arrays = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
     for name, array in arrays.items():
         _check(name, array)
@@ -106,7 +110,7 @@ def force(
 
     choice: Choice | None = None
     least = min(DIRECT_SUM[one].max for one in dtypes)
-    if "xi" not in arrays and (known := fastest.read(Path(table or fastest.PACKAGED)).of(by)):
+    if "xi" not in arrays and (known := fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by)):
         near = [one for one in dtypes if largest["xj"] <= _reach(one)]
         fitting = known.fitting(len(xj), near, equal_masses=bool((mj == mj[0]).all()))
         right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
@@ -190,8 +194,6 @@ def _default() -> str:
 
 
 def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
-    if toolkit is not None and toolkit not in TOOLKITS:
-        raise InputError(f"toolkit is {toolkit!r}; {nearest(str(toolkit), list(TOOLKITS))}")
     if not on_device:
         return toolkit or _default()
     if toolkit not in (None, CUPY):
@@ -203,11 +205,29 @@ def _is_cupy(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "cupy"
 
 
+def _shown(value: Any) -> str:
+    """Show any value in a few characters of one line."""
+    return " ".join(reprlib.repr(value).split())
+
+
+def _check_word(name: str, word: Any, accepted: Sequence[str]) -> None:
+    # A number type of NumPy equals its name, and an array is neither equal to it nor not.
+    if word is not None and not (isinstance(word, str) and word in accepted):
+        raise InputError(f"{name} is {_shown(word)}; {nearest(_shown(word), list(accepted))}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def _softening(eps2: Any) -> float:
     """Return it as a float; eps^-3 must be finite in float32, as in ``Bodies``."""
-    if not isinstance(eps2, int | float | np.number) or isinstance(eps2, bool):
-        raise InputError(f"eps2 is {eps2!r}; accepted: a number")
-    value = float(eps2)
+    if not _is_number(eps2):
+        raise InputError(f"eps2 is {_shown(eps2)}; accepted: a number")
+    try:
+        value = float(eps2)
+    except OverflowError:
+        value = math.inf
     if not (math.isfinite(value) and value >= SMALLEST_EPS**2):
         raise InputError(f"eps2 is {value}; accepted: a finite number of {SMALLEST_EPS**2:g} or more")
     return value
