@@ -18,7 +18,7 @@ from harness.errors import InputError
 from harness.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 ladder lee2008 quick"
+    "3dgep beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 ladder lee2008 quick"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
