@@ -152,7 +152,25 @@ class DeviceToolkit(ABC):
         return None
 
 
-class GpuToolkit(DeviceToolkit):
+class DriverToolkit(DeviceToolkit):
+    """A toolkit on a device that the CUDA driver knows."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """Ask the driver."""
+        from harness.toolkits import driver
+
+        return driver.device_attribute(driver.MULTIPROCESSORS)
+
+    @property
+    def compute_capability(self) -> str | None:
+        """Ask the driver."""
+        from harness.toolkits import driver
+
+        return driver.compute_capability()
+
+
+class GpuToolkit(DriverToolkit):
     """Timing on the device's own clock, from four things each library calls differently."""
 
     _hold_microseconds = 200
@@ -176,20 +194,6 @@ class GpuToolkit(DeviceToolkit):
     @abstractmethod
     def hold(self, microseconds: int) -> None:
         """Launch the holding kernel."""
-
-    @property
-    def multiprocessors(self) -> int:
-        """Ask the driver."""
-        from harness.toolkits import driver
-
-        return driver.device_attribute(driver.MULTIPROCESSORS)
-
-    @property
-    def compute_capability(self) -> str | None:
-        """Ask the driver."""
-        from harness.toolkits import driver
-
-        return driver.compute_capability()
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch between two events.

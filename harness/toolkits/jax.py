@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.interaction import Interaction
 from harness.toolkits import driver
-from harness.toolkits.interface import DeviceToolkit, Timing, ToolkitMissingError
+from harness.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
 from harness.variant import Dtype, Kernel, Source
 
 
@@ -53,7 +53,7 @@ class _Kernel:
             arguments[self.parameters.index(name)].value = value
 
 
-class JaxToolkit(DeviceToolkit):
+class JaxToolkit(DriverToolkit):
     """JAX on the first GPU that it sees."""
 
     name = "jax"
@@ -109,16 +109,6 @@ class JaxToolkit(DeviceToolkit):
         while_busy()
         # Where one evaluation outlasts a launch, the device never waits for the host after the first.
         return Timing(seconds, launch_seconds, launch_bound=seconds <= 2 * launch_seconds)
-
-    @property
-    def multiprocessors(self) -> int:
-        """Ask the driver."""
-        return driver.device_attribute(driver.MULTIPROCESSORS)
-
-    @property
-    def compute_capability(self) -> str | None:
-        """Ask the driver."""
-        return driver.compute_capability()
 
     @property
     def compiler(self) -> str:
