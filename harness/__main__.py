@@ -1,6 +1,6 @@
-"""``python -m harness`` is ``gravbench``."""
+"""``python -m gravbench`` is ``gravbench``."""
 
-from harness.cli import main
+from gravbench.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from harness.devices import gpus
+from gravbench.toolkits.devices import gpus
 
 GPUS, NO_GPU = gpus()
 if not GPUS:
@@ -26,10 +26,10 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 
 def missing_variants(config: str) -> str:
     """Say which variants that a packaged configuration names are not there yet; nothing where all are."""
-    from harness.config.document import read
-    from harness.config.load import packaged
-    from harness.config.settings import Config
-    from harness.variant import discover
+    from gravbench.config.document import read
+    from gravbench.config.load import packaged
+    from gravbench.config.settings import Config
+    from gravbench.model.variant import discover
 
     content = Config.model_validate(read(packaged()[config]).data)
     named = dict.fromkeys(name for entry in content.variants for name in entry.variant if name != "all")
@@ -51,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def need_toolkit(request: pytest.FixtureRequest):
     """Skip, or with --require-gpu fail, where a toolkit's library is not installed."""
-    from harness.toolkits.catalogue import CATALOGUE
+    from gravbench.toolkits.catalogue import CATALOGUE
 
     def need(toolkit: str) -> None:
         if missing := CATALOGUE[toolkit].missing:

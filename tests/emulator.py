@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.interaction import GRAVITY, find
-from harness.variant import cuda_source
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import cuda_source
 
 COMPILER = shutil.which("g++")
 

@@ -1,52 +1,35 @@
-"""Imports run downward only (DESIGN.md, "Rooms"): read off the sources, held here."""
+"""Imports run downward only, as docs/architecture.md draws the floors: read off the sources, held here."""
 
 import ast
+import importlib.metadata
+import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
 from conftest import ROOT
 
-# From the bottom up. Rooms of one storey may use each other, but not in a circle.
-STOREYS = (
-    ("harness.errors", "harness.version"),
-    ("harness.interaction",),
-    ("harness.variant", "harness.record", "harness.bodies", "harness.bodies_readers"),
-    ("harness.toolkits", "harness.config", "harness.reference", "harness.devices", "harness.runs", "harness.compare"),
-    ("harness.parts", "harness.buffers", "harness.best", "harness.fastest", "harness.selftest"),
-    ("harness.measure", "harness.environment", "harness.judge"),
-    ("harness.stepping", "harness.calling", "harness.timed", "harness.force"),
-    ("harness.plan", "harness.worker", "harness.once"),
-    ("harness.counters", "harness.export"),
-    ("harness.runner",),
-    ("harness.doctor", "harness.progress", "harness.report"),
-    ("harness.asv_results", "harness.history", "harness.bench"),
-    ("harness.cli",),
-    ("harness.__main__",),
-)
-# What was published is read from files, as records are.
-REPORT_MAY_READ = {
-    "harness.record", "harness.variant", "harness.devices", "harness.interaction", "harness.errors",
-    "harness.config.published", "harness.compare", "harness.best", "harness.selftest",
-}  # fmt: skip
+FOLDERS = {"gravbench": "harness", "gravbench.variants": "variants", "gravbench.configs": "configs"}
+PLAN = re.search(r"```floors\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.DOTALL)[1]
+FLOORS = [[f"gravbench.{room.strip()}" for room in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
 LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "jax", "warp")
+MOST_FLOORS, MOST_ARROWS, MOST_LINES = 8, 50, 450
 
 
-def sources(package):
-    """Every module of a package by its dotted name; a package by the name of its folder."""
+def sources():
+    """Every module by its dotted name; a package by the name of its folder."""
     found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for package, folder in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])] = path
     return found
 
 
-HARNESS = sources("harness")
-VARIANTS = sources("variants")
-OWN = HARNESS | VARIANTS
+SOURCES = sources()
 
 
 def imports(path):
@@ -58,115 +41,126 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = whole & OWN.keys()
+            modules = whole & SOURCES.keys()
             found |= modules
             if modules != whole:
                 found.add(node.module)
     return found
 
 
-def of_package(names, package):
+def below(names, package):
     return {name for name in names if name == package or name.startswith(f"{package}.")}
 
 
-def storey(module):
-    parts = module.split(".")
-    for depth in range(len(parts), 1, -1):
-        for height, rooms in enumerate(STOREYS):
-            if ".".join(parts[:depth]) in rooms:
-                return height
-    pytest.fail(f"{module} has no place in the house: give it one in STOREYS")
+def room(module):
+    """A package of the house, or a module that stands beside the packages."""
+    return ".".join(module.split(".")[:2])
 
 
-GRAPH = {module: of_package(imports(path), "harness") for module, path in HARNESS.items()}
-ROOMS = sorted(module for module in HARNESS if module != "harness")
+GRAPH = {module: below(imports(path), "gravbench") for module, path in SOURCES.items()}
+ARROWS = {
+    (room(module), room(other)) for module, found in GRAPH.items() for other in found if room(module) != room(other)
+}
+HEIGHT = {name: (floor, -place) for floor, rooms in enumerate(FLOORS) for place, name in enumerate(rooms)}
+# The public names reach what they stand for; the data of configs is read, not imported.
+OUTSIDE = {"gravbench", "gravbench.configs"}
 
 
 def test_the_reading_of_imports_sees_all_kinds(tmp_path):
     path = tmp_path / "example.py"
     path.write_text(
-        "import harness.devices as devices\nfrom harness import environment, runner\n"
-        "from harness.record import Case\n\n\ndef later():\n    from harness.toolkits import driver, nothing\n"
+        "import gravbench.model.case as cases\nfrom gravbench.measuring import plan, runner\n"
+        "from gravbench.model.record import Record\n\n\n"
+        "def later():\n    from gravbench.toolkits import driver, nothing\n"
     )
     assert imports(path) == {
-        "harness.devices", "harness.environment", "harness.runner", "harness.record",
-        "harness.toolkits.driver", "harness.toolkits",
+        "gravbench.model.case", "gravbench.measuring.plan", "gravbench.measuring.runner", "gravbench.model.record",
+        "gravbench.toolkits.driver", "gravbench.toolkits",
     }  # fmt: skip
 
 
-def test_there_is_something_to_look_at():
-    assert {"harness.cli", "harness.toolkits.interface", "harness.config.load", "harness.report.terminal"} <= set(ROOMS)
-    assert sum(map(len, GRAPH.values())) > 50
-    assert {room for rooms in STOREYS for room in rooms} <= HARNESS.keys(), "STOREYS names a room that is gone"
+def test_every_room_has_a_place_on_one_floor():
+    rooms = {room(module) for module in SOURCES} - OUTSIDE
+    assert rooms == HEIGHT.keys()
+    assert len(HEIGHT) == sum(map(len, FLOORS))
 
 
-@pytest.mark.parametrize("module", ROOMS)
-def test_a_module_imports_nothing_above_it(module):
-    above = {name for name in GRAPH[module] if storey(name) > storey(module)}
-    assert not above, f"{module} is below {above}"
+def test_imports_run_downward_or_to_the_right():
+    wrong = [
+        f"{one} imports {other}" for one, other in sorted(ARROWS) if one not in OUTSIDE if HEIGHT[other] >= HEIGHT[one]
+    ]
+    assert wrong == []
+
+
+def test_the_house_stays_small_enough_to_keep_in_mind():
+    assert len(ARROWS) >= 30, "the reading of imports has lost most of them"
+    assert len(ARROWS) <= MOST_ARROWS
+    assert len(FLOORS) <= MOST_FLOORS
+    long = {
+        str(path): lines for path in SOURCES.values() if (lines := path.read_text("utf-8").count("\n")) > MOST_LINES
+    }
+    assert long == {}
 
 
 def test_no_imports_run_in_a_circle():
     # Raises CycleError, which names the circle.
-    assert set(TopologicalSorter(GRAPH).static_order()) >= set(ROOMS)
+    assert set(TopologicalSorter(GRAPH).static_order()) >= SOURCES.keys()
 
 
-@pytest.mark.parametrize("module", sorted(of_package(HARNESS, "harness.report") - {"harness.report"}))
-def test_a_report_is_made_from_records_alone(module):
-    others = GRAPH[module] - of_package(GRAPH[module], "harness.report")
-    assert others <= REPORT_MAY_READ
+@pytest.mark.parametrize("package", ["gravbench.report", "gravbench.verdicts"])
+def test_reports_and_verdicts_need_records_alone(package):
+    rooms = {room(other) for module in below(SOURCES, package) for other in GRAPH[module]}
+    readable = {"gravbench.model", "gravbench.config", "gravbench.verdicts", "gravbench.errors", "gravbench.packaged"}
+    assert rooms <= {package, *readable}
 
 
-@pytest.mark.parametrize("module", sorted(set(VARIANTS) - {"variants"}))
+@pytest.mark.parametrize("module", sorted(below(SOURCES, "gravbench.variants") - {"gravbench.variants"}))
 def test_a_variant_imports_of_the_harness_only_what_a_variant_is(module):
-    found = imports(VARIANTS[module])
+    family = ".".join(module.split(".")[:3])
     # The file of an interaction is read, not run; what it imports tells Python what inverse_sqrt is.
-    allowed = "harness.interaction" if module.startswith("variants.interactions.") else "harness.variant"
-    assert of_package(found, "harness") <= {allowed}
-    family = ".".join(module.split(".")[:2])
-    # A family without a header of its own has that of all_pairs, and its twin for Numba.
-    assert of_package(found, "variants") <= of_package(VARIANTS, family) | {"variants", "variants.all_pairs.body"}
+    noun = "gravbench.model.interaction" if family == "gravbench.variants.interactions" else "gravbench.model.variant"
+    allowed = {noun, *below(SOURCES, family), *below(SOURCES, "gravbench.variants.common")}
+    assert GRAPH[module] <= allowed
 
 
-@pytest.mark.parametrize("module", ROOMS)
-def test_the_harness_imports_no_variant(module):
-    assert not of_package(imports(HARNESS[module]), "variants")
+def test_nothing_imports_a_variant_by_name():
+    outside = SOURCES.keys() - below(SOURCES, "gravbench.variants")
+    assert [module for module in outside if below(GRAPH[module], "gravbench.variants")] == []
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_toolkits_library_is_imported_by_its_own_file_alone(library):
-    users = {module for module, path in HARNESS.items() if of_package(imports(path), library)}
-    assert users <= {f"harness.toolkits.{library.partition('.')[0].partition('_')[0]}"}
+    harness = SOURCES.keys() - below(SOURCES, "gravbench.variants")
+    users = {module for module in harness if below(imports(SOURCES[module]), library)}
+    assert users <= {f"gravbench.toolkits.{library.partition('.')[0].partition('_')[0]}"}
 
 
-def test_init_files_are_empty():
-    files = [path for package in ("harness", "variants", "configs") for path in (ROOT / package).rglob("__init__.py")]
-    assert len(files) >= 6
-    assert [str(path) for path in files if path.read_bytes()] == []
+def test_init_files_are_empty_but_for_the_public_names():
+    files = [path for folder in FOLDERS.values() for path in (ROOT / folder).rglob("__init__.py")]
+    assert len(files) >= 20
+    assert [str(path.relative_to(ROOT)) for path in files if path.read_bytes()] == ["harness/__init__.py"]
 
 
-def test_every_folder_of_sources_is_a_package():
-    folders = {path.parent for path in [*HARNESS.values(), *VARIANTS.values()]}
-    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+def test_every_folder_of_sources_is_a_package_of_the_distribution():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    packages = {name if path.name == "__init__.py" else name.rpartition(".")[0] for name, path in SOURCES.items()}
+    assert packages == set(listed)
+    assert packages <= SOURCES.keys(), "a folder without __init__.py"
 
 
-def test_every_package_is_in_the_distribution():
-    import tomllib
-
-    listed = tomllib.loads(Path(ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {path.parent.relative_to(ROOT) for path in OWN.values()}
-    assert {".".join(folder.parts) for folder in folders} <= set(listed)
+def test_the_distribution_has_one_top_level_name():
+    names = importlib.metadata.distribution("gravbench").read_text("top_level.txt")
+    assert names.split() == ["gravbench"]
 
 
 def test_importing_the_whole_harness_imports_no_toolkits_library(tmp_path):
+    names = sorted(SOURCES.keys() - below(SOURCES, "gravbench.variants") - {"gravbench.__main__"})
     script = (
         "import importlib, sys\n"
-        f"for name in {ROOMS!r}:\n"
+        f"for name in {names!r}:\n"
         "    importlib.import_module(name)\n"
         f"found = [name for name in {LIBRARIES!r} if name in sys.modules]\n"
         "sys.exit(f'imported {found}' if found else 0)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -5,13 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from harness import reference
-from harness.bodies import Bodies, plummer
-from harness.devices import CPU
-from harness.measure import stage_seconds
-from harness.stepping import Stepper
-from harness.toolkits.catalogue import open_toolkit
-from harness.variant import CUDA_C_TOOLKITS, discover
+from gravbench.measuring import verify as reference
+from gravbench.measuring.protocol import stage_seconds
+from gravbench.measuring.step import Stepper
+from gravbench.model.initial_conditions import Bodies, plummer
+from gravbench.model.variant import CPU, CUDA_C_TOOLKITS, discover
+from gravbench.toolkits.catalogue import open_toolkit
 
 VARIANT = discover()["barnes_hut"]
 TOOLKITS = [

@@ -11,15 +11,16 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from conftest import ROOT
-from harness import bodies as initial_conditions
-from harness import reference
-from harness.bodies import Bodies
-from harness.interaction import GRAVITY, find
-from harness.toolkits.interface import FLAGS
-from harness.variant import cuda_source
+from gravbench.measuring import verify as reference
+from gravbench.model import initial_conditions
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import cuda_source
+from gravbench.toolkits.interface import FLAGS
+from gravbench.variants.barnes_hut import accuracy, gpu_walk, morton, tree, walks
+from gravbench.variants.barnes_hut.nodes import LAYOUTS, TOP_NODES, Nodes
 from nvrtc import compile_cuda
-from variants.barnes_hut import accuracy, gpu_walk, morton, tree, walks
-from variants.barnes_hut.nodes import LAYOUTS, TOP_NODES, Nodes
 
 EPS = 0.05
 REALS = (np.float32, np.float64)
@@ -356,7 +357,7 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
         pytest.skip("on a GPU the variant's own tests say this")
     from numba import cuda
 
-    from harness.toolkits.numba import _Simulator
+    from gravbench.toolkits.numba import _Simulator
 
     n, p = 40, 32
     bodies = initial_conditions.plummer(n, 5, EPS)
@@ -387,7 +388,7 @@ def test_the_numba_kernel_sums_directly_at_theta_zero(node, name):
         pytest.skip("on a GPU the variant's own tests say this")
     from numba import cuda
 
-    from harness.toolkits.numba import _Simulator
+    from gravbench.toolkits.numba import _Simulator
 
     bodies = ODD[name]
     grown = grow(rows_of(bodies, np.float32))

@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness import bodies as module
-from harness import bodies_readers
-from harness.bodies import (
+from gravbench.errors import InputError
+from gravbench.model import bodies_readers
+from gravbench.model import initial_conditions as module
+from gravbench.model.bodies_readers import read
+from gravbench.model.initial_conditions import (
     DISK_EDGE,
     GALAXIES,
     GENERATORS,
@@ -30,8 +32,6 @@ from harness.bodies import (
     save,
     uniform,
 )
-from harness.bodies_readers import read
-from harness.errors import InputError
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SMALL_COUNTS = (1, 2, 3, 4, 5, 31, 1000)

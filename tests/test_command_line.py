@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
-from harness.cli import app
-from harness.errors import InputError
-from harness.record import RECORDS, RecordFile
-from harness.toolkits.catalogue import CATALOGUE
-from harness.variant import discover
+from gravbench.cli.options import app
+from gravbench.errors import InputError
+from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model.variant import discover
+from gravbench.toolkits.catalogue import CATALOGUE
 from test_record import record
 
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
@@ -22,12 +21,12 @@ TINY = f"n: [16, 20]\n{PROTOCOL}variants: numpy_direct\n"
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
 # No GPU on any machine, and a terminal of the usual width.
-ENVIRONMENT |= {"PYTHONPATH": str(ROOT), "COLUMNS": "80", "NO_COLOR": "1", "CUDA_VISIBLE_DEVICES": ""}
+ENVIRONMENT |= {"COLUMNS": "80", "NO_COLOR": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def gravbench(folder, *words, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "harness", *words],
+        [sys.executable, "-m", "gravbench", *words],
         cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, encoding="utf-8", timeout=120,
     )  # fmt: skip
 
@@ -73,7 +72,7 @@ def test_help_answers_in_half_a_second_of_computing(tmp_path):
     spent = []
     for _ in range(3):
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness", "--help"],
+            [sys.executable, "-m", "gravbench", "--help"],
             cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         _, status, usage = os.wait4(process.pid, 0)
@@ -88,7 +87,7 @@ def test_help_answers_in_half_a_second_of_computing(tmp_path):
 def test_help_imports_nothing_heavy(tmp_path, words):
     script = (
         "import sys\n"
-        "from harness.cli import app\n"
+        "from gravbench.cli.main import app\n"
         f"app({words!r}, standalone_mode=False)\n"
         "heavy = {'numpy', 'numba', 'scipy', 'cupy', 'pycuda', 'pynvml'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)\n"
@@ -221,7 +220,7 @@ def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, by)
 def test_a_report_can_be_piped_where_there_is_no_utf8(measured):
     folder, _ = measured
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "report", "tiny"],
+        [sys.executable, "-m", "gravbench", "report", "tiny"],
         cwd=folder, env=ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()

@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 
 import test_record
 from conftest import ROOT
-from harness import cli, compare, selftest
-from harness.best import best
-from harness.compare import Reason, Run, Scatter, Verdict
-from harness.errors import InputError
-from harness.record import RecordFile
-from harness.report.choices import choices_json, render_choices
-from harness.report.comparison import comparison_markdown, render_comparison
-from harness.report.selftests import render_selftest
+from gravbench.cli.main import app
+from gravbench.errors import InputError
+from gravbench.model.runs import RecordFile
+from gravbench.report.terminal.choices import choices_json, render_choices
+from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
+from gravbench.report.terminal.selftest import render_selftest
+from gravbench.verdicts import compare, selftest
+from gravbench.verdicts.best import best
+from gravbench.verdicts.compare import Reason, Run, Scatter, Verdict
 
 GPU = "NVIDIA Imaginary 9000"
 DEFAULTS = {
@@ -394,7 +395,7 @@ def test_rounds_are_judged_in_pairs_that_share_no_round():
 
 
 def command(*words):
-    result = CliRunner().invoke(cli.app, list(words))
+    result = CliRunner().invoke(app, list(words))
     if isinstance(result.exception, InputError):
         return 2, str(result.exception)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception

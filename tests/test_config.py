@@ -9,13 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import missing_variants
-from harness.bodies import SUBSETS
-from harness.config.condition import Condition
-from harness.config.load import estimate_seconds, find, load, packaged
-from harness.config.override import parse
-from harness.config.settings import Measure, Subset
-from harness.errors import InputError
-from harness.variant import discover
+from gravbench.config.condition import Condition
+from gravbench.config.load import find, load, packaged
+from gravbench.config.override import parse
+from gravbench.config.settings import Measure, Subset
+from gravbench.errors import InputError
+from gravbench.measuring.plan import estimate_seconds
+from gravbench.model.initial_conditions import SUBSETS
+from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
     "3dgep beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 ladder lee2008 quick"
@@ -24,7 +25,7 @@ ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
 OWN_VARIANT = '''"""A variant of one's own."""
 
-from harness.variant import variant
+from gravbench.model.variant import variant
 
 
 @variant(

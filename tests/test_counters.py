@@ -8,13 +8,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from harness import counters
-from harness.cli import app
-from harness.counters import Finished, add, by_case, count, rows
-from harness.record import Case, RecordFile, latest
-from harness.toolkits import numba
-from harness.toolkits.catalogue import open_toolkit
-from harness.variant import discover
+from gravbench.cli.options import app
+from gravbench.measuring import counters
+from gravbench.measuring.counters import Finished, add, by_case, count, rows
+from gravbench.model.case import Case
+from gravbench.model.runs import RecordFile, latest
+from gravbench.model.variant import discover
+from gravbench.toolkits import numba
+from gravbench.toolkits.catalogue import open_toolkit
 from test_record import record
 
 HEADER = ["ID", "Kernel Name", counters.TIME, counters.OCCUPANCY, counters.INSTRUCTIONS, *list(counters.FLOPS)[:3]]

@@ -7,9 +7,11 @@ from types import ModuleType
 import pynvml as installed
 import pytest
 
-from harness import devices
-from harness.devices import CPU, HARMLESS, Device, gpus, select, sensor
-from harness.errors import InputError
+from gravbench.errors import InputError
+from gravbench.model.device import Device
+from gravbench.model.variant import CPU
+from gravbench.toolkits import devices
+from gravbench.toolkits.devices import HARMLESS, gpus, select, sensor
 
 UUIDS = ["GPU-aaaa-1111", "GPU-bbbb-2222", "GPU-abcd-3333"]
 NAMES = ["Imaginary A", "Imaginary B", "Imaginary C"]

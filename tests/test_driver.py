@@ -4,8 +4,8 @@ import ctypes
 
 import pytest
 
-from harness.toolkits import driver
-from harness.toolkits.driver import DriverError, Launch, resources
+from gravbench.toolkits import driver
+from gravbench.toolkits.driver import DriverError, Launch, resources
 
 H200 = {
     driver.WARP_SIZE: 32,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from emulator import COMPILER, Emulator
-from harness import bodies as initial_conditions
-from harness import reference
-from harness.bodies import Bodies
-from harness.variant import discover
+from gravbench.measuring import verify as reference
+from gravbench.model import initial_conditions
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.variant import discover
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05

@@ -6,10 +6,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from harness import export
-from harness.cli import app
-from harness.errors import InputError
-from harness.record import RecordFile
+from gravbench.cli.options import app
+from gravbench.errors import InputError
+from gravbench.model.runs import RecordFile
+from gravbench.report import export
 from test_record import record
 
 RECORDS = [

@@ -14,19 +14,21 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import GPUS, ROOT
-from harness import bodies as initial_conditions
-from harness import cli, compare, fastest, reference
-from harness import force as module
-from harness.best import best
-from harness.bodies import Bodies
-from harness.compare import Run, Scatter, Verdict
-from harness.errors import InputError
-from harness.fastest import Choice, Measured, Table
-from harness.force import force
-from harness.record import RecordFile, latest
-from harness.report.choices import render_choices
-from harness.toolkits.interface import DeviceToolkit
-from harness.variant import discover
+from gravbench import accelerations as module
+from gravbench.accelerations import force
+from gravbench.cli.main import app
+from gravbench.errors import InputError
+from gravbench.measuring import verify as reference
+from gravbench.model import initial_conditions
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.runs import RecordFile, latest
+from gravbench.model.variant import discover
+from gravbench.report.terminal.choices import render_choices
+from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.verdicts import compare, fastest
+from gravbench.verdicts.best import best
+from gravbench.verdicts.compare import Run, Scatter, Verdict
+from gravbench.verdicts.fastest import Choice, Measured, Table
 from test_compare import record
 
 VARIANTS = discover()
@@ -70,7 +72,9 @@ def saved(table, folder, name="table.yaml"):
 
 
 def test_the_packaged_table_is_what_its_runs_make():
-    assert fastest.make(RUNS, VARIANTS) == PACKAGED, "gravbench best RUN... --save harness/fastest.yaml makes it again"
+    assert fastest.make(RUNS, VARIANTS) == PACKAGED, (
+        "gravbench best RUN... --save harness/verdicts/fastest.yaml makes it again"
+    )
 
 
 @pytest.mark.parametrize("of", PACKAGED.measured, ids=lambda of: of.toolkit)
@@ -269,14 +273,14 @@ def test_the_command_writes_it(tmp_path, monkeypatch):
     for one in (measured(), measured(2.0, toolkit="pycuda"), measured(3.0, variant="numpy_direct", toolkit="cpu")):
         store.append(one)
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli.app, ["best", "run", "--device", "gpu", "--save", "table.yaml"])
+    done = CliRunner().invoke(app, ["best", "run", "--device", "gpu", "--save", "table.yaml"])
     assert done.exit_code == 0, done.output
     assert [of.toolkit for of in fastest.read(tmp_path / "table.yaml").measured] == ["cupy", "pycuda"]
     # The table is for every error, and written though nothing is right enough to be printed.
-    done = CliRunner().invoke(cli.app, ["best", "run", "--error", "1e-14", "--save", "other.yaml"])
+    done = CliRunner().invoke(app, ["best", "run", "--error", "1e-14", "--save", "other.yaml"])
     assert "no record is right enough" in str(done.exception)
     assert fastest.read(tmp_path / "other.yaml").of("cpu")
-    done = CliRunner().invoke(cli.app, ["best", "run", "--dtype", "float32", "--save", "third.yaml"])
+    done = CliRunner().invoke(app, ["best", "run", "--dtype", "float32", "--save", "third.yaml"])
     assert isinstance(done.exception, InputError)
     assert "--dtype" in str(done.exception)
     assert not (tmp_path / "third.yaml").exists()

@@ -10,27 +10,26 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from harness import bodies as initial_conditions
-from harness import interaction as interactions
-from harness import reference
-from harness.bodies import Bodies
-from harness.config.load import load
-from harness.errors import InputError
-from harness.judge import Judge
-from harness.record import Case
-from harness.toolkits.catalogue import open_toolkit
-from harness.toolkits.interface import FLAGS
-from harness.variant import CUDA_C_TOOLKITS, discover
-from harness.worker import Job, work
+from gravbench.config.load import load
+from gravbench.errors import InputError
+from gravbench.measuring import verify as reference
+from gravbench.measuring.verify import Judge
+from gravbench.measuring.worker import Job, work
+from gravbench.model import initial_conditions, interaction_files
+from gravbench.model.case import Case
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.variant import CUDA_C_TOOLKITS, discover
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.interface import FLAGS
 from nvrtc import compile_cuda
 
-PACKAGED = sorted(interactions.packaged())
+PACKAGED = sorted(interaction_files.packaged())
 TAKE_ANY = [name for name, variant in discover().items() if variant.any_interaction]
 EPS = 0.05
 
 SPRING = '''"""A spring between every two bodies, with friction along it: an interaction from outside of the package."""
 
-from harness.interaction import inverse_sqrt
+from gravbench.model.interaction import inverse_sqrt
 
 REST = 0.7
 STIFFNESS = 2
@@ -66,11 +65,11 @@ def by_the_file_itself(path, bodies):
     spec.loader.exec_module(module)
     rows = []
     own = [
-        SimpleNamespace(**dict(zip(interactions.BODY, (*position, mass, *velocity), strict=True)))
+        SimpleNamespace(**dict(zip(interaction.BODY, (*position, mass, *velocity), strict=True)))
         for position, mass, velocity in zip(bodies.position, bodies.mass, bodies.velocity, strict=True)
     ]
     for i in own:
-        sums = SimpleNamespace(**dict.fromkeys(interactions.find(str(path)).sums, 0.0))
+        sums = SimpleNamespace(**dict.fromkeys(interaction_files.find(str(path)).sums, 0.0))
         for j in own:
             module.interact(sums, i, j, bodies.eps**2)
         rows.append(list(vars(sums).values()))
@@ -78,7 +77,7 @@ def by_the_file_itself(path, bodies):
 
 
 def direct(name, bodies, dtype="float64"):
-    return reference.direct_sums(interactions.find(name), bodies, np.arange(bodies.n), dtype)
+    return reference.direct_sums(interaction_files.find(name), bodies, np.arange(bodies.n), dtype)
 
 
 def moved(bodies, dt=0.0, of=0, by=(0.0, 0.0, 0.0)):
@@ -91,7 +90,7 @@ def moved(bodies, dt=0.0, of=0, by=(0.0, 0.0, 0.0)):
 @pytest.mark.parametrize("name", PACKAGED)
 def test_the_judge_sums_what_the_file_says(name):
     bodies = initial_conditions.plummer(24, 2, EPS)
-    assert_allclose(direct(name, bodies), by_the_file_itself(interactions.packaged()[name], bodies), rtol=1e-11)
+    assert_allclose(direct(name, bodies), by_the_file_itself(interaction_files.packaged()[name], bodies), rtol=1e-11)
 
 
 def test_the_judge_sums_what_ones_own_file_says(spring):
@@ -127,7 +126,7 @@ def test_the_force_is_minus_the_gradient_of_the_energy(name, sums, energy, weigh
 
 def test_two_molecules_attract_from_afar_and_repel_when_near():
     # The force of 4 D ((s/r)^12 - (s/r)^6) changes its sign at r = 2^(1/6) s; softening moves that inwards.
-    text = interactions.packaged()["lennard_jones"].read_text()
+    text = interaction_files.packaged()["lennard_jones"].read_text()
     sigma = float(text.split("SIGMA = ")[1].split()[0])
     for factor, sign in ((0.95, -1), (1.05, 1)):
         distance = factor * 2 ** (1 / 6) * sigma
@@ -147,11 +146,11 @@ def operations(node):
 
 @pytest.mark.parametrize("name", PACKAGED)
 def test_the_counts_beside_the_lines_are_those_of_the_operations(name):
-    text = interactions.packaged()[name].read_text()
+    text = interaction_files.packaged()[name].read_text()
     (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     constant = {node.targets[0].id for node in ast.parse(text).body if isinstance(node, ast.Assign)}
     lines = [node for node in function.body if not isinstance(node, ast.Expr)]
-    for node, line in zip(lines, interactions.find(name).lines, strict=True):
+    for node, line in zip(lines, interaction_files.find(name).lines, strict=True):
         # 4 * DEPTH is a constant to every compiler.
         folded = sum(
             isinstance(part, ast.BinOp) and isinstance(part.left, ast.Constant) and ast.unparse(part.right) in constant
@@ -161,12 +160,12 @@ def test_the_counts_beside_the_lines_are_those_of_the_operations(name):
 
 
 def test_gravity_counts_twenty():
-    assert interactions.find("gravity").flops == 20
+    assert interaction_files.find("gravity").flops == 20
 
 
 def test_sums_that_belong_together_are_one_vector():
-    assert interactions.find("hermite").vectors() == {"a": (0, 1, 2), "j": (3, 4, 5), "potential": (6,)}
-    assert interactions.find("lennard_jones").vectors() == {"f": (0, 1, 2), "energy": (3,)}
+    assert interaction_files.find("hermite").vectors() == {"a": (0, 1, 2), "j": (3, 4, 5), "potential": (6,)}
+    assert interaction_files.find("lennard_jones").vectors() == {"f": (0, 1, 2), "energy": (3,)}
 
 
 def test_the_worst_vector_has_the_error():
@@ -200,7 +199,7 @@ RUNS = [
 def test_a_kernel_computes_every_interaction(need_toolkit, spring, name, toolkit, dtype, interaction):
     need_toolkit(toolkit)
     variant = discover()[name]
-    computed = interactions.find(str(spring) if interaction == "spring" else interaction)
+    computed = interaction_files.find(str(spring) if interaction == "spring" else interaction)
     opened = open_toolkit(toolkit, variant, dtype, computed)
     small = {"p": 32, "unroll": 8, "j_bag": 64}
     axes = variant.complete({axis: value for axis, value in small.items() if axis in variant.axes})
@@ -220,7 +219,7 @@ def test_a_kernel_computes_every_interaction(need_toolkit, spring, name, toolkit
 @pytest.mark.parametrize(("name", "interaction"), list(product(TAKE_ANY, PACKAGED)))
 def test_every_interaction_compiles_without_float64_and_without_spills(name, interaction, architecture):
     constants = {"tiled": "P=256 UNROLL=32 COLUMNS=256 STAGGER=0", "chamomile": "P=256 J_BAG=256 UNROLL=16"}[name]
-    source = discover()[name].cuda_source(interactions.find(interaction))
+    source = discover()[name].cuda_source(interaction_files.find(interaction))
     options = [*FLAGS, *(f"-D{word}" for word in constants.split())]
     _, ptx, remarks = compile_cuda(source, architecture, options)
     assert ".f64" not in ptx
@@ -248,7 +247,7 @@ def test_an_interaction_may_be_judged_less_strictly():
     bodies = initial_conditions.plummer(8, 1, EPS)
     variant = discover()["numba_direct"]
     for factor, right in ((1.0, False), (1e4, True)):
-        computed = dataclasses.replace(interactions.find("gravity"), tolerance=factor)
+        computed = dataclasses.replace(interaction_files.find("gravity"), tolerance=factor)
         opened = open_toolkit("cpu", variant, "float32", computed)
         prepared = variant.prepare(opened, bodies)
         prepared.launch()
@@ -259,9 +258,13 @@ def test_an_interaction_may_be_judged_less_strictly():
 
 def test_a_changed_interaction_is_another_source(spring):
     variant = discover()["tiled"]
-    before = {toolkit: variant.source_sha256(toolkit, interactions.find(str(spring))) for toolkit in variant.toolkits}
+    before = {
+        toolkit: variant.source_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits
+    }
     spring.write_text(SPRING.replace("REST = 0.7", "REST = 0.8"))
-    after = {toolkit: variant.source_sha256(toolkit, interactions.find(str(spring))) for toolkit in variant.toolkits}
+    after = {
+        toolkit: variant.source_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits
+    }
     assert all(before[toolkit] != after[toolkit] for toolkit in variant.toolkits)
 
 

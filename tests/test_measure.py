@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import measure as measuring
-from harness.config.settings import FEWEST_SAMPLES, Measure
-from harness.devices import CLOCK_REASONS, HARMLESS, Reading
-from harness.measure import MOST_BATCH, measure, median_interval
-from harness.toolkits import interface
-from harness.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
+from gravbench.config.settings import FEWEST_SAMPLES, Measure
+from gravbench.measuring import protocol as measuring
+from gravbench.measuring.protocol import MOST_BATCH, measure, median_interval
+from gravbench.model.device import Reading
+from gravbench.toolkits import interface
+from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
+from gravbench.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
 
 
 class Time:

@@ -16,16 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import ROOT
-from harness import interaction as interactions
-from harness.cli import app
-from harness.config import published
-from harness.config.load import load
-from harness.record import Record, RecordFile, latest
-from harness.report import charts, columns, figures, html
-from harness.report.html import Run, page
-from harness.report.reproduce import CONFIG, UNSAID, UNSAID_MEASURE, command
-from harness.report.sources import changed_since, listings
-from harness.variant import discover
+from gravbench.cli.options import app
+from gravbench.config import published
+from gravbench.config.load import load
+from gravbench.model import interaction_files
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile, latest
+from gravbench.model.variant import discover
+from gravbench.report.page import charts, columns, figures, html
+from gravbench.report.page.html import Run, page
+from gravbench.report.page.reproduce import CONFIG, UNSAID, UNSAID_MEASURE, command
+from gravbench.report.page.sources import changed_since, listings
 from test_report import many, record
 
 H200 = ROOT / "reports" / "h200"
@@ -63,7 +64,7 @@ KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy"
 def case_of(words: str, monkeypatch: pytest.MonkeyPatch):
     """Return the cases and the protocol that the options of a command ask for, read by the command line itself."""
     asked = []
-    monkeypatch.setattr("harness.config.load.load", lambda *given: asked.append(load(*given)) or asked[-1])
+    monkeypatch.setattr("gravbench.config.load.load", lambda *given: asked.append(load(*given)) or asked[-1])
     done = CliRunner().invoke(app, [*shlex.split(words)[1:], "--dry-run"])
     assert done.exit_code == 0, done.output
     return asked[0]
@@ -171,7 +172,7 @@ def test_nothing_is_fetched(h200):
     policy = next(attributes["content"] for tag, attributes in reader.elements if "http-equiv" in attributes)
     assert "default-src 'none'" in policy
     assert "http" not in policy
-    own = "".join((ROOT / "harness/report" / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    own = "".join((ROOT / "harness/report/page" / name).read_text("utf-8") for name in ("page.css", "page.js"))
     assert not re.search(r"https?:|url\(|@import|\bimport\b|fetch\(|XMLHttpRequest", own)
     specs = json.loads(re.search(r'id="specs">(.*?)</script>', text, re.DOTALL).group(1))
     assert all(spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/") for spec in specs.values())
@@ -206,7 +207,7 @@ def test_a_diff_is_to_the_parents_own_file():
 
 def test_a_source_that_is_not_that_of_the_records_is_said_to_be():
     old = record("tiled", timed="force", source_sha256="0" * 64)
-    here = VARIANTS["tiled"].source_sha256("cupy", interactions.find("gravity"))
+    here = VARIANTS["tiled"].source_sha256("cupy", interaction_files.find("gravity"))
     new = old.model_copy(update={"source_sha256": here})
     assert changed_since(VARIANTS["tiled"], [old, new, old]) == 2
     assert "1 case was measured with another source" in page([Run("old", [old], [])], VARIANTS)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from harness import bodies as initial_conditions
-from harness import reference
-from harness.doctor import PROBES
-from harness.errors import InputError
-from harness.toolkits import driver
-from harness.toolkits.calls import FirstCall
-from harness.toolkits.catalogue import CATALOGUE, open_toolkit
-from harness.toolkits.driver import HOLD, DriverError
-from harness.toolkits.interface import LONGEST_HOLD
-from harness.variant import DIRECT_SUM, TOOLKITS, discover
+from gravbench.errors import InputError
+from gravbench.measuring import verify as reference
+from gravbench.measuring.doctor import PROBES
+from gravbench.model import initial_conditions
+from gravbench.model.variant import DIRECT_SUM, TOOLKITS, discover
+from gravbench.toolkits import driver
+from gravbench.toolkits.catalogue import CATALOGUE, open_toolkit
+from gravbench.toolkits.driver import HOLD, DriverError
+from gravbench.toolkits.interface import LONGEST_HOLD
+from gravbench.toolkits.library import FirstCall
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
@@ -123,9 +123,10 @@ def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
 
 def test_a_peers_hash_is_of_its_own_family_alone():
     """Numba's twin of body.cuh beside all_pairs, which every kernel of Numba's shares, is nothing to it."""
-    from harness.interaction import GRAVITY, find
+    from gravbench.model.interaction import GRAVITY
+    from gravbench.model.interaction_files import find
 
-    body = ROOT / "variants" / "all_pairs" / "body.py"
+    body = ROOT / "variants" / "common" / "body.py"
     for one in PEERS.values():
         own = one.source_sha256(one.toolkits[0], find(GRAVITY))
         assert own == one.source_sha256("cpu", find(GRAVITY)), f"{one.name} is hashed with {body}"

@@ -13,16 +13,20 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import ROOT, missing_variants
-from harness import runner, runs
-from harness.cli import app
-from harness.config import load as configurations
-from harness.config import published as sources
-from harness.config.published import Claim, Figure, Source
-from harness.errors import InputError
-from harness.interaction import GRAVITY, find
-from harness.record import Record, RecordFile
-from harness.report import published
-from harness.report.paths import number, render_published
+from gravbench.cli.options import app
+from gravbench.config import load as configurations
+from gravbench.config import published as sources
+from gravbench.config.published import Claim, Figure, Source
+from gravbench.errors import InputError
+from gravbench.measuring import runner
+from gravbench.model import runs
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile
+from gravbench.report import published
+from gravbench.report.numbers import four_digits as number
+from gravbench.report.terminal.published import render_published
 from test_report import record
 
 SHARED = ROOT.parent / "shared" / "published"

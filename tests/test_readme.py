@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
-from harness.cli import app
-from harness.record import RecordFile, latest
-from harness.variant import discover
+from gravbench.cli.options import app
+from gravbench.model.runs import RecordFile, latest
+from gravbench.model.variant import discover
 
 README = (ROOT / "README.md").read_text("utf-8")
 

@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from harness.config.load import load
-from harness.devices import CPU, Device
-from harness.errors import InputError
-from harness.plan import plan
-from harness.record import RECORDS, Case, Record, RecordFile, latest
+from gravbench.config.load import load
+from gravbench.errors import InputError
+from gravbench.measuring.plan import plan
+from gravbench.model.case import Case
+from gravbench.model.device import Device
+from gravbench.model.record import Record
+from gravbench.model.runs import RECORDS, RecordFile, latest
+from gravbench.model.variant import CPU
 
 CASE = {
     "variant": "tiled",

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import reference
-from harness.bodies import Bodies, plummer
-from harness.record import Errors
-from harness.reference import compare, direct_accelerations, objection, verified_rows
-from harness.variant import DIRECT_SUM, Tolerance
+from gravbench.measuring import verify as reference
+from gravbench.measuring.verify import compare, direct_accelerations, objection, verified_rows
+from gravbench.model.initial_conditions import Bodies, plummer
+from gravbench.model.record import Errors
+from gravbench.model.variant import DIRECT_SUM, Tolerance
 
 
 def two(separation, masses, eps):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.record import Record
-from harness.report import ranking
-from harness.report.loads import loads_of
-from harness.report.terminal import ladder_markdown, render
-from harness.variant import discover
+from gravbench.model.record import Record
+from gravbench.model.variant import discover
+from gravbench.report.terminal.ladder import ladder_markdown, render
+from gravbench.report.terminal.loads import loads_of
+from gravbench.verdicts import ranking
 
 PARENTS = {
     "naive": None,

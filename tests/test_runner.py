@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import GPUS, ROOT
-from harness import runner
-from harness.config.load import load
-from harness.devices import CPU, Device, processor_name
-from harness.plan import plan
-from harness.progress import ConsoleWatcher
-from harness.record import RECORDS, RecordFile, latest
-from harness.report.terminal import render
+from conftest import GPUS
+from gravbench.config.load import load
+from gravbench.measuring import runner
+from gravbench.measuring.plan import plan
+from gravbench.measuring.progress import ConsoleWatcher
+from gravbench.model.device import Device
+from gravbench.model.runs import RECORDS, RecordFile, latest
+from gravbench.model.variant import CPU
+from gravbench.report.terminal.ladder import render
+from gravbench.toolkits.devices import processor_name
 
 FAULTY = Path(__file__).parent / "faulty"
 PROCESSOR = Device(CPU, processor_name())
@@ -97,8 +99,8 @@ def test_every_fault_of_a_kernel_is_recorded_and_the_sweep_goes_on(tmp_path, nee
 
 
 def start(config, out, *options):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "harness", "run", str(config), "--out", str(out), "--device", "cpu", *options]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "gravbench", "run", str(config), "--out", str(out), "--device", "cpu", *options]
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         # What a shell starts in the background ignores Ctrl-C, and so would what it starts.
@@ -148,8 +150,8 @@ def test_kill_9_in_mid_sweep_loses_at_most_the_case_under_way(tmp_path):
         file.write(before[0].model_dump_json().encode()[:137])
 
     refused = subprocess.run(
-        [sys.executable, "-m", "harness", "run", str(config), "--out", str(out)],
-        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        [sys.executable, "-m", "gravbench", "run", str(config), "--out", str(out)],
+        capture_output=True, text=True,
     )  # fmt: skip
     assert refused.returncode == 2
     assert "--resume" in refused.stderr
@@ -233,7 +235,7 @@ def test_without_a_gpu_each_gpu_case_says_why_it_is_skipped():
 
 
 def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
-    from harness import bodies
+    from gravbench.model import initial_conditions as bodies
 
     bodies.save(bodies.plummer(100, 1, 0.1), tmp_path / "hundred.npz")
     config = tmp_path / "file.yaml"
@@ -248,7 +250,7 @@ def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
 
 
 def test_an_edited_file_of_bodies_is_measured_again(tmp_path):
-    from harness import bodies
+    from gravbench.model import initial_conditions as bodies
 
     file = tmp_path / "own.npz"
     config = tmp_path / "file.yaml"

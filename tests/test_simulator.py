@@ -8,7 +8,7 @@ import pytest
 from numba import cuda
 from numpy.testing import assert_array_equal
 
-from harness.toolkits.numba import _Simulator
+from gravbench.toolkits.numba import _Simulator
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("there is a GPU", allow_module_level=True)

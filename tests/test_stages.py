@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from harness.report.stages import render_accuracy, render_counters, render_stages
+from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
 from test_record import record
 
 

@@ -12,22 +12,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rich.console import Console
 
 from conftest import ROOT
-from harness import bodies as initial_conditions
-from harness import buffers, parts, reference
-from harness.bodies import Bodies
-from harness.calling import Call
-from harness.config.load import load
-from harness.environment import fingerprint
-from harness.errors import InputError
-from harness.force import force
-from harness.interaction import GRAVITY, find
-from harness.parts import Part
-from harness.record import Case, RecordFile
-from harness.report.terminal import render
-from harness.stepping import Stepper
-from harness.toolkits.catalogue import open_toolkit
-from harness.toolkits.interface import FLAGS
-from harness.variant import BUILT_IN, discover
+from gravbench.accelerations import force
+from gravbench.config.load import load
+from gravbench.errors import InputError
+from gravbench.measuring import verify as reference
+from gravbench.measuring.environment import fingerprint
+from gravbench.measuring.step import Stepper
+from gravbench.measuring.timed import Call
+from gravbench.model import initial_conditions
+from gravbench.model.case import Case
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.runs import RecordFile
+from gravbench.model.variant import BUILT_IN, discover
+from gravbench.report.terminal.ladder import render
+from gravbench.toolkits import buffers, parts
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.parts import Part
 from nvrtc import compile_cuda
 
 VARIANTS = discover()
@@ -388,7 +391,7 @@ def test_what_the_force_does_not_accept(arguments, options, message):
 
 def test_the_example_in_the_readme_runs():
     text = (ROOT / "README.md").read_text("utf-8")
-    (example,) = [block for block in text.split("```python\n")[1:] if "harness.force" in block]
+    (example,) = [block for block in text.split("```python\n")[1:] if "gravbench.force" in block]
     done = subprocess.run([sys.executable, "-c", example.split("```")[0]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -451,7 +454,7 @@ def test_a_run_of_all_three_from_end_to_end(tmp_path):
         "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\n"
         "variants: [numpy_direct, numba_parallel]\n"
     )
-    command = [sys.executable, "-m", "harness", "run", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    command = [sys.executable, "-m", "gravbench", "run", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     records = RecordFile(tmp_path / "out").read()

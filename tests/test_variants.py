@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from harness import bodies as initial_conditions
-from harness import reference
-from harness.bodies import Bodies
-from harness.config.load import load, packaged
-from harness.interaction import GRAVITY, find
-from harness.judge import Judge
-from harness.toolkits.catalogue import open_toolkit
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE
-from harness.variant import BUILT_IN, DIRECT_SUM, discover
+from gravbench.config.load import load, packaged
+from gravbench.measuring import verify as reference
+from gravbench.measuring.verify import Judge
+from gravbench.model import initial_conditions
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE
 from nvrtc import compile_cuda
 
 VARIANTS = discover()
@@ -319,7 +320,7 @@ def test_the_parallel_loop_on_the_cpu_is_vectorized():
     """The machine code multiplies packed numbers; the serial loop, whose order of sums is kept, does not."""
     script = """
 import numba, numpy, re, sys
-from variants.cpu import numba_direct, numba_parallel
+from gravbench.variants.cpu import numba_direct, numba_parallel
 for module in (numba_direct, numba_parallel):
     kernel = module.cpu_kernel(numba, numpy.float32)
     columns = [numpy.ones(8, numpy.float32) for _ in range(7)]

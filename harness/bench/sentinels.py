@@ -34,11 +34,11 @@ def measured() -> dict[str, Result]:
     # asv discovers the suite with whatever commit is installed: only here does it have to have all of this.
     from dataclasses import replace
 
-    from harness import runner
-    from harness.config import load as sweeps
-    from harness.devices import select
-    from harness.errors import InputError
-    from harness.plan import plan
+    from gravbench.config import load as sweeps
+    from gravbench.errors import InputError
+    from gravbench.measuring import runner
+    from gravbench.measuring.plan import plan
+    from gravbench.toolkits.devices import select
 
     class Silent:
         """Watches a run and says nothing."""

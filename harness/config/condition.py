@@ -14,8 +14,8 @@ from typing import Any
 
 import simpleeval
 
-from harness.config.document import shown
-from harness.errors import InputError, nearest
+from gravbench.config.document import shown
+from gravbench.errors import InputError, nearest
 
 MOST_CHARACTERS = 500
 ACCEPTED = "names, numbers, texts, and, or, not, in, comparisons and + - * / // %"

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from harness.errors import InputError
+from gravbench.errors import InputError
 
 WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)(?:[eE][-+]?[0-9]+)?")

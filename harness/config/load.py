@@ -10,32 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import configs
-from harness import interaction as interactions
-from harness.config import published
-from harness.config.document import Document, read, shown
-from harness.config.override import Override, parse
-from harness.config.request import Request, is_kind
-from harness.config.settings import (
-    DRIFT_STEPS,
-    DRIFT_UP_TO,
-    FEWEST_SAMPLES,
+from gravbench.config import published
+from gravbench.config.document import Document, read, shown
+from gravbench.config.override import Override, parse
+from gravbench.config.request import Request, is_kind
+from gravbench.config.settings import (
     PROTOCOL,
     Config,
     Measure,
     Protocol,
     validated,
 )
-from harness.errors import InputError, nearest
-from harness.record import Case
-from harness.reference import ALL_ROWS_UP_TO
-from harness.variant import discover
-
-# What estimate_seconds assumes, rounded to be slow rather than fast.
-CPU_INTERACTIONS_PER_SECOND = 2e8
-GPU_INTERACTIONS_PER_SECOND = 1e12
-REFERENCE_INTERACTIONS_PER_SECOND = 5e8
-COMPILE_SECONDS = 2.0
+from gravbench.errors import InputError, nearest
+from gravbench.model import interaction_files
+from gravbench.model.case import Case
+from gravbench.model.variant import discover
+from gravbench.packaged import folder
 
 
 @dataclass(frozen=True)
@@ -56,13 +46,13 @@ class Sweep:
 
     def flops(self, interaction: str) -> float:
         """Return the floating-point operations that one interaction counts."""
-        own = float(interactions.find(interaction).flops)
+        own = float(interaction_files.find(interaction).flops)
         return self.flops_per_interaction.get(Path(interaction).name, self.flops_per_interaction.get("", own))
 
 
 def packaged() -> dict[str, Path]:
     """Name the configurations that gravbench brings along."""
-    return {path.stem: path for path in sorted(Path(configs.__path__[0]).glob("*.yaml"))}
+    return {path.stem: path for path in sorted(folder("gravbench.configs").glob("*.yaml"))}
 
 
 def find(config: str) -> Path:
@@ -138,22 +128,6 @@ def load(
         variant_folders=folders,
         published=content.published,
     )
-
-
-def estimate_seconds(case: Case, measure: Measure) -> float:
-    """Guess, roughly and rather too high, how long a case takes from compiling to its record.
-
-    It knows nothing of the device: the speeds it assumes are the constants of this module.
-    """
-    speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
-    evaluation = case.interactions / speed
-    verifying = evaluation + min(case.n, ALL_ROWS_UP_TO) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
-    if case.timed == "step" and case.n <= DRIFT_UP_TO:
-        verifying += DRIFT_STEPS * evaluation
-    warming_up = max(measure.warm_up_seconds, evaluation)
-    # A sample that has begun is finished, and a few are taken whatever the budget.
-    sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation
-    return min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)
 
 
 def _check_once(given: Sequence[Override]) -> None:

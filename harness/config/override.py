@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from harness.config.document import NUMBER, WHOLE, plain, shown
-from harness.errors import InputError
+from gravbench.config.document import NUMBER, WHOLE, plain, shown
+from gravbench.errors import InputError
 
 Scalar = bool | int | float | str | None
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-import configs.published
-from harness.config.condition import Condition
-from harness.config.document import Document, read
-from harness.errors import InputError, nearest
-from harness.record import Value
+from gravbench.config.condition import Condition
+from gravbench.config.document import Document, read
+from gravbench.errors import InputError, nearest
+from gravbench.model.case import Value
+from gravbench.packaged import folder
 
 Unit = Literal[
     "GFLOP/s",
@@ -158,7 +158,7 @@ class Source(_Part):
 
 def packaged() -> dict[str, Path]:
     """Name the sources whose numbers gravbench brings along."""
-    return {path.stem: path for path in sorted(Path(configs.published.__path__[0]).glob("*.yaml"))}
+    return {path.stem: path for path in sorted(folder("gravbench.configs.published").glob("*.yaml"))}
 
 
 def find(name: str) -> Path:

@@ -9,16 +9,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness import interaction as interactions
-from harness.bodies import GENERATORS
-from harness.config.condition import Condition
-from harness.config.document import Document, shown
-from harness.config.override import Override
-from harness.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
-from harness.config.sweep import Block, cases_of
-from harness.errors import InputError, nearest
-from harness.record import Case
-from harness.variant import BUILT_IN, TOOLKITS, AxisValue, Variant
+from gravbench.config.condition import Condition
+from gravbench.config.document import Document, shown
+from gravbench.config.override import Override
+from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
+from gravbench.config.sweep import Block, cases_of
+from gravbench.errors import InputError, nearest
+from gravbench.model import interaction_files
+from gravbench.model.case import Case
+from gravbench.model.initial_conditions import GENERATORS
+from gravbench.model.variant import BUILT_IN, TOOLKITS, AxisValue, Variant
 
 ALL = "all"
 MOST_CASES = 20_000
@@ -184,9 +184,9 @@ class Request:
 
     def _interaction(self, spec: str, index: int, entry: Entry, position: int) -> str:
         """Find the file of an interaction likewise, and read it: what is wrong in it is said before anything runs."""
-        own = interactions.packaged()
+        own = interaction_files.packaged()
         found = spec if spec in own else self._file("interaction", spec, index, entry, position, own, "a packaged one")
-        interactions.find(found)
+        interaction_files.find(found)
         return found
 
     def _file(

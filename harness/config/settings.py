@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from harness.bodies import SMALLEST_EPS
-from harness.config.document import shown
-from harness.errors import InputError, nearest
-from harness.interaction import GRAVITY
-from harness.variant import Dtype
+from gravbench.config.document import shown
+from gravbench.errors import InputError, nearest
+from gravbench.model.initial_conditions import SMALLEST_EPS
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.variant import Dtype
 
 Subset = Literal["even", "lee"]
 Timed = Literal["force", "step", "call"]

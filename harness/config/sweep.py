@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from harness import interaction as interactions
-from harness.bodies import GENERATORS, SUBSETS, available
-from harness.config.condition import Condition
-from harness.errors import InputError
-from harness.interaction import GRAVITY
-from harness.record import Case
-from harness.variant import AxisValue, Variant
+from gravbench.config.condition import Condition
+from gravbench.errors import InputError
+from gravbench.model import interaction_files
+from gravbench.model.case import Case
+from gravbench.model.initial_conditions import GENERATORS, SUBSETS, available
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.variant import AxisValue, Variant
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
         if settings["interaction"] != GRAVITY and not variant.any_interaction:
             removed[f"{variant.name}, which computes {GRAVITY}"] += 1
             continue
-        if settings["timed"] == "step" and not interactions.find(settings["interaction"]).steppable:
+        if settings["timed"] == "step" and not interaction_files.find(settings["interaction"]).steppable:
             removed[
                 f"timed: step, whose integrator wants ax, ay, az of positions, and not {settings['interaction']}"
             ] += 1

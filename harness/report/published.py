@@ -14,12 +14,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from harness.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
-from harness.interaction import GRAVITY
-from harness.record import Case, Record
-from harness.report import ranking
-from harness.report.ranking import Conditions
-from harness.variant import TOOLKITS
+from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
+from gravbench.model.case import Case
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.record import Record
+from gravbench.model.variant import TOOLKITS
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Conditions
 
 CPU = TOOLKITS[-1]
 SLOPE_FROM = 1000

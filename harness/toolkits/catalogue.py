@@ -11,9 +11,10 @@ import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
 
-from harness.interaction import GRAVITY, Interaction, find
-from harness.toolkits.interface import FLAGS, DeviceToolkit
-from harness.variant import Dtype, Source
+from gravbench.model.interaction import GRAVITY, Interaction
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import Dtype, Source
+from gravbench.toolkits.interface import FLAGS, DeviceToolkit
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,6 @@ def open_toolkit(name: str, variant: Source, dtype: Dtype, interaction: Interact
     Raises:
         ToolkitMissingError: it cannot be used here, with the reason.
     """
-    module = importlib.import_module(f"harness.toolkits.{name}")
+    module = importlib.import_module(f"gravbench.toolkits.{name}")
     toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype, interaction or find(GRAVITY))
     return toolkit

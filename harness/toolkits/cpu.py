@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.toolkits.interface import DeviceToolkit, Timing, time_on_host
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 
 
 class _Kernel:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.toolkits import driver
-from harness.toolkits.calls import FirstCall
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
+from gravbench.toolkits.library import FirstCall
 
 PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""

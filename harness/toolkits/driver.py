@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.record import Resources
+from gravbench.model.record import Resources
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which keeps them for good.
 SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4

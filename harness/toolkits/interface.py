@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import InputError
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.variant import Dtype, Kernel, Source
+from gravbench.errors import InputError
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 """Compiler flags of every CUDA C kernel on every toolkit.
@@ -158,14 +158,14 @@ class DriverToolkit(DeviceToolkit):
     @property
     def multiprocessors(self) -> int:
         """Ask the driver."""
-        from harness.toolkits import driver
+        from gravbench.toolkits import driver
 
         return driver.device_attribute(driver.MULTIPROCESSORS)
 
     @property
     def compute_capability(self) -> str | None:
         """Ask the driver."""
-        from harness.toolkits import driver
+        from gravbench.toolkits import driver
 
         return driver.compute_capability()
 

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.toolkits import driver
-from harness.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
 
 
 class _Array:

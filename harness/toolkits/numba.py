@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.toolkits import driver
-from harness.toolkits.interface import CudaToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
 
 
 class _Kernel:

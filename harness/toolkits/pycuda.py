@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.toolkits import driver
-from harness.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""

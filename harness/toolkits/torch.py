@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.toolkits import driver
-from harness.toolkits.calls import FirstCall
-from harness.toolkits.interface import ToolkitMissingError
-from harness.toolkits.library import LibraryToolkit
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import ToolkitMissingError
+from gravbench.toolkits.library import FirstCall, LibraryToolkit
 
 COMPILERS = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",

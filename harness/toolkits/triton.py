@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.toolkits import driver
-from harness.toolkits.calls import FirstCall
-from harness.toolkits.interface import ToolkitMissingError
-from harness.toolkits.library import LibraryToolkit
-from harness.toolkits.torch import TorchToolkit, plain
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import ToolkitMissingError
+from gravbench.toolkits.library import FirstCall, LibraryToolkit
+from gravbench.toolkits.torch import TorchToolkit, plain
 
 WARP_SIZE = 32
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.interaction import Interaction
-from harness.record import Resources
-from harness.toolkits import driver
-from harness.toolkits.interface import ToolkitMissingError
-from harness.toolkits.library import LibraryToolkit
-from harness.variant import Dtype, Kernel, Source
+from gravbench.model.interaction import Interaction
+from gravbench.model.record import Resources
+from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
+from gravbench.toolkits.interface import ToolkitMissingError
+from gravbench.toolkits.library import LibraryToolkit
 
 DEVICE = "cuda:0"
 

@@ -6,8 +6,8 @@ rounding error of the sum is gone and that of the interactions is left.
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):

@@ -6,8 +6,8 @@ interactions. It costs three more additions a component, 22 instructions an inte
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):

@@ -7,8 +7,8 @@ whole; the mean over a cycle is exact for bodies that do not move meanwhile.
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction):

@@ -6,8 +6,8 @@ when the bag is done. The rounding error then grows with the length of a bag and
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):

@@ -6,8 +6,8 @@ same address at once, so the caches serve it, but every interaction issues four 
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction):

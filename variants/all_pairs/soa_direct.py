@@ -6,8 +6,8 @@ then projected onto z = 0, for the float64 reference too.
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, DIM):

@@ -7,8 +7,8 @@ show whether that matters: blocks of 16 x 16 threads, and blocks that begin at d
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):

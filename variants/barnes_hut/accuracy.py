@@ -16,7 +16,7 @@ flattened to a disk. A Plummer sphere of 100,000 bodies with eps 0.025 and theta
 1.7e-3 where 32 bodies walk together.
 """
 
-from harness.variant import DIRECT_SUM, Tolerance
+from gravbench.model.variant import DIRECT_SUM, Tolerance
 
 THETAS = (0, 0.3, 0.5, 0.7, 1.0, 1.2)
 """Opening angles that can be swept; 0 accepts no cell, which is the direct sum."""

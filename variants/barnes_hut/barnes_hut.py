@@ -9,8 +9,8 @@ travel while the tree is built; ``buffers``: device memory allocated at every st
 
 import numpy as np
 
-from harness.variant import Prepared, variant
-from variants.barnes_hut import accuracy, gpu_walk, nodes, tree, walks
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.barnes_hut import accuracy, gpu_walk, nodes, tree, walks
 
 BITS = 21
 """Bits of a Morton code a coordinate: ten, as in the source, merge distinct bodies at large n."""

@@ -8,8 +8,8 @@ the tree's index is sorted, the bodies stay where they are.
 
 import numpy as np
 
-from harness.variant import Prepared, variant
-from variants.barnes_hut import accuracy, morton, nodes, tree, walks
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.barnes_hut import accuracy, morton, nodes, tree, walks
 
 
 def cpu_kernel(numba, real, *, WIDTH):

@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from variants.all_pairs import body
-from variants.barnes_hut import nodes
+from gravbench.variants.barnes_hut import nodes
+from gravbench.variants.common import body
 
 NODES = nodes.LAYOUTS
 SORTS = ("none", "morton")

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from variants.barnes_hut import morton
+from gravbench.variants.barnes_hut import morton
 
 SUBTREES_A_WORKER = 8
 """Ranges the bodies are split into for each worker: enough that each gets about the same number of bodies."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from variants.all_pairs import body
+from gravbench.variants.common import body
 
 WARPS = (0, 4, 8, 12, 16, 20, 24, 32)
 """Warps for which a multiprocessor has to have registers; 0: as the bodies of a thread ask for."""

@@ -7,9 +7,9 @@ from each other lies in different banks of the register file.
 
 import numpy as np
 
-from harness.variant import variant
-from variants.all_pairs import body
-from variants.blocked import blocks
+from gravbench.model.variant import variant
+from gravbench.variants.blocked import blocks
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST):

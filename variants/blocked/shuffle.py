@@ -5,9 +5,9 @@ Against register_blocked: no tile and no barrier, but a body takes four shuffles
 whose simulator knows no shuffles.
 """
 
-from harness.variant import variant
-from variants.all_pairs import body
-from variants.blocked import blocks
+from gravbench.model.variant import variant
+from gravbench.variants.blocked import blocks
+from gravbench.variants.common import body
 
 
 @variant(

@@ -7,9 +7,9 @@ Expected: at small N every multiprocessor has work; at large N the last wave of 
 
 import numpy as np
 
-from harness.variant import Prepared, variant
-from variants.all_pairs import body
-from variants.blocked import blocks
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.blocked import blocks
+from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):

@@ -9,8 +9,8 @@ There is no twin for Numba, whose simulator knows no shuffles.
 
 import numpy as np
 
-from harness.variant import Prepared, variant
-from variants.blocked import blocks
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.blocked import blocks
 
 LONGEST = 256
 """Groups of 32 bodies that a part meets at most: the rounding of a sum grows with its length, its parts cost little."""

@@ -10,8 +10,8 @@ two launches differ in their last bits. There is no twin for Numba, which has no
 
 import numpy as np
 
-from harness.variant import Prepared, variant
-from variants.blocked import blocks
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.blocked import blocks
 
 LARGE = 500_000
 """Above so many bodies few are near each other also in larger blocks, which share more."""

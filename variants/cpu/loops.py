@@ -1,6 +1,6 @@
 """What the compiled loops on the CPU share: the layout of bodies and accelerations."""
 
-from harness.variant import Prepared
+from gravbench.model.variant import Prepared
 
 
 def over_columns(cpu, bodies, kernel):

@@ -4,8 +4,8 @@ Against numpy_direct: no intermediate arrays, and one pass over the bodies for e
 kept, so the compiler may not use SIMD.
 """
 
-from harness.variant import variant
-from variants.cpu import loops
+from gravbench.model.variant import variant
+from gravbench.variants.cpu import loops
 
 
 def cpu_kernel(numba, real):

@@ -4,8 +4,8 @@ Against numba_direct: the outer loop is divided among the cores, and the sums ov
 that a vector register's worth of bodies is added at once.
 """
 
-from harness.variant import variant
-from variants.cpu import loops
+from gravbench.model.variant import variant
+from gravbench.variants.cpu import loops
 
 
 def cpu_kernel(numba, real):

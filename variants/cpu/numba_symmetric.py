@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from harness.variant import Prepared, variant
+from gravbench.model.variant import Prepared, variant
 
 CHUNK = 2048
 """Partners taken at a time: what is kept of them stays in the cache nearest to the core."""

@@ -6,7 +6,7 @@ cache instead of asking for n * n numbers of memory at once.
 
 import numpy as np
 
-from harness.variant import Prepared, variant
+from gravbench.model.variant import Prepared, variant
 
 BLOCK_NUMBERS = 1 << 17
 """Numbers in one intermediate array: half a megabyte in float32, so that the few alive together stay in the cache."""

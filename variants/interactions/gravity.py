@@ -4,7 +4,7 @@
 itself adds exactly nothing, because eps2 is greater than zero, and needs no branch.
 """
 
-from harness.interaction import inverse_sqrt
+from gravbench.model.interaction import inverse_sqrt
 
 
 def interact(sums, i, j, eps2):

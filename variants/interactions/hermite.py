@@ -4,7 +4,7 @@ Hamada & Iitaka 2007, appendix A.4; the jerk is the derivative of the softened a
 with itself adds nothing to the vectors, and -mass / eps to the potential: take it off where it is not wanted.
 """
 
-from harness.interaction import inverse_sqrt
+from gravbench.model.interaction import inverse_sqrt
 
 
 def interact(sums, i, j, eps2):

@@ -4,7 +4,7 @@
 itself adds nothing to the force, and the same number for every body to the energy.
 """
 
-from harness.interaction import inverse_sqrt
+from gravbench.model.interaction import inverse_sqrt
 
 DEPTH = 1.0
 SIGMA = 0.04

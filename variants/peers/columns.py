@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.variant import Prepared
+from gravbench.model.variant import Prepared
 
 
 def over_columns(gpu, bodies, kernel, *threads, kernels=1):

@@ -5,8 +5,8 @@ and leaves its result there, so an interaction moves 36 numbers where naive's ar
 bound, two orders of magnitude behind a kernel. A block of rows bounds the memory: seven arrays of rows x n numbers.
 """
 
-from harness.variant import variant
-from variants.peers import columns
+from gravbench.model.variant import variant
+from gravbench.variants.peers import columns
 
 OPERATIONS = 18
 """Kernels that a block of rows takes."""

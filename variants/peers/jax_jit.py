@@ -5,8 +5,8 @@ XLA fuses it into the sums. Expected: a part of naive's speed, for a sum is a re
 them may compute the same distances three times. There is no matrix product in it, so nothing is rounded to TF32.
 """
 
-from harness.variant import variant
-from variants.peers import columns
+from gravbench.model.variant import variant
+from gravbench.variants.peers import columns
 
 
 def jax_kernel(jax, real, *, ROWS):

@@ -6,8 +6,8 @@ the block is a heuristic's. A block of rows keeps n x rows within 32-bit indices
 operation not be fused. There is no matrix product in it, so nothing is rounded to TF32.
 """
 
-from harness.variant import variant
-from variants.peers import columns
+from gravbench.model.variant import variant
+from gravbench.variants.peers import columns
 
 
 def torch_kernel(torch, real, *, ROWS):

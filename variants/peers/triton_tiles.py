@@ -6,8 +6,8 @@ interaction, as in register_blocked, and without shared memory. Expected: near r
 interaction for its 13. The sums of a row meet once, behind the loop.
 """
 
-from harness.variant import variant
-from variants.peers import columns
+from gravbench.model.variant import variant
+from gravbench.variants.peers import columns
 
 
 def triton_kernel(triton, real, *, P, TILE):

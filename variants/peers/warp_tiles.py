@@ -6,8 +6,8 @@ then read at once; but Warp has no inverse square root, and even with ``fast_mat
 CUDA C, 1 / sqrt is two instructions of the slowest unit.
 """
 
-from harness.variant import variant
-from variants.peers import columns
+from gravbench.model.variant import variant
+from gravbench.variants.peers import columns
 
 
 def warp_kernel(warp, real, *, P):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.variant import Prepared
+from gravbench.model.variant import Prepared
 
 
 def direct(cpu, bodies, spoil):

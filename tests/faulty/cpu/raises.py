@@ -2,7 +2,7 @@
 
 from faulty_direct import direct
 
-from harness.variant import variant
+from gravbench.model.variant import variant
 
 
 @variant(parent="numpy_direct", source="a fault planted by the tests")

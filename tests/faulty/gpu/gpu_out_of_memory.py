@@ -1,7 +1,7 @@
 """Asks the device for more memory than it has."""
 
-from harness.variant import variant
-from variants.all_pairs import body
+from gravbench.model.variant import variant
+from gravbench.variants.common import body
 
 
 @variant(parent="naive", source="a fault planted by the tests")

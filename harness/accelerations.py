@@ -1,0 +1,261 @@
+"""Gravity as one call: of bodies on each other by the fastest variant known, or of one set on another (CUNBODY-1)."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, get_args
+
+import numpy as np
+
+from gravbench.errors import InputError, nearest
+from gravbench.model.initial_conditions import SMALLEST_EPS, Bodies
+from gravbench.model.variant import (
+    CPU,
+    CUDA_C_TOOLKITS,
+    DIRECT_SUM,
+    NUMBA,
+    AxisValue,
+    Dtype,
+    Kernel,
+    Prepared,
+    discover,
+)
+from gravbench.toolkits import buffers, parts
+from gravbench.toolkits.catalogue import CATALOGUE, open_toolkit
+from gravbench.toolkits.devices import gpus
+from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.parts import BLOCK, Part
+from gravbench.verdicts import fastest
+from gravbench.verdicts.best import ERROR
+from gravbench.verdicts.fastest import Choice
+
+CUPY = "cupy"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
+"""Those for which ``variants/parts`` has the kernel."""
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+KEPT = 8
+"""Sizes, softenings and variants for which arrays stay allocated, those used last."""
+
+_one_at_a_time = Lock()
+
+
+def force(
+    xj: Any,
+    mj: Any,
+    xi: Any = None,
+    eps2: float | None = None,
+    *,
+    error: float = ERROR,
+    toolkit: str | None = None,
+    dtype: Dtype | None = None,
+    table: Path | str | None = None,
+) -> Any:
+    """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
+
+    NumPy arrays in, a NumPy array out. CuPy arrays stay on their device and the result is one; it may still be
+    being computed when this returns, as all of CuPy's are. A body in both sets does not pull itself.
+
+    Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``:
+    measured times and errors. An error is that of adding up bodies already rounded to ``dtype``, and is as large as it
+    was for the bodies that the table names; where pulls nearly cancel it is larger. From the first call with a variant,
+    n and eps2 on, its kernels are compiled and its arrays allocated: the last ``KEPT`` of these stay. A tree, which may
+    be chosen for large errors, is built on the host, arrays of CuPy or not. Between two sets there is one kernel.
+
+    Threads may call at any time and wait for one another (PyCUDA: only the thread that called first may call). Calls in
+    several streams of CuPy have arrays of their own. Arrays of CuPy have to be on the current device.
+
+    Args:
+        xj: positions that pull, shape (n_j, 3).
+        mj: their masses, shape (n_j,).
+        xi: positions that are pulled, shape (n_i, 3). None: those that pull.
+        eps2: softening length squared; has to be given.
+        error: the largest relative error of the acceleration of a body that is right enough.
+        toolkit: cupy, pycuda, numba or cpu. By default, with a GPU the first of cupy and numba that is installed,
+            without one cpu; cupy for CuPy arrays.
+        dtype: float32 or float64: what is computed in, and what is returned. By default the faster of those that are
+            right enough; between two sets float32 if it is.
+        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of an H200 and a host of 16 cores.
+
+    Returns:
+        Accelerations, shape (n_i, 3), an array of its own.
+
+    Raises:
+        InputError: a shape, a type or a value is not accepted, there is no such toolkit, or nothing is so accurate.
+        ToolkitMissingError: the toolkit cannot be used here.
+    """
+    _check_word("dtype", dtype, DTYPES)
+    _check_word("toolkit", toolkit, TOOLKITS)
+    eps2 = _softening(eps2)
+    if not _is_number(error) or not error > 0:
+        raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
+    if table is not None and not isinstance(table, str | Path):
+        raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
+    arrays = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
+    for name, array in arrays.items():
+        _check(name, array)
+    if len(mj) != len(xj):
+        raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one each")
+    on_device = {name: _is_cupy(array) for name, array in arrays.items()}
+    if len(set(on_device.values())) > 1:
+        there = ", ".join(name for name, value in on_device.items() if value)
+        raise InputError(f"of {', '.join(arrays)} only {there} is of CuPy; accepted: all of CuPy, or none")
+    by = _toolkit(toolkit, on_device=on_device["xj"])
+    largest = {name: float(abs(array).max()) for name, array in arrays.items()}
+    dtypes = DTYPES if dtype is None else (dtype,)
+
+    choice: Choice | None = None
+    least = min(DIRECT_SUM[one].max for one in dtypes)
+    if "xi" not in arrays and (known := fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by)):
+        near = [one for one in dtypes if largest["xj"] <= _reach(one)]
+        fitting = known.fitting(len(xj), near, equal_masses=bool((mj == mj[0]).all()))
+        right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
+        choice = min(right, key=lambda found: found[0])[1] if right else None
+        least = min([least, *(own_error for _, own_error, _ in fitting)])
+    # What the table does not have: the kernel for two sets is as right as every direct sum has to be.
+    used = choice.dtype if choice else next((one for one in dtypes if DIRECT_SUM[one].max <= error), None)
+    if used is None:
+        raise InputError(
+            f"error is {error:g}: nothing by {by} in {' or '.join(dtypes)} is known to be so accurate for these "
+            f"{len(xj):,} bodies; the least error is {least:.1e}"
+        )
+    for name, size in largest.items():
+        _check_size(name, size, used)
+    with _one_at_a_time:
+        if choice:
+            return _among(xj, mj, eps2, by, choice, on_device=on_device["xj"])
+        return _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device["xj"])
+
+
+def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
+    opened = _opened(toolkit, choice.variant, choice.dtype)
+    prepared = _prepared(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
+    if prepared.on_host and on_device:
+        return opened.upload(_launched(opened, prepared, opened.download(xj), opened.download(mj), there=True))
+    return _launched(opened, prepared, xj, mj, there=prepared.on_host or on_device or toolkit == CPU)
+
+
+def _launched(opened: DeviceToolkit, prepared: Prepared, xj: Any, mj: Any, *, there: bool) -> Any:
+    """Write the bodies, launch, and copy what was found; ``there``: the arrays are where those of the variant are."""
+    if there:
+        buffers.fill(prepared.bodies, xj, mj)
+        prepared.launch()
+        return buffers.sums_there(opened, prepared)
+    buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, xj, mj))
+    prepared.launch()
+    return buffers.sums(opened, prepared).copy()
+
+
+def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype, *, on_device: bool) -> Any:
+    opened, kernel = _part(toolkit, dtype)
+    result = opened.empty(len(xi), 3)
+    own = [opened.upload(array) for array in (xj, mj, xi)]
+    sizes = np.int32(len(xj)), np.int32(len(xi))
+    parts.launch(opened, kernel, len(xi), *own, result, *sizes, opened.real(eps2))
+    return result if on_device else opened.download(result)
+
+
+@cache
+def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
+    """Compile once a process."""
+    opened = open_toolkit(toolkit, Part("force_between"), dtype)
+    return opened, opened.compile("force_between", P=BLOCK)
+
+
+@cache
+def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
+    opened = open_toolkit(toolkit, discover()[variant], dtype)
+    # A kernel is compiled once for all n and eps2, which it gets when it is launched.
+    opened.compile = cache(opened.compile)  # type: ignore[method-assign]
+    return opened
+
+
+@lru_cache(maxsize=KEPT)
+def _prepared(
+    opened: DeviceToolkit,
+    variant: str,
+    axes: tuple[tuple[str, AxisValue], ...],
+    n: int,
+    eps2: float,
+    queue: Any,  # noqa: ARG001 - what two queues do at the same time must not share arrays
+) -> Prepared:
+    nowhere = np.zeros((n, 3))
+    return discover()[variant].prepare(opened, Bodies(np.zeros(n), nowhere, nowhere, math.sqrt(eps2)), **dict(axes))
+
+
+@lru_cache
+def _default() -> str:
+    found, _ = gpus()
+    return next((name for name in (CUPY, "numba") if found and CATALOGUE[name].missing is None), CPU)
+
+
+def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
+    if not on_device:
+        return toolkit or _default()
+    if toolkit not in (None, CUPY):
+        raise InputError(f"toolkit is {toolkit} and the arrays are of CuPy; accepted: cupy, or arrays of NumPy")
+    return CUPY
+
+
+def _is_cupy(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
+def _shown(value: Any) -> str:
+    """Show any value in a few characters of one line."""
+    return " ".join(reprlib.repr(value).split())
+
+
+def _check_word(name: str, word: Any, accepted: Sequence[str]) -> None:
+    # A number type of NumPy equals its name, and an array is neither equal to it nor not.
+    if word is not None and not (isinstance(word, str) and word in accepted):
+        raise InputError(f"{name} is {_shown(word)}; {nearest(_shown(word), list(accepted))}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _softening(eps2: Any) -> float:
+    """Return it as a float; eps^-3 must be finite in float32, as in ``Bodies``."""
+    if not _is_number(eps2):
+        raise InputError(f"eps2 is {_shown(eps2)}; accepted: a number")
+    try:
+        value = float(eps2)
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and value >= SMALLEST_EPS**2):
+        raise InputError(f"eps2 is {value}; accepted: a finite number of {SMALLEST_EPS**2:g} or more")
+    return value
+
+
+def _check(name: str, array: Any) -> None:
+    shape = "(n,)" if name == "mj" else "(n, 3)"
+    if not isinstance(array, np.ndarray) and not _is_cupy(array):
+        raise InputError(f"{name} is a {type(array).__name__}; accepted: an array of NumPy or CuPy")
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name} has dtype {array.dtype}; accepted: real numbers")
+    if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
+        raise InputError(f"{name} has shape {array.shape}; accepted: {shape} with n of 1 or more")
+
+
+def _reach(dtype: Dtype) -> float:
+    """Return the coordinates within which the inverse cube of a distance stays above zero, on which variants rely."""
+    return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
+
+
+def _check_size(name: str, largest: float, dtype: Dtype) -> None:
+    # A NaN is not <=, and what overflows the number type would be infinite in it.
+    most = float(np.finfo(dtype).max)
+    if not largest <= most:
+        raise InputError(f"{name} has values that are not finite in {dtype}; accepted: finite numbers")
+    if name != "mj" and largest > math.sqrt(most) / 4:
+        raise InputError(
+            f"{name} has coordinates of {largest:.2g}, the squares of whose distances may be infinite in {dtype}; "
+            f"accepted: up to {math.sqrt(most) / 4:.2g}"
+        )

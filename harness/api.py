@@ -1,0 +1,73 @@
+"""The public names of ``gravbench`` beside ``force``: what the commands do, for programs and notebooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gravbench.config.load import Sweep, load
+from gravbench.measuring import runner
+from gravbench.measuring.plan import plan
+from gravbench.model import runs
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile
+from gravbench.toolkits.devices import select
+from gravbench.verdicts.compare import THRESHOLD, Comparison, Run, compare_runs
+
+__all__ = ["compare", "load", "run"]
+
+
+def run(
+    sweep: Sweep | str,
+    out: Path | str | None = None,
+    *,
+    devices: Sequence[str] = (),
+    resume: bool = False,
+    watcher: runner.Watcher = runner.SILENT,
+) -> list[Record]:
+    """Verify, measure and record every case of a sweep, as ``gravbench run`` does.
+
+    Args:
+        sweep: what ``load`` returns, or the name or path of a configuration.
+        out: folder for the records; by default reports/CONFIG-DATE-TIME.
+        devices: ``cpu``, ``cuda:0``, ...; by default the first GPU and the processor.
+        resume: measure only what the records in ``out`` lack.
+        watcher: who is told how the run goes on.
+
+    Returns:
+        The new records, in the order in which they were measured. Each is on the disk before the next case starts.
+
+    Raises:
+        InputError: something is not accepted, or ``out`` has records and ``resume`` was not asked for.
+    """
+    asked = load(sweep) if isinstance(sweep, str) else sweep
+    chosen, no_gpu = select(list(devices))
+    folder = runs.new_folder(asked.name) if out is None else Path(out)
+    existing, _ = runner.open_run(folder, resume=resume)
+    todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
+    runner.write_environment(folder, chosen, sys.argv[1:], asked.published)
+    return runner.run(asked, todo, folder, watcher)
+
+
+def compare(
+    base: Path | str | Sequence[Record], new: Path | str | Sequence[Record], threshold: float = THRESHOLD
+) -> Comparison:
+    """Compare every case of two runs with itself, as ``gravbench compare`` does.
+
+    Args:
+        base: a run's folder, its name below reports/, or records.
+        new: likewise.
+        threshold: the smallest relative change of the time that counts.
+
+    Returns:
+        A verdict per case, with the interval of the ratio and its reasons; see ``Comparison``.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    sides = [
+        Run(str(one), RecordFile(runs.find(str(one))).read()) if isinstance(one, str | Path) else Run(name, list(one))
+        for name, one in (("base", base), ("new", new))
+    ]
+    return compare_runs(sides[0], sides[1], threshold)

@@ -1,0 +1,267 @@
+"""Records made into results of asv, so that a sweep from any machine stands in the history that asv publishes.
+
+Reads records alone. To asv bigger is always worse, so that speed is exported as time. What asv calls an environment is
+GPU, driver and toolkit; a file of results has those of one commit in one environment.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import re
+import statistics
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gravbench.asv import results as asv_results
+from gravbench.asv.results import Grid, Where
+from gravbench.errors import InputError
+from gravbench.model.record import Record
+from gravbench.model.runs import ENVIRONMENT, RecordFile
+
+RESULTS = Path(".asv") / "results"
+PREFIX = "gravbench."
+PARAMETERS = ("n", "axes", "dtype", "setting")
+VERSION = "1"
+"""Of what is exported: results of another version are not compared by asv."""
+
+CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """One figure of a record that asv follows from commit to commit; bigger has to be worse."""
+
+    name: str
+    unit: str
+    meaning: str
+    of: Callable[[Record], float | None]
+
+
+def picoseconds(record: Record, seconds: float | None) -> float | None:
+    """Return the time of an evaluation over the directed pairs that it stands for.
+
+    A tree stands for all of them, so that one which needs fewer interactions counts as faster.
+    """
+    return None if seconds is None else seconds / (record.interactions / record.cycle) * 1e12
+
+
+SPEED = Tracked(
+    "picoseconds_per_interaction", "ps", "Time of an evaluation over its directed pairs",
+    lambda record: picoseconds(record, record.median_seconds) if record.status == "ok" else None,
+)  # fmt: skip
+TRACKED = (
+    SPEED,
+    Tracked("force_error", "relative error", "Largest error against float64", lambda record: record.error_max),
+    Tracked("registers", "registers", "Registers of a thread", lambda record: record.registers),
+    Tracked("spilled_bytes", "bytes", "Local memory of a thread", lambda record: record.local_bytes),
+)
+
+
+@dataclass(slots=True)
+class Exported:
+    """What an export did: the files that were written, the records in them, and why the others are not."""
+
+    files: list[Path] = field(default_factory=list)
+    records: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None) -> Exported:
+    """Add the records of runs to asv's results in ``to``, and list their benchmarks for ``asv publish``.
+
+    ``machine`` is asv's name of the machine, by default that of the run's GPU or else of its processor. Without runs
+    only the list is renewed, which ``asv run`` overwrites. Of a case measured twice at one commit the newer stands.
+
+    Raises:
+        InputError: not one record can be exported, or the working directory is in no git repository.
+    """
+    if machine is not None and not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", machine):
+        raise InputError(f"--machine {machine}: names a folder; accepted: letters, digits and . _ + -")
+    if not runs and not to.is_dir():
+        raise InputError(f"{to}: no such folder of results, and no run is named; name a run to export")
+    done = Exported()
+    dates = _commit_dates()
+    for folder in runs:
+        read = [record for record in RecordFile(folder).read() if record.anchor <= 1]
+        usable = []
+        for record in read:
+            if reason := _unusable(record, dates):
+                done.left_out[reason] += 1
+            else:
+                usable.append(record)
+        if usable:
+            _export_run(usable, _environment(folder), to, machine, dates, done)
+    if runs and not done.records:
+        raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
+    _list_benchmarks(to)
+    return done
+
+
+def reasons(left_out: Counter[str]) -> str:
+    """Say how many records were left out, and why."""
+    return "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "no records"
+
+
+def _unusable(record: Record, dates: dict[str, int]) -> str:
+    if record.status in ("skipped", "failed"):
+        return record.status
+    if record.commit is None:
+        return "without a commit (their sources were no git checkout)"
+    if record.commit.endswith("+changes"):
+        return f"of changed sources ({record.commit[:8]}+changes: commit them and measure again)"
+    if record.commit not in dates:
+        return f"of commit {record.commit[:8]}, which no branch or tag of this repository has"
+    return ""
+
+
+def _export_run(
+    records: list[Record], environment: dict[str, Any], to: Path, machine: str | None, dates: dict[str, int],
+    done: Exported,
+) -> None:  # fmt: skip
+    folder = to / (machine or _machine_name(records))
+    described = asv_results.machine(folder, _described(environment))
+    python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
+    files: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Grid]]] = {}
+    for record in sorted(records, key=lambda record: record.started):
+        assert record.commit is not None
+        # Of a record without a driver the device is no GPU.
+        own = {
+            "gpu": record.device if record.driver else "none",
+            "driver": record.driver or "none",
+            "toolkit": record.toolkit,
+            "toolkit_version": record.toolkit_version or "",
+            "python": python,
+        }
+        digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
+        name = f"gravbench-{record.toolkit}-{digest}"
+        heading = {
+            "commit_hash": record.commit,
+            "env_name": name,
+            "date": dates[record.commit],
+            "params": described | own,
+            "python": python,
+            "requirements": {},
+            "env_vars": {},
+        }
+        _, grids = files.setdefault((record.commit, name), (heading, defaultdict(Grid)))
+        for tracked in TRACKED:
+            value = tracked.of(record)
+            if value is not None and math.isfinite(value):
+                grid = grids[f"{PREFIX}{record.variant}.{tracked.name}"]
+                cell = _statistics(record) if tracked is SPEED else {}
+                grid.cells[_where(record)] = {"result": value, **cell}
+                grid.whole = {"version": VERSION, "started_at": _milliseconds(record.started)}
+        done.records += 1
+    for (commit, name), (heading, grids) in files.items():
+        # asv finds a commit's results by these eight letters.
+        path = folder / f"{commit[:8]}-{name}.json"
+        asv_results.add(path, heading, grids)
+        done.files.append(path)
+
+
+def _where(record: Record) -> Where:
+    setting = [record.bodies, record.subset, f"seed={record.seed}", f"eps={record.eps:g}", record.timed]
+    setting += [record.interaction, record.integrator or "", "" if record.dt is None else f"dt={record.dt:g}"]
+    words = (record.configuration or "none", record.dtype, " ".join(filter(None, setting)))
+    return (str(record.n), *map(repr, words))
+
+
+def _statistics(record: Record) -> dict[str, Any]:
+    """Return asv's statistics of the samples; none where they are too few to bound the median at 99 %."""
+    samples = sorted(record.samples_seconds)
+    count = len(samples)
+    outside = 0  # samples on either side of the interval, so few that it misses the median in 1 % of all cases
+    tail = 0.5**count
+    while 2 * tail <= 1 - CONFIDENCE and outside < count // 2:
+        outside += 1
+        tail += math.comb(count, outside) * 0.5**count
+    if not outside:
+        return {}
+    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
+    bounds = {"ci_99_a": samples[outside - 1], "ci_99_b": samples[-outside], "q_25": low, "q_75": high}
+    found: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in bounds.items()}
+    return found | {"stats_number": record.batch, "stats_repeat": count}
+
+
+def _milliseconds(moment: str) -> int:
+    return int(datetime.datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _commit_dates() -> dict[str, int]:
+    """Return when every commit of the repository here was made, in asv's milliseconds: asv orders by its branches."""
+    try:
+        done = subprocess.run(
+            ["git", "log", "--all", "--format=%H %ct"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        raise InputError(
+            f"{Path.cwd()}: git has no history here; export from a clone of gravbench, where asv publishes"
+        ) from None
+    return {commit: int(seconds) * 1000 for commit, seconds in map(str.split, done.stdout.splitlines())}
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    """Return what the newest start of a run says of its machine; empty where it says nothing."""
+    try:
+        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries[-1] if isinstance(entries, list) and entries and isinstance(entries[-1], dict) else {}
+
+
+def _machine_name(records: list[Record]) -> str:
+    names = [record.device for record in records if record.driver] or [record.device for record in records]
+    return re.sub(r"[^A-Za-z0-9.]+", "-", names[0] or "unknown").strip("-")
+
+
+def _described(environment: dict[str, Any]) -> dict[str, Any]:
+    processor = str(environment.get("processor", ""))
+    cores = re.search(r"(\d+) cores$", processor)
+    return {
+        "os": environment.get("operating_system", ""),
+        "arch": "",
+        "cpu": processor,
+        "num_cpu": cores.group(1) if cores else "",
+        "ram": "",
+    }
+
+
+def _list_benchmarks(to: Path) -> None:
+    """Describe every benchmark that was ever exported to ``to``; what others have listed there stays."""
+    path = to / asv_results.BENCHMARKS
+    known = asv_results.read(path) or {"version": asv_results.FORMAT}
+    listed = {name: value for name, value in known.items() if not name.startswith(PREFIX)}
+    cells: dict[str, list[Where]] = defaultdict(list)
+    for name, grid in asv_results.grids(to, PREFIX):
+        # Results of another version have other figures or parameters; asv passes over them too.
+        if grid.whole.get("version") == VERSION:
+            cells[name] += grid.cells
+    by_name = {tracked.name: tracked for tracked in TRACKED}
+    for name, found in cells.items():
+        variant, _, figure = name.removeprefix(PREFIX).rpartition(".")
+        tracked = by_name[figure]
+        listed[name] = {
+            "code": f"{tracked.meaning}, of {variant}; measured by gravbench, added by gravbench history export",
+            "name": name,
+            "param_names": list(PARAMETERS),
+            "params": [_offered(values) for values in zip(*found, strict=True)],
+            "timeout": 60.0,
+            "type": "track",
+            "unit": tracked.unit,
+            "version": VERSION,
+        }
+    asv_results.write(path, listed)
+
+
+def _offered(values: Sequence[str]) -> list[str]:
+    """Put numbers in their order and words by how often they come, for asv shows the first of each to begin with."""
+    count = Counter(values)
+    numbers = all(value.isdigit() for value in count)
+    return sorted(count, key=lambda value: (0 if numbers else -count[value], asv_results.natural(value)))

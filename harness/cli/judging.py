@@ -1,0 +1,117 @@
+"""Commands that judge records and need no GPU: compare, best."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gravbench.cli.options import AsJson, Everything, RunsArgument, ThresholdOption, app, console, read_runs
+from gravbench.errors import InputError
+
+
+class FailOn(StrEnum):
+    """What may end ``compare`` with exit code 1."""
+
+    SLOWER = "slower"
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
+    new: Annotated[
+        str | None, typer.Argument(metavar="NEW", help="Another; not needed with --by, which takes both together.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Compare the values of toolkit, device, dtype, variant, an axis, ..."),
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these values of --by: every other with the first.")
+    ] = None,
+    threshold: ThresholdOption = "2%",
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="Exit code 1 when any case is SLOWER, or none was compared.")
+    ] = None,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
+) -> None:
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
+    import json
+
+    from gravbench.model.variant import discover
+    from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
+    from gravbench.verdicts.compare import Run, Verdict, compare_runs, compare_values
+    from gravbench.verdicts.compare import threshold as parsed
+
+    if as_json and markdown:
+        raise InputError("--json and --markdown exclude each other; accepted: one of them")
+    if values is not None and by is None:
+        raise InputError("--values needs --by, the field whose values they are")
+    if new is None and by is None:
+        raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
+    limit = parsed(threshold)
+    sides = read_runs([name for name in (base, new) if name is not None])
+    if by is None:
+        found = [compare_runs(sides[0], sides[1], limit)]
+    else:
+        defaults = {name: variant.defaults for name, variant in discover().items()}
+        together = Run(" and ".join(side.name for side in sides), [one for side in sides for one in side.records])
+        chosen = [word.strip() for word in values.split(",")] if values else []
+        found = compare_values(together, by, defaults, chosen, limit)
+    if as_json:
+        typer.echo(json.dumps({"comparisons": [comparison_json(one) for one in found]}, indent=2))
+    elif markdown:
+        typer.echo("\n".join(comparison_markdown(one, everything=everything) for one in found), nl=False)
+    else:
+        for one in found:
+            render_comparison(one, console(), everything=everything, partners=by is None)
+    slower = any(one.counts[Verdict.SLOWER] for one in found)
+    if fail_on and (slower or not any(one.pairs for one in found)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def best(
+    run_names: RunsArgument,
+    error: Annotated[
+        float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
+    ] = 1e-3,
+    device: Annotated[
+        str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Only float32 or float64; default whichever is faster.")] = None,
+    threshold: ThresholdOption = "2%",
+    everything: Annotated[bool, typer.Option("--all", help="Name all that is as good.")] = False,
+    as_json: AsJson = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the choices for every n and error as a table for gravbench.force."),
+    ] = None,
+) -> None:
+    """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
+    import json
+
+    from gravbench.model.variant import discover
+    from gravbench.report.terminal.choices import choices_json, render_choices
+    from gravbench.verdicts import fastest
+    from gravbench.verdicts.best import best as choose
+    from gravbench.verdicts.compare import threshold as parsed
+
+    if save and dtype:
+        raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
+    limit = parsed(threshold)
+    read = read_runs(run_names)
+    records = [record for one in read for record in one.records]
+    variants = discover()
+    defaults = {name: variant.defaults for name, variant in variants.items()}
+    if save:
+        fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
+    found = choose(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
+    if as_json:
+        typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
+    else:
+        render_choices(found, console(), error, limit, everything=everything)

@@ -1,0 +1,213 @@
+"""Commands that run kernels: run, check, selftest, doctor."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gravbench.cli.options import (
+    AsJson,
+    Bodies,
+    ConfigArgument,
+    Devices,
+    Everything,
+    Overrides,
+    Subset,
+    ThresholdOption,
+    Toolkits,
+    Variants,
+    app,
+    console,
+)
+from gravbench.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gravbench.measuring.plan import Plan
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+
+
+@app.command()
+def run(
+    config: ConfigArgument,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    bodies: Bodies = None,
+    subset: Subset = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
+    ] = False,
+    counters: Annotated[
+        bool,
+        typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts."),
+    ] = False,
+) -> None:
+    """Verify, measure and record every case of a sweep."""
+    from gravbench.config.load import load
+    from gravbench.measuring import runner
+    from gravbench.measuring.counters import add_missing
+    from gravbench.measuring.plan import plan
+    from gravbench.measuring.progress import ConsoleWatcher
+    from gravbench.model import runs
+    from gravbench.toolkits.devices import select
+
+    sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    devices, no_gpu = select(device or [])
+    terminal = console()
+    if out is None:
+        out = runs.newest(sweep.name) if resume else runs.new_folder(sweep.name)
+    existing, words = runner.open_run(out, resume=resume, change=not dry_run)
+    todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+    if dry_run:
+        _show_plan(todo, terminal)
+        return
+    for word in words:
+        terminal.print(word, markup=False)
+    if todo.reused:
+        terminal.print(f"{todo.reused} cases are in {out} already and are kept")
+    runner.write_environment(out, devices, sys.argv[1:], sweep.published)
+    try:
+        with ConsoleWatcher(terminal, todo.estimates) as watcher:
+            records = runner.run(sweep, todo, out, watcher)
+    except KeyboardInterrupt:
+        terminal.print(
+            f"stopped; what was measured is in {out}. To go on: gravbench run {config} --resume --out {out} "
+            "with the same options",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    if counters:
+        found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
+        terminal.print(f"{found} of {asked} records have counters", markup=False)
+    counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
+    skipped = sum(record.status == "skipped" for record in records)
+    terminal.print(
+        f"{counts['ok']} ok, {counts['invalid']} invalid, {counts['failed']} failed, {skipped} skipped; "
+        f"records in {out}. Show them: gravbench report {out}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _show_plan(todo: Plan, terminal: Console) -> None:
+    from gravbench.measuring.progress import duration
+
+    for task, seconds in zip(todo.tasks, todo.estimates, strict=True):
+        what = f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
+        again = ", anchor again" if task.anchor > 1 else ""
+        terminal.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
+    cases = sum(not task.skip for task in todo.tasks)
+    terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was run")
+
+
+@app.command()
+def check(
+    config: ConfigArgument,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    bodies: Bodies = None,
+    subset: Subset = None,
+) -> None:
+    """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
+    import tempfile
+
+    from gravbench.config.load import load
+    from gravbench.measuring import runner
+    from gravbench.measuring.plan import plan
+    from gravbench.measuring.progress import ConsoleWatcher
+    from gravbench.toolkits.devices import select
+
+    sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    devices, no_gpu = select(device or [])
+    todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
+    terminal = console()
+    with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal, [1.0] * len(todo.tasks)) as watcher:
+        records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
+    wrong = sum(record.status in ("invalid", "failed") for record in records)
+    right = sum(record.status == "ok" for record in records)
+    terminal.print(f"{right} right, {wrong} wrong, {len(records) - right - wrong} skipped")
+    if not right:
+        terminal.print("nothing was verified")
+    raise typer.Exit(1 if wrong or not right else 0)
+
+
+@app.command()
+def selftest(
+    config: Annotated[
+        str | None,
+        typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
+    ] = None,
+    parameter: Overrides = None,
+    variant: Variants = None,
+    toolkit: Toolkits = None,
+    device: Devices = None,
+    pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
+    threshold: ThresholdOption = "2%",
+    out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
+    from_folder: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
+    ] = None,
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
+    import json
+
+    from gravbench.config.load import load
+    from gravbench.measuring.rounds import measure_rounds
+    from gravbench.model import runs
+    from gravbench.report.terminal.selftest import render_selftest, selftest_json
+    from gravbench.toolkits.devices import select
+    from gravbench.verdicts import compare
+    from gravbench.verdicts.selftest import judge_rounds, read_rounds
+
+    limit = compare.threshold(threshold)
+    asked = {"CONFIG": config, "-p": parameter, "--variant": variant, "--toolkit": toolkit, "--device": device}
+    if from_folder is None:
+        out = out or runs.new_folder("selftest")
+        sweep = load(config or "quick", parameter or [], variant or [], toolkit or [])
+        devices, no_gpu = select(device or [])
+        try:
+            measure_rounds(sweep, devices, no_gpu, 2 * pairs, out, sys.argv[1:], console(stderr=as_json))
+        except KeyboardInterrupt:
+            console(stderr=as_json).print(
+                f"stopped; judge what was measured: gravbench selftest --from {out}", markup=False, soft_wrap=True
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
+        raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
+    found = judge_rounds(read_rounds(from_folder or out or Path()), limit)
+    if as_json:
+        typer.echo(json.dumps(selftest_json(found), indent=2))
+    else:
+        render_selftest(found, console(), everything=everything)
+        console().print(f"records in {from_folder or out}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.pairs else 1)
+
+
+@app.command()
+def doctor() -> None:
+    """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
+    from gravbench.measuring import environment
+    from gravbench.measuring.doctor import examine_all
+    from gravbench.report.terminal.inventory import show_findings
+
+    terminal = console()
+    with terminal.status("looking for devices") as status:
+        devices, no_gpu, findings = examine_all(lambda title: status.update(f"trying {title}"))
+    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv[1:]), terminal)

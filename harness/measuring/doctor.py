@@ -1,0 +1,101 @@
+"""What this machine has: devices, toolkits, compilers, and how to mend what is missing.
+
+A toolkit counts as usable when it has just compiled a kernel, run it and got the right accelerations.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.measuring import environment
+from gravbench.measuring.runner import SILENT, Worker
+from gravbench.measuring.worker import Job
+from gravbench.model.case import Case
+from gravbench.model.device import Device
+from gravbench.model.variant import CPU, discover
+from gravbench.toolkits.catalogue import CATALOGUE
+from gravbench.toolkits.devices import gpus, processor_name
+
+PROBES = {
+    "cupy": "naive",
+    "pycuda": "naive",
+    "numba": "naive",
+    "torch": "torch_compile",
+    "triton": "triton_tiles",
+    "jax": "jax_jit",
+    "warp": "warp_tiles",
+    CPU: "numba_direct",
+}
+TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one toolkit."""
+
+    toolkit: str
+    version: str | None
+    usable: bool
+    reason: str
+
+
+def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
+    """Try a toolkit on a device with a small verified case."""
+    entry = CATALOGUE[toolkit]
+    if missing := entry.missing:
+        also = f"; also, {no_gpu}" if no_gpu and toolkit != CPU else ""
+        return Finding(toolkit, None, usable=False, reason=missing + also)
+    if device is None:
+        return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; {_mend_device()}")
+    variant = discover()[PROBES[toolkit]]
+    case = Case(
+        variant=variant.name,
+        toolkit=toolkit,
+        axes=variant.complete({}),
+        n=1000,
+        dtype="float32",
+        bodies="plummer",
+        subset="even",
+        seed=1,
+        eps=0.025,
+        timed="force",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(device, (), Path(folder) / "worker.log")
+        try:
+            outcome = worker.ask(Job(case, None), TIMEOUT_SECONDS, SILENT)
+        finally:
+            worker.stop()
+    if outcome.status != "ok":
+        hint = "it is installed but does not work; see whether its CUDA version suits the driver, and reinstall it"
+        if entry.extras:
+            hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
+        if toolkit == "pycuda" and environment.nvcc() is None:
+            hint = "PyCUDA calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin folder on PATH"
+        return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
+    compiler = outcome.fields["compiler"]
+    return Finding(
+        toolkit, entry.version, usable=True, reason=f"compiled, ran and verified {variant.name} with {compiler}"
+    )
+
+
+def _mend_device() -> str:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
+        return "if there is a card, show it again with: unset CUDA_VISIBLE_DEVICES"
+    return "if there is a card, install its driver: apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu)"
+
+
+def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
+    """Find the devices and try every toolkit; ``begin`` is told which one is next."""
+    found, no_gpu = gpus()
+    processor = Device(CPU, processor_name())
+    findings = []
+    for toolkit in CATALOGUE:
+        begin(CATALOGUE[toolkit].title)
+        device = processor if toolkit == CPU else (found[0] if found else None)
+        findings.append(examine(toolkit, device, no_gpu))
+    return [*found, processor], no_gpu, findings

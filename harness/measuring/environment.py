@@ -1,0 +1,134 @@
+"""Where a run took place: what a record and ``environment.json`` say of the machine, its software and the sources."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gravbench.model import interaction_files
+from gravbench.model.case import Case
+from gravbench.model.device import Device
+from gravbench.model.record import Fingerprint
+from gravbench.model.variant import Variant
+from gravbench.toolkits.catalogue import CATALOGUE
+from gravbench.toolkits.devices import processor_name
+from gravbench.toolkits.parts import Part
+from gravbench.version import VERSION
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("harness", "variants")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "llvmlite",
+    "scipy",
+    "pydantic",
+    "nvidia-ml-py",
+    "numba-cuda",
+    "cuda-core",
+    "cuda-bindings",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "pycuda",
+    "nvidia-cuda-nvrtc",
+    "nvidia-nvvm",
+    "nvidia-nvjitlink",
+    "torch",
+    "triton",
+    "jax",
+    "jaxlib",
+    "warp-lang",
+)
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True, cwd=ROOT)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+@lru_cache
+def commit() -> str | None:
+    """Return the commit of the sources that run, with ``+changes`` where they differ from it.
+
+    None where the sources are not a git checkout.
+    """
+    if _output("git", "rev-parse", "--show-toplevel") != str(ROOT):
+        return None
+    head = _output("git", "rev-parse", "HEAD")
+    changes = _output("git", "status", "--porcelain", "--", *SOURCES)
+    return f"{head}+changes" if head and changes else head
+
+
+@lru_cache
+def nvcc() -> str | None:
+    """Return the path and the version of the nvcc that PyCUDA would call."""
+    path = shutil.which("nvcc")
+    version = _output(path, "--version") if path else None
+    if version is None:
+        return None
+    lines = [line for line in version.splitlines() if "release" in line]
+    return f"{path}: {lines[-1] if lines else version.splitlines()[-1]}"
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the installed packages that can change a result."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
+    """Return what the case's result depends on, as far as it can be known without opening the device."""
+    entry = CATALOGUE[case.toolkit]
+    computed = interaction_files.find(case.interaction)
+    source = variant.source_sha256(case.toolkit, computed)
+    if case.timed == "step":
+        source = hashlib.sha256((source + Part("integrate").source_sha256(case.toolkit, computed)).encode()).hexdigest()
+    return Fingerprint(
+        source_sha256=source,
+        flags=list(entry.flags),
+        # PyCUDA's compiler is no package but whatever nvcc is on PATH.
+        toolkit_version=f"{entry.version}, {nvcc()}" if case.toolkit == "pycuda" and entry.version else entry.version,
+        driver=device.driver if device else None,
+        device=device.name if device else None,
+        device_uuid=device.uuid if device else None,
+    )
+
+
+def describe(devices: list[Device], arguments: Sequence[str]) -> dict[str, Any]:
+    """Return what ``environment.json`` holds; ``arguments`` are those of the ``gravbench`` command."""
+    return {
+        "command": shlex.join(["gravbench", *arguments]),
+        "harness_version": VERSION,
+        "commit": commit(),
+        "devices": [
+            {"selector": one.selector, "name": one.name, "uuid": one.uuid, "driver": one.driver} for one in devices
+        ],
+        "processor": processor_name(),
+        "operating_system": platform.platform(),
+        "python": sys.version,
+        "packages": packages(),
+        "nvcc": nvcc(),
+        "environment_variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(("CUDA_", "NUMBA_", "CUPY_", "OMP_", "TORCH", "TRITON_", "JAX_", "XLA_")) and value
+        },
+    }

@@ -1,0 +1,38 @@
+"""Evaluate each of some cases once, for somebody who looks on: ``python -m harness.once CASES.json``.
+
+Before each case the toolkit's holding kernel runs, which tells whoever lists the kernels where a case begins.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.model import initial_conditions, interaction_files
+from gravbench.model.case import Case
+from gravbench.model.variant import discover
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.interface import GpuToolkit
+
+
+def evaluate(cases: list[Case], folders: tuple[Path, ...]) -> None:
+    """Launch each case's variant once and wait for it; what fails stops the rest."""
+    for case in cases:
+        variant = discover(folders)[case.variant]
+        bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
+        if case.axes.get("dim") == 2:
+            bodies = initial_conditions.flattened(bodies)
+        toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
+        if not isinstance(toolkit, GpuToolkit):
+            raise InputError(f"{case.toolkit} cannot run the holding kernel that tells its cases apart")
+        toolkit.hold(1)
+        prepared = variant.prepare(toolkit, bodies, **case.axes)
+        prepared.launch()
+        toolkit.synchronize()
+
+
+if __name__ == "__main__":
+    asked = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    evaluate([Case(**one) for one in asked["cases"]], tuple(Path(folder) for folder in asked["folders"]))

@@ -1,0 +1,147 @@
+"""What a run will do: which case on which device, in which order, and what an earlier run has done already."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gravbench.config.load import Sweep
+from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.measuring import environment
+from gravbench.measuring.verify import ALL_ROWS_UP_TO
+from gravbench.model import initial_conditions
+from gravbench.model.case import Case
+from gravbench.model.device import Device
+from gravbench.model.record import Fingerprint, Record
+from gravbench.model.variant import CPU, discover
+from gravbench.toolkits.catalogue import CATALOGUE
+
+# What estimate_seconds assumes, rounded to be slow rather than fast.
+CPU_INTERACTIONS_PER_SECOND = 2e8
+GPU_INTERACTIONS_PER_SECOND = 1e12
+REFERENCE_INTERACTIONS_PER_SECOND = 5e8
+COMPILE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One case on one device; without a device, ``skip`` says why it will not run; ``anchor`` as in ``Record``."""
+
+    case: Case
+    fingerprint: Fingerprint
+    device: Device | None = None
+    skip: str | None = None
+    anchor: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a run will do, in order, and how many of its cases an earlier run has done already."""
+
+    measure: Measure
+    tasks: list[Task] = field(default_factory=list)
+    reused: int = 0
+
+    @property
+    def estimates(self) -> list[float]:
+        """Guess the seconds that each task takes; see ``estimate_seconds``."""
+        return [0.0 if task.skip else estimate_seconds(task.case, self.measure) for task in self.tasks]
+
+
+def plan(
+    sweep: Sweep,
+    devices: Sequence[Device],
+    no_gpu: str | None,
+    existing: Sequence[Record] = (),
+    *,
+    chosen: bool = False,
+    anchors: bool = True,
+) -> Plan:
+    """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
+
+    ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
+    for other devices are left out instead of being recorded as skipped.
+
+    An existing result is reused when it was ok or invalid and made from the same bodies, source, flags, toolkit,
+    driver and device; what failed or was skipped is tried again.
+    """
+    result = Plan(sweep.measure)
+    by_device: dict[str, list[Task]] = {}
+    variants = discover(sweep.variant_folders)
+    for case in sweep.cases:
+        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
+        reason = CATALOGUE[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
+        if reason:
+            if fitting or not chosen:
+                print_of = environment.fingerprint(case, variants[case.variant], None)
+                result.tasks.append(Task(case, print_of, skip=reason))
+            continue
+        for device in fitting:
+            task = Task(case, environment.fingerprint(case, variants[case.variant], device), device)
+            by_device.setdefault(device.selector, []).append(task)
+
+    finished = _Finished(existing)
+    shuffler = random.Random(sweep.measure.order_seed)
+    for own in by_device.values():
+        shuffler.shuffle(own)
+        missing = [task for task in own if not finished.has(task)]
+        result.reused += len(own) - len(missing)
+        if anchors and len(missing) > 1:
+            typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
+            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, finished.repetitions(typical)))
+        result.tasks += missing
+    return result
+
+
+class _Finished:
+    """What earlier records have, by the case and all that its result depends on."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records: dict[tuple[str, str], list[Record]] = {}
+        for record in records:
+            if record.status in ("ok", "invalid"):
+                same = (record.key, Fingerprint(**record.fingerprint).model_dump_json())
+                self.records.setdefault(same, []).append(record)
+
+    def _of(self, task: Task) -> list[Record]:
+        return self.records.get((task.case.key, task.fingerprint.model_dump_json()), [])
+
+    def has(self, task: Task) -> bool:
+        found = self._of(task)
+        if not found or task.case.bodies in initial_conditions.GENERATORS:
+            return bool(found)
+        # A file may have been edited, or be another of the same name.
+        case = task.case
+        bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
+        return any(record.bodies_sha256 == bodies.sha256 for record in found)
+
+    def repetitions(self, task: Task) -> int:
+        return max((record.anchor for record in self._of(task)), default=0)
+
+
+def _with_anchors(tasks: list[Task], typical: Task, every: int, repetitions: int) -> Iterator[Task]:
+    """Put the ``typical`` task first, again after ``every`` others, and last."""
+    others = [task for task in tasks if task is not typical]
+    for position, task in enumerate(others):
+        if position % every == 0:
+            repetitions += 1
+            yield replace(typical, anchor=repetitions)
+        yield task
+    yield replace(typical, anchor=repetitions + 1)
+
+
+def estimate_seconds(case: Case, measure: Measure) -> float:
+    """Guess, roughly and rather too high, how long a case takes from compiling to its record.
+
+    It knows nothing of the device: the speeds it assumes are the constants of this module.
+    """
+    speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
+    evaluation = case.interactions / speed
+    verifying = evaluation + min(case.n, ALL_ROWS_UP_TO) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
+    if case.timed == "step" and case.n <= DRIFT_UP_TO:
+        verifying += DRIFT_STEPS * evaluation
+    warming_up = max(measure.warm_up_seconds, evaluation)
+    # A sample that has begun is finished, and a few are taken whatever the budget.
+    sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation
+    return min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)

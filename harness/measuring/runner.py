@@ -1,0 +1,246 @@
+"""A plan in, records out: isolate, verify, measure, record.
+
+No CUDA in this process. Every device has one worker process; what happens to a worker is recorded, never suffered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from gravbench.config.load import Sweep
+from gravbench.errors import InputError
+from gravbench.measuring import environment
+from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.worker import Job, Outcome, Phase, serve
+from gravbench.model.device import Device
+from gravbench.model.record import Record
+from gravbench.model.runs import ENVIRONMENT, RecordFile
+from gravbench.model.variant import Variant, discover
+from gravbench.version import VERSION
+
+WORKER_LOG = "worker.log"
+
+
+class Watcher(Protocol):
+    """Who is told how a run goes on."""
+
+    def begins(self, label: str, device: str) -> None:
+        """A case is about to be worked on."""
+
+    def phase(self, name: str) -> None:
+        """The worker has begun to load, compile, verify or measure."""
+
+    def ends(self, record: Record, done: int, total: int) -> None:
+        """A case has its record."""
+
+
+class Silent:
+    """A watcher who tells nobody."""
+
+    def begins(self, label: str, device: str) -> None:
+        """Do nothing."""
+
+    def phase(self, name: str) -> None:
+        """Do nothing."""
+
+    def ends(self, record: Record, done: int, total: int) -> None:
+        """Do nothing."""
+
+
+SILENT = Silent()
+
+
+class Worker:
+    """The process of one device, seen from the parent."""
+
+    def __init__(self, device: Device, folders: tuple[Path, ...], log: Path) -> None:
+        """Start it."""
+        context = multiprocessing.get_context("spawn")
+        self.connection: Connection
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=serve, args=(theirs, device, folders, log, os.getpid(), time.time()), daemon=True
+        )
+        # A Ctrl-C now would end the worker before it could say that it leaves them to us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        # Only the worker may hold its end: the pipe then tells when it has gone.
+        theirs.close()
+
+    def ask(self, job: Job, timeout: float, watcher: Watcher) -> Outcome:
+        """Have one job done. A worker that hangs or dies gives a failed outcome and is of no further use."""
+        deadline = time.monotonic() + timeout
+        phase = "starting"
+        try:
+            self.connection.send(job)
+            while self.connection.poll(max(0.0, deadline - time.monotonic())):
+                message = self.connection.recv()
+                if isinstance(message, Outcome):
+                    return message
+                assert isinstance(message, Phase)
+                phase = message.name
+                watcher.phase(phase)
+        except (EOFError, OSError):
+            return Outcome("failed", f"the worker died while {phase}: {self._epitaph()}", broken=True)
+        return Outcome("failed", f"no end after {timeout:g} s (measure.timeout_seconds) while {phase}", broken=True)
+
+    def _epitaph(self) -> str:
+        self.process.join(10)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            hint = ", which the system sends when memory runs out" if name == "SIGKILL" else ""
+            return f"signal {name}{hint}"
+        return f"exit code {code}"
+
+    def stop(self) -> None:
+        """End it, at once: it holds nothing that has to be put away."""
+        self.connection.close()
+        self.process.kill()
+        self.process.join(10)
+
+
+@dataclass(slots=True)
+class Crew:
+    """The workers of a run, each started when its device is first needed and replaced when it broke."""
+
+    folders: tuple[Path, ...]
+    log: Path
+    workers: dict[str, Worker] = field(default_factory=dict)
+
+    def ask(self, job: Job, device: Device, timeout: float, watcher: Watcher) -> Outcome:
+        """Have a job done on a device."""
+        worker = self.workers.get(device.selector)
+        if worker is None:
+            worker = self.workers[device.selector] = Worker(device, self.folders, self.log)
+        outcome = worker.ask(job, timeout, watcher)
+        if outcome.broken:
+            self.workers.pop(device.selector).stop()
+        return outcome
+
+    def dismiss(self) -> None:
+        """Stop every worker."""
+        for worker in self.workers.values():
+            worker.stop()
+        self.workers.clear()
+
+
+def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only: bool = False) -> list[Record]:
+    """Work through a plan and return its records, in the order they were made.
+
+    Each record is on the disk, in ``folder``/records.jsonl, before the next case starts; with ``verify_only``
+    nothing is measured and nothing kept. KeyboardInterrupt passes through after the workers are stopped.
+    """
+    variants = discover(sweep.variant_folders)
+    folder.mkdir(parents=True, exist_ok=True)
+    store = None if verify_only else RecordFile(folder)
+    crew = Crew(sweep.variant_folders, folder / WORKER_LOG)
+    settings = None if verify_only else sweep.measure
+    records: list[Record] = []
+    useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
+    try:
+        for done, task in enumerate(todo.tasks, 1):
+            if task.anchor and replace(task, anchor=1) in useless:
+                continue
+            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            if task.device is None:
+                outcome = Outcome("skipped", task.skip)
+            else:
+                watcher.begins(task.case.label, task.device.selector)
+                outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
+                if _edited(task, variants[task.case.variant]):
+                    outcome = Outcome("failed", "its source was edited during the run, so it is not known what ran")
+            record = _record(task, outcome, sweep.flops(task.case.interaction), started)
+            if store:
+                store.append(record)
+            records.append(record)
+            if task.anchor and record.status != "ok":
+                useless.append(replace(task, anchor=1))
+            watcher.ends(record, done, len(todo.tasks))
+    finally:
+        crew.dismiss()
+    return records
+
+
+def _edited(task: Task, variant: Variant) -> bool:
+    try:
+        return environment.fingerprint(task.case, variant, task.device) != task.fingerprint
+    except InputError:  # an interaction that is gone, or no longer one
+        return True
+
+
+def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
+    fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
+    fields["interaction"] = Path(task.case.interaction).name
+    fields |= task.fingerprint.model_dump() | outcome.fields
+    if outcome.status == "ok" and (median := fields.get("median_seconds")):
+        computed = fields.get("computed")
+        pairs = task.case.interactions / fields.get("cycle", 1)
+        speed = (task.case.n * sum(computed.values()) if computed else pairs) / median
+        fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
+    return Record(
+        **fields,
+        status=outcome.status,
+        reason=outcome.reason,
+        anchor=task.anchor,
+        flops_per_interaction=flops,
+        commit=environment.commit(),
+        started=started,
+        harness_version=VERSION,
+    )
+
+
+def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[Record], list[str]]:
+    """Open a folder for a run; return the records it holds and sentences about what was repaired.
+
+    With ``change`` false nothing is repaired.
+
+    Raises:
+        InputError: it holds records and ``resume`` was not asked for.
+    """
+    store = RecordFile(folder)
+    if not store.path.exists():
+        if change:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"--out {folder}: cannot be made: {error.strerror}; name a folder") from None
+        return [], []
+    if not resume:
+        raise InputError(
+            f"{store.path} exists already; add --resume to measure only what is missing from it, or name another --out"
+        )
+    word = store.repair() if change else None
+    return store.read(), [word] if word else []
+
+
+def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], published: str | None) -> None:
+    """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run.
+
+    ``published`` is that of the run's ``Sweep``, kept for the report.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ENVIRONMENT
+    entries: list[Any] = []
+    if path.exists():
+        with contextlib.suppress(json.JSONDecodeError):
+            entries = json.loads(path.read_text("utf-8"))
+    entries.append(environment.describe(devices, arguments) | {"published": published})
+    # Written beside and moved into place, so that a kill leaves the old file or the new one.
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
+    temporary.replace(path)

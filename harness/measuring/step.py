@@ -1,0 +1,184 @@
+"""``timed: step``: the force and an integrator, both on the device, bodies and velocities never leaving it.
+
+Leapfrog is kick-drift-kick. The half kick that ends a step and the one that begins the next use the same
+accelerations, so between steps they are one whole kick: velocities are held half a step behind the positions, and
+the missing half kick is given when both have to belong to one time. Samples follow one another in one long run: the
+bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) damping, x = x + v dt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
+from gravbench.errors import InputError
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.variant import Lap, Prepared
+from gravbench.toolkits import buffers, parts
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.parts import Part
+
+INTEGRATE = Part("integrate")
+LEAPFROG = "leapfrog"
+
+ROUNDINGS = 8
+"""Roundings of the device's number type that one step may be away from its formula in float64."""
+
+Array = NDArray[np.float64]
+
+
+class Stepper:
+    """A prepared variant that steps its bodies."""
+
+    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
+        """Upload the velocities and compile the integrator for the variant's layout."""
+        self.toolkit = toolkit
+        self.clock = toolkit
+        self.prepared = prepared
+        self.n = bodies.n
+        self.leapfrog = integrator == LEAPFROG
+        self.dt = dt
+        self.damping = 1.0 if self.leapfrog else float(INTEGRATE.module.DAMPING)
+        mass, position, velocity = (
+            array.astype(toolkit.real).astype(np.float64) for array in (bodies.mass, bodies.position, bodies.velocity)
+        )
+        self.first = Bodies(mass, position, velocity, bodies.eps)
+        self._positions = buffers.host_bodies(toolkit, prepared, self.first)
+        self._velocities = tuple(toolkit.upload(column) for column in velocity.T)
+        self._kernel = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype).compile(
+            "integrate",
+            BODY_STRIDE=buffers.stride(prepared.bodies),
+            ACCELERATION_STRIDE=buffers.stride(prepared.accelerations),
+        )
+        self._moved = (
+            *buffers.columns(prepared.bodies),
+            *self._velocities,
+            *buffers.columns(prepared.accelerations),
+            np.int32(self.n),
+        )
+
+    @property
+    def kernels(self) -> int:
+        """Those of the force, and the integrator."""
+        return self.prepared.kernels + 1
+
+    def launch(self) -> None:
+        """Do one step."""
+        self.prepared.launch()
+        self._integrate(self.dt, self.damping, self.dt)
+
+    def stages(self, lap: Lap) -> None:
+        """Do one step, its stages told apart."""
+        assert self.prepared.stages is not None
+        self.prepared.stages(lap)
+        self._integrate(self.dt, self.damping, self.dt)
+        lap("integrate")
+
+    def start(self) -> None:
+        """Put the bodies where they were at first, and the velocities of leapfrog half a step behind."""
+        self._rewind()
+        if self.leapfrog:
+            self._integrate(-self.dt / 2)
+
+    def now(self) -> Bodies:
+        """Copy positions and velocities of one time to the host; steps may go on afterwards.
+
+        Raises:
+            InputError: they are not finite.
+        """
+        if self.leapfrog:
+            self.prepared.launch()
+            self._integrate(self.dt / 2)
+        position, velocity = self._download()
+        if self.leapfrog:
+            self._integrate(-self.dt / 2)
+        return Bodies(self.first.mass, position, velocity, self.first.eps)
+
+    def objection(self) -> str | None:
+        """Do one step and compare it with the formula in float64."""
+        self._rewind()
+        at_start = self._accelerations()
+        self.start()
+        self.launch()
+        self.toolkit.synchronize()
+        kicked = self._accelerations()
+        rows = buffers.bodies(self.toolkit, self.prepared).astype(np.float64)
+        position, velocity = self._download()
+        before = self.first.velocity - (at_start * self.dt / 2 if self.leapfrog else 0.0)
+        expected = (before + kicked * self.dt) * self.damping
+        arrived = self.first.position + expected * self.dt
+        speeds = np.abs(self.first.velocity) + np.abs(at_start * self.dt) + np.abs(kicked * self.dt)
+        wrong = [
+            name
+            for name, difference, scale in (
+                ("velocities", velocity - expected, speeds),
+                ("positions", position - arrived, np.abs(self.first.position) + speeds * abs(self.dt)),
+                ("masses", rows[:, 3] - self.first.mass, np.zeros(self.n)),
+            )
+            if not self._small(difference, scale)
+        ]
+        self._rewind()
+        return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
+
+    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:
+        """Return the frames a second and the relative drift of the energy over ``DRIFT_STEPS`` steps from the first."""
+        objection = None
+        if not all(np.isfinite(array).all() for array in self._download()):
+            objection = "some bodies were NaN or infinite after the last step"
+        drift = None
+        if self.n <= DRIFT_UP_TO and not objection:
+            try:
+                drift = self.energy_drift(DRIFT_STEPS)
+            except InputError as error:
+                objection = f"after {DRIFT_STEPS} steps {error}"
+        self._rewind()
+        found = {
+            "steps_per_second": 1 / median_seconds,
+            "energy_drift": drift,
+            "drift_steps": None if drift is None else DRIFT_STEPS,
+            "damping": None if self.leapfrog else self.damping,
+        }
+        return found, objection
+
+    def energy_drift(self, steps: int) -> float | None:
+        """Return (energy after so many steps - energy at first) / |energy at first|; None where that is zero.
+
+        Raises:
+            InputError: the steps led to bodies that are not finite.
+        """
+        self.start()
+        for _ in range(steps):
+            self.launch()
+        before = self.first.energy()
+        return (self.now().energy() - before) / abs(before) if before else None
+
+    def _integrate(self, kick: float, damping: float = 1.0, drift: float = 0.0) -> None:
+        real = self.toolkit.real
+        parts.launch(self.toolkit, self._kernel, self.n, *self._moved, real(kick), real(damping), real(drift))
+
+    def _rewind(self) -> None:
+        """Put the bodies where they were at first and evaluate the force."""
+        buffers.write_bodies(self.toolkit, self.prepared, self._positions)
+        for array, values in zip(self._velocities, self.first.velocity.T, strict=True):
+            self.toolkit.copy_in(array, values)
+        self.prepared.launch()
+        self.toolkit.synchronize()
+
+    def _accelerations(self) -> Array:
+        return buffers.sums(self.toolkit, self.prepared).astype(np.float64)
+
+    def _download(self) -> tuple[Array, Array]:
+        """Copy positions and velocities as they are."""
+        self.toolkit.synchronize()
+        position = buffers.bodies(self.toolkit, self.prepared)[:, :3]
+        velocity = np.column_stack([self.toolkit.download(column) for column in self._velocities])
+        return position.astype(np.float64), velocity.astype(np.float64)
+
+    def _small(self, difference: Array, scale: Array) -> bool:
+        """Tell whether differences are roundings of numbers of this size; a NaN is not."""
+        limits = np.finfo(self.toolkit.real)
+        return bool((np.abs(difference) <= ROUNDINGS * float(limits.eps) * scale + float(limits.tiny)).all())

@@ -1,0 +1,211 @@
+"""The process in which kernels run: one a device, spawned, replaceable.
+
+It is given one case at a time, prepares, verifies and measures it, and sends back what it found. A kernel that
+faults takes this process with it and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from gravbench.config.settings import Measure
+from gravbench.errors import InputError
+from gravbench.measuring.timed import open_timed
+from gravbench.measuring.verify import Judge
+from gravbench.model import initial_conditions, interaction_files
+from gravbench.model.case import Case
+from gravbench.model.device import Device, Reading
+from gravbench.model.record import Status
+from gravbench.model.variant import CPU, discover
+from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.devices import sensor
+from gravbench.toolkits.interface import ToolkitMissingError
+
+Read = Callable[[], Reading | None]
+
+
+@dataclass(slots=True)
+class Start:
+    """How long this process took from being asked for to its first usable device."""
+
+    asked: float = field(default_factory=time.time)
+    found: float | None = None
+
+    def seconds(self) -> float:
+        """Return it; the first call sets it."""
+        if self.found is None:
+            self.found = time.time() - self.asked
+        return self.found
+
+
+START = Start()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A case to verify and, unless ``settings`` is None, to measure."""
+
+    case: Case
+    settings: Measure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Word of what the worker has begun to do."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a case. ``fields`` are fields of ``Record``; ``broken`` asks for a new worker."""
+
+    status: Status
+    reason: str | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    broken: bool = False
+
+
+def serve(
+    connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int, asked: float
+) -> None:
+    """Work on jobs until the other side goes away; ``asked`` is the time at which the process was asked for.
+
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``.
+    """
+    START.asked = asked
+    with log.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    # Ctrl-C reaches the whole group of processes; the parent decides what it means, and blocked it until here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    _die_with(parent)
+    # CUDA then sees this one device, by the name that does not depend on who counts.
+    os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
+    try:
+        with ExitStack() as stack:
+            read: Read = lambda: None  # noqa: E731
+            if device.uuid:
+                read = stack.enter_context(sensor(device.uuid))
+            while True:
+                job = connection.recv()
+                outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
+                if outcome.status == "failed" and device.is_gpu:
+                    # After a fault the CUDA context refuses everything; a fresh process is the one sure cure.
+                    outcome.broken = True
+                connection.send(outcome)
+    except (EOFError, OSError):
+        return
+
+
+def work(
+    job: Job,
+    folders: tuple[Path, ...],
+    read: Read,
+    begin: Callable[[str], None],
+) -> Outcome:
+    """Do one job; everything that goes wrong in it becomes an outcome."""
+    fields: dict[str, Any] = {}
+    try:
+        return _work(job, folders, read, begin, fields)
+    except (ToolkitMissingError, InputError) as error:
+        return Outcome("skipped", str(error), fields)
+    except MemoryError as error:
+        return Outcome("failed", f"out of memory: {error}", fields)
+    except Exception as error:
+        traceback.print_exc()
+        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", fields)
+
+
+def _work(
+    job: Job,
+    folders: tuple[Path, ...],
+    read: Read,
+    begin: Callable[[str], None],
+    fields: dict[str, Any],
+) -> Outcome:
+    case = job.case
+    begin("loading")
+    variant = discover(folders)[case.variant]
+    bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
+    if case.axes.get("dim") == 2:
+        bodies = initial_conditions.flattened(bodies)
+    fields["bodies_sha256"] = bodies.sha256
+    begin("compiling")
+    toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
+    fields["start_seconds"] = START.seconds()
+    fields["compute_capability"] = toolkit.compute_capability
+    fields["compiler"] = toolkit.compiler
+    prepared = variant.prepare(toolkit, bodies, **case.axes)
+    begin("verifying")
+    prepared.launch()
+    toolkit.synchronize()
+    fields["compile_seconds"] = toolkit.compile_seconds
+    # Arrays of the host are the CPU's, whichever toolkit computes.
+    holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
+    judge = Judge(holder, prepared, bodies, variant.accepted(case.dtype, case.axes), case.dtype)
+    errors, objection = judge.verdict()
+    fields.update(errors.model_dump())
+    if prepared.kernel is not None:
+        fields.update(toolkit.resources(prepared.kernel).model_dump())
+    if objection:
+        return Outcome("invalid", objection, fields)
+    timed = open_timed(case, holder, prepared, bodies)
+    if objection := timed.objection():
+        return Outcome("invalid", f"the force is right, but {objection}", fields)
+    if case.timed != "force":
+        errors, objection = judge.verdict()
+        if objection:
+            fields.update(errors.model_dump())
+            return Outcome("invalid", f"the force is right at first, but not in a {case.timed}: {objection}", fields)
+    if job.settings is not None:
+        # SciPy and what it imports would otherwise load while the first case is measured.
+        from gravbench.measuring.protocol import measure, stage_seconds
+
+        begin("measuring")
+        timed.start()
+        measured = measure(timed.clock, timed.launch, job.settings, read, timed.kernels)
+        toolkit.synchronize()
+        assert measured.median_seconds is not None
+        if prepared.stages is not None:
+            begin("measuring stages")
+            fields["stages_seconds"] = stage_seconds(toolkit, timed.stages)
+        if prepared.insight is not None:
+            begin("counting")
+            fields |= prepared.insight()
+        found, objection = timed.finish(measured.median_seconds)
+        fields.update(measured.model_dump() | found)
+        if objection:
+            return Outcome("invalid", f"right at first, but {objection}", fields)
+        # A race or a sum that is not set back may show only after many launches.
+        errors, objection = judge.verdict()
+        if objection:
+            fields.update(errors.model_dump())
+            return Outcome("invalid", f"right at first, but after the last launch: {objection}", fields)
+    return Outcome("ok", None, fields)
+
+
+def _first_lines(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(lines[:4])[:600]
+
+
+def _die_with(parent: int) -> None:
+    """Ask Linux to end this process when its parent is gone, even if that was killed while a kernel runs."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)

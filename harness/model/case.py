@@ -1,0 +1,71 @@
+"""A case: one point of a sweep, everything that decides what is computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.variant import Dtype
+
+Value = bool | int | float | str
+
+
+class Case(BaseModel):
+    """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
+
+    ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
+    file, ``eps`` the softening length. ``interaction`` is a packaged one's name or the path of a file. ``timed`` is
+    force, step or call; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    variant: str
+    toolkit: str
+    axes: dict[str, Value]
+    n: int
+    dtype: Dtype
+    bodies: str
+    subset: str
+    seed: int
+    eps: float
+    timed: str
+    interaction: str = GRAVITY
+    integrator: str | None = None
+    dt: float | None = None
+
+    @property
+    def key(self) -> str:
+        """A name for this case that does not depend on the order of its parts or of the sweep."""
+        parts = self.model_dump(include=set(Case.model_fields))
+        # Cases without a step have the keys they had before there were steps.
+        for name in ("integrator", "dt"):
+            if parts[name] is None:
+                del parts[name]
+        # Likewise those of gravity, from before there were other interactions.
+        if self.interaction == GRAVITY:
+            del parts["interaction"]
+        else:
+            parts["interaction"] = Path(self.interaction).name
+        parts["bodies"] = Path(self.bodies).name
+        text = json.dumps(parts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """The case in a few words, for progress and messages."""
+        axes = " ".join(f"{name}={value}" for name, value in self.axes.items())
+        interaction = "" if self.interaction == GRAVITY else f"interaction={Path(self.interaction).name}"
+        timed = "" if self.timed == "force" else f"timed={self.timed}"
+        step = "" if self.dt is None else f"{self.integrator} dt={self.dt:g}"
+        words = [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes, interaction, timed, step]
+        return " ".join(filter(None, words))
+
+    @property
+    def interactions(self) -> int:
+        """Directed pairs of one evaluation: every body with every body, itself included."""
+        return self.n * self.n

@@ -1,0 +1,34 @@
+"""A device that cases run on, and what it says of itself at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gravbench.model.variant import CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ..."""
+
+    selector: str
+    name: str
+    uuid: str | None = None
+    driver: str | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.selector != CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a GPU says of itself at one moment; None for what it does not tell."""
+
+    sm_clock_mhz: int | None
+    power_watts: float | None
+    temperature_celsius: int | None
+    throttle_reasons: tuple[str, ...] | None
+    joules: float | None = None
+    """The energy counter, from an arbitrary beginning."""

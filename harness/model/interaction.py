@@ -1,0 +1,227 @@
+"""What one body does to another, as a file: read, checked, and written out for every compiler.
+
+An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
+straight lines of arithmetic what body j adds to the sums of body i; each line ends in a comment with the floating-point
+operations it counts (an FMA is two). Names in capitals before it are constants; TOLERANCE is the factor by which its
+sums may be further from the truth than those of gravity, because their parts cancel more. From these lines come the
+CUDA C and the Python that kernels are compiled from, and the float64 that judges them.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRAVITY = "gravity"
+
+BODY = ("x", "y", "z", "mass", "vx", "vy", "vz")
+"""What an interaction may read of a body: position, mass and velocity, in the order a row of bodies has them."""
+ALWAYS = BODY[:4]
+ACCELERATION = ("ax", "ay", "az")
+VECTOR_NUMBERS = 4
+"""Rows are filled up to a multiple of four numbers: one 16-byte load in float32, two in float64."""
+
+MATH = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log, "fabs": math.fabs}
+FUNCTIONS = ("inverse_sqrt", *MATH)
+"""What the arithmetic may call; those of ``MATH`` have the same names in CUDA C."""
+OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+COMPARISONS: Mapping[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def inverse_sqrt(value: Any) -> Any:
+    """Return 1 / sqrt(value); on a GPU in float32 this is one instruction."""
+    return 1 / math.sqrt(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``target`` = ``value``, or, where it adds to a sum, ``target`` += ``value``; ``flops`` as its comment counts."""
+
+    target: str
+    adds: bool
+    value: ast.expr
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """A pairwise interaction.
+
+    ``body`` are the numbers of a body that it reads, x, y, z and mass always among them; ``sums`` are the numbers that
+    it adds up for each body; ``tolerance`` is the factor on the errors that count as right.
+    """
+
+    name: str
+    summary: str
+    text: str
+    body: tuple[str, ...]
+    sums: tuple[str, ...]
+    lines: tuple[Line, ...]
+    tolerance: float = 1.0
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one interaction, by the counts of its lines."""
+        return sum(line.flops for line in self.lines)
+
+    @property
+    def body_width(self) -> int:
+        """Numbers in a row of bodies."""
+        return _filled_up(len(self.body))
+
+    @property
+    def sums_width(self) -> int:
+        """Numbers in a row of sums."""
+        return _filled_up(len(self.sums))
+
+    @property
+    def steppable(self) -> bool:
+        """Whether an integrator can move its bodies: it reads no velocities, and its first sums are accelerations."""
+        return self.body == ALWAYS and self.sums[:3] == ACCELERATION
+
+    def rows(self, position: NDArray[Any], velocity: NDArray[Any], mass: NDArray[Any]) -> NDArray[Any]:
+        """Return rows of bodies, shape (n, ``body_width``); what fills a row up is zero."""
+        columns = dict(zip(BODY, (*position.T, mass, *velocity.T), strict=True))
+        rows: NDArray[Any] = np.zeros((mass.size, self.body_width))
+        for number, name in enumerate(self.body):
+            rows[:, number] = columns[name]
+        return rows
+
+    def vectors(self) -> dict[str, tuple[int, ...]]:
+        """Group the sums' places: ax, ay, az make the vector a; a sum on its own keeps its name."""
+        found: dict[str, tuple[int, ...]] = {}
+        for place, name in enumerate(self.sums):
+            parts = [f"{name[:-1]}{axis}" for axis in "xyz"]
+            whole = len(name) > 1 and all(part in self.sums for part in parts)
+            found.setdefault(name[:-1] if whole else name, ())
+            found[name[:-1] if whole else name] += (place,)
+        return found
+
+    def cuda_source(self) -> str:
+        """Write the rows of bodies and sums, ``interact`` and ``add`` in CUDA C, in terms of ``real``."""
+        sums = ", ".join([*self.sums, *_fillers(self.sums_width - len(self.sums))])
+        own = ", ".join([*self.body, *_fillers(self.body_width - len(self.body))])
+        return "\n".join(
+            [
+                f"// {self.summary} {self.flops} FLOPs an interaction.",
+                f"struct __align__(16) Body {{ real {own}; }};",
+                f"struct __align__(16) Sums {{ real {sums}; }};",
+                "",
+                "__device__ __forceinline__ void interact(Sums& sums, const Body& i, const Body& j, real eps2) {",
+                *(f"    {self._cuda_line(line)};  // {line.flops}" for line in self.lines),
+                "}",
+                "",
+                "__device__ __forceinline__ void add(Sums& sums, const Sums& others) {",
+                *(f"    sums.{name} += others.{name};" for name in self.sums),
+                "}",
+                "",
+            ]
+        )
+
+    def _cuda_line(self, line: Line) -> str:
+        if line.adds:
+            return f"sums.{line.target} += {_cuda(line.value)}"
+        return f"const real {line.target} = {_cuda(line.value)}"
+
+    def python(self, real: Callable[[Any], Any], inverse_sqrt: Callable[[Any], Any]) -> Callable[..., Any]:
+        """Write ``interact(sums, i, j, eps2)``, which takes and returns tuples, in Python for Numba to compile.
+
+        ``real`` is the number type and ``inverse_sqrt`` the function that the compiler has for it.
+        """
+        source = "\n".join(
+            [
+                "def interact(sums, i, j, eps2):",
+                f"    {_names('sums', self.sums)} = sums",
+                f"    {_names('i', self.body)} = i",
+                f"    {_names('j', self.body)} = j",
+                *(f"    {line}" for line in self.python_lines(lambda value: f"real({value!r})")),
+                f"    return {_names('sums', self.sums)}",
+            ]
+        )
+        namespace: dict[str, Any] = {**MATH, "real": real, "inverse_sqrt": inverse_sqrt}
+        exec(compile(source, f"<{self.name}>", "exec"), namespace)
+        made: Callable[..., Any] = namespace["interact"]
+        return made
+
+    def python_add(self) -> Callable[..., Any]:
+        """Write ``add(sums, others)``, which takes and returns tuples, in Python for Numba to compile."""
+        total = "".join(f"sums[{place}] + others[{place}], " for place in range(len(self.sums)))
+        namespace: dict[str, Any] = {}
+        exec(f"def add(sums, others):\n    return ({total})", namespace)
+        made: Callable[..., Any] = namespace["add"]
+        return made
+
+    def python_lines(self, number: Callable[[float], str]) -> Iterator[str]:
+        """Write the lines in Python, ``i.x`` as ``i_x`` and numbers as ``number`` does."""
+        for line in self.lines:
+            target = f"sums_{line.target} +=" if line.adds else f"{line.target} ="
+            yield f"{target} {_python(line.value, number)}"
+
+
+def _filled_up(numbers: int) -> int:
+    return -(-numbers // VECTOR_NUMBERS) * VECTOR_NUMBERS
+
+
+def _fillers(count: int) -> Iterable[str]:
+    return (f"filler{number}" for number in range(count))
+
+
+def _names(prefix: str, names: Iterable[str]) -> str:
+    return "(" + "".join(f"{prefix}_{name}, " for name in names) + ")"
+
+
+def _cuda(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=value):
+            return f"real({value!r})"
+        case ast.Attribute(value=ast.Name(id=whose), attr=name):
+            return f"{whose}.{name}"
+        case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
+            return f"({_cuda(left)} {COMPARISONS[type(op)]} {_cuda(right)} ? {_cuda(body)} : {_cuda(orelse)})"
+    return _written(node, _cuda)
+
+
+def _python(node: ast.expr, number: Callable[[float], str]) -> str:
+    def write(part: ast.expr) -> str:
+        return _python(part, number)
+
+    match node:
+        case ast.Constant(value=float(value)):
+            return number(value)
+        case ast.Attribute(value=ast.Name(id=whose), attr=name):
+            return f"{whose}_{name}"
+        case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
+            return f"({write(body)} if {write(left)} {COMPARISONS[type(op)]} {write(right)} else {write(orelse)})"
+    return _written(node, write)
+
+
+def _written(node: ast.expr, write: Callable[[ast.expr], str]) -> str:
+    """Write what is the same in both languages; parentheses only where the order of operations asks for them."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.UnaryOp(operand=operand):
+            return f"-{_inside(operand, write, 3)}"
+        case ast.Call(func=ast.Name(id=name), args=[argument]):
+            return f"{name}({write(argument)})"
+        case ast.BinOp(left=left, op=op, right=right):
+            strength = _strength(node)
+            return f"{_inside(left, write, strength)} {OPERATORS[type(op)]} {_inside(right, write, strength + 1)}"
+    raise AssertionError(ast.dump(node))
+
+
+def _inside(node: ast.expr, write: Callable[[ast.expr], str], strength: int) -> str:
+    return f"({write(node)})" if _strength(node) < strength else write(node)
+
+
+def _strength(node: ast.expr) -> int:
+    """How strongly an operation binds: sums 1, products 2, everything else more."""
+    if isinstance(node, ast.BinOp):
+        return 1 if isinstance(node.op, ast.Add | ast.Sub) else 2
+    return 2 if isinstance(node, ast.UnaryOp) else 3

@@ -1,0 +1,202 @@
+"""Cases, records, and the append-only file that keeps them.
+
+A case is one point of a sweep; a record is what measuring it gave, one JSON line, understandable alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from gravbench.model.case import Case
+
+Status = Literal["ok", "invalid", "skipped", "failed"]
+
+
+class Fingerprint(BaseModel):
+    """What a result depends on beside its case: while any of it differs, an old result is not reused.
+
+    What a missing toolkit or device leaves unknown is None.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    source_sha256: str
+    flags: list[str]
+    toolkit_version: str | None = None
+    driver: str | None = None
+    device: str | None = None
+    device_uuid: str | None = None
+
+
+class Errors(BaseModel):
+    """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
+
+    Of an interaction with several sums each vector and each number has errors of its own, and these are the worst;
+    ``error_max_of`` has the largest of each by its name (hermite: a, j, potential), and is empty for a single vector.
+
+    An approximation that covers all pairs in ``cycle`` evaluations has the errors of one of them here, and
+    those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    error_max: float | None = None
+    error_rms: float | None = None
+    error_median: float | None = None
+    error_p99: float | None = None
+    error_rows: int | None = None
+    error_max_of: dict[str, float] = {}
+    cycle: int = 1
+    error_cycle_max: float | None = None
+    error_cycle_rms: float | None = None
+
+
+class Measurement(BaseModel):
+    """What the measuring of a verified case gave. Times are seconds for one evaluation of all bodies.
+
+    Where a step or a call is what is timed, it stands for evaluation here.
+    ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
+    ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
+    makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
+    evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
+    Clock, power and temperature have one reading a sample, asked for once its work is queued; ``throttled``
+    is None where the device does not tell. ``joules`` is what the device's energy counter says of one evaluation, from
+    the first sample to the last, what it uses while idle in between included; None where that took under half a second.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    samples_seconds: list[float] = []
+    batch: int | None = None
+    median_seconds: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    stop_reason: str | None = None
+    launch_seconds: float | None = None
+    sm_clock_mhz: list[int] = []
+    power_watts: list[float] = []
+    temperature_celsius: list[int] = []
+    throttle_reasons: list[str] = []
+    throttled: bool | None = None
+    launch_bound: bool = False
+    joules: float | None = None
+    protocol: dict[str, float] | None = None
+
+
+class Stepping(BaseModel):
+    """What the stepping of a case with ``timed: step`` gave; None for others.
+
+    ``energy_drift`` is (energy after - energy before) / |energy before| over ``drift_steps`` steps from the first
+    bodies on, energies in float64; None above 4,096 bodies. ``damping`` is the damped Euler integrator's factor.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    steps_per_second: float | None = None
+    energy_drift: float | None = None
+    drift_steps: int | None = None
+    damping: float | None = None
+
+
+class Inside(BaseModel):
+    """What an evaluation consists of, for variants that can tell; empty for others.
+
+    ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
+    their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
+    ``computed`` are the interactions of one evaluation, a body, by their kind (body_body, body_cell), from a run that
+    is not timed; ``walk_overlap`` is how alike the walks of a warp's bodies are, counted likewise: over all nodes that
+    one of them has to visit, the part of the warp that has to. ``start_seconds`` is the time from starting the process
+    to a usable device.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    stages_seconds: dict[str, float] = {}
+    stages_bytes: dict[str, float] = {}
+    computed: dict[str, float] = {}
+    # Its name until it was found that threads at different nodes still step together.
+    walk_overlap: float | None = Field(None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
+    start_seconds: float | None = None
+
+
+class Counters(BaseModel):
+    """What Nsight Compute counted of the case's longest kernel in a second pass; empty where nobody asked.
+
+    Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` of warps,
+    ``threads_an_instruction`` of 32, ``executed_flop`` of one launch (an FMA is two; square roots are not counted),
+    ``stalled_...`` warps waiting for a reason, an issued instruction. ``counters_unavailable`` says why there are none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    counters: dict[str, float] = {}
+    counters_unavailable: str | None = None
+
+
+class Resources(BaseModel):
+    """What the driver says of a compiled kernel and its launch.
+
+    ``occupancy`` is resident threads over the most a multiprocessor can hold; ``occupancy_limiter`` names
+    what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at once.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    threads_per_block: int | None = None
+    grid_blocks: int | None = None
+    blocks_per_multiprocessor: int | None = None
+    occupancy: float | None = None
+    occupancy_limiter: str | None = None
+    waves: float | None = None
+
+
+class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Counters, Resources):
+    """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
+
+    ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
+    0 for an ordinary record, 1, 2, ... for the anchor's.
+    """
+
+    # JSON has no NaN: an error that is one is written as a string, rather than lost.
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
+
+    status: Status
+    reason: str | None = None
+    anchor: int = 0
+    bodies_sha256: str | None = None
+    interactions_per_second: float | None = None
+    gflops: float | None = None
+    flops_per_interaction: float
+    compile_seconds: float | None = None
+    compute_capability: str | None = None
+    compiler: str | None = None
+    commit: str | None
+    started: str
+    harness_version: str
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The part of the record that has to match for its result to be reused."""
+        return self.model_dump(include=set(Fingerprint.model_fields))
+
+    @property
+    def joules_per_interaction(self) -> float | None:
+        """Energy of one of the interactions that are computed."""
+        return None if self.joules is None else self.joules / self.evaluated
+
+    @property
+    def evaluated(self) -> float:
+        """Interactions that one evaluation computes: those of an approximation are fewer than n * n."""
+        if self.computed:
+            return self.n * sum(self.computed.values())
+        return self.interactions / self.cycle
+
+    @property
+    def configuration(self) -> str:
+        """Axis values in a few words: ``p=256 unroll=32``."""
+        return " ".join(f"{name}={value}" for name, value in self.axes.items())

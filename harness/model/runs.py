@@ -1,0 +1,164 @@
+"""The folders that runs are kept in, and how a person names them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gravbench.errors import InputError, nearest
+from gravbench.model.record import Record
+
+RECORDS = "records.jsonl"
+ENVIRONMENT = "environment.json"
+REPORTS = Path("reports")
+
+
+def new_folder(name: str) -> Path:
+    """Return reports/NAME-DATE-TIME, a folder that no earlier run has."""
+    return REPORTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def newest(name: str) -> Path:
+    """Return the newest reports/NAME-DATE-TIME.
+
+    Raises:
+        InputError: there is none.
+    """
+    pattern = re.compile(re.escape(name) + r"-\d{8}-\d{6}")
+    found = sorted(path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name))
+    if not found:
+        raise InputError(f"there is no run {REPORTS / name}-DATE-TIME yet; name the folder of one with --out")
+    return found[-1]
+
+
+def find(run: str) -> Path:
+    """Return the folder of a run: a path to it or to its records, or a name below reports/.
+
+    A bare name such as ``quick`` means reports/quick, or else the newest reports/quick-DATE-TIME.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    path = Path(run)
+    if path.name == RECORDS and path.is_file():
+        return path.parent
+    for folder in (path, REPORTS / run):
+        if (folder / RECORDS).is_file():
+            return folder
+    with contextlib.suppress(InputError):
+        return newest(run)
+    known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
+    if known:
+        raise InputError(f"{run}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}")
+    raise InputError(
+        f"{run}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
+    )
+
+
+def environment(folder: Path) -> list[dict[str, Any]]:
+    """Return what was noted at each start of a run, the newest last; nothing where it is not there or not readable."""
+    with contextlib.suppress(OSError, ValueError):
+        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
+        if isinstance(entries, list):
+            return [entry for entry in entries if isinstance(entry, dict)]
+    return []
+
+
+def published(folder: Path) -> str | None:
+    """Return the name of the source that the newest start of a run was to be set beside, as far as it is recorded."""
+    entries = environment(folder)
+    name = entries[-1].get("published") if entries else None
+    return name if isinstance(name, str) else None
+
+
+class RecordFile:
+    """The records of one run: appended line by line, each flushed to the disk before the next case starts."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use ``folder``/records.jsonl; neither has to exist."""
+        self.path = folder / RECORDS
+
+    def append(self, record: Record) -> None:
+        """Add one line and wait until the disk has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(record.model_copy(update=_encodable(record)).model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def repair(self) -> str | None:
+        """Cut off a last line that a killed process left half-written, and say so.
+
+        Returns a sentence about what was cut, or None when the file is whole or absent.
+        """
+        if not self.path.exists():
+            return None
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole == len(content):
+            return None
+        try:
+            Record.model_validate_json(content[whole:])
+        except ValidationError:
+            with self.path.open("r+b") as file:
+                file.truncate(whole)
+            return (
+                f"{self.path}: the last line was half-written ({len(content) - whole} bytes); "
+                "removed it, its case will be measured again"
+            )
+        with self.path.open("ab") as file:
+            file.write(b"\n")
+        return f"{self.path}: the last line lacked its end; completed it"
+
+    def read(self) -> list[Record]:
+        """Read every record.
+
+        A half-written last line is passed over: only ``repair`` changes the file.
+
+        Raises:
+            InputError: there is no such file, or a line before the last is no record.
+        """
+        if not self.path.exists():
+            raise InputError(f"{self.path}: no such file; a run writes it")
+        return list(self._records())
+
+    def _records(self) -> Iterator[Record]:
+        lines = self.path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                yield Record.model_validate_json(line)
+            except ValidationError as error:
+                if number == len(lines):
+                    return
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in first["loc"]) or "the line"
+                raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
+
+
+def _encodable(record: Record) -> dict[str, str]:
+    """Replace what is no text (a lone surrogate, from a file's name): it must not cost the record that names it."""
+    words = {name: value for name, value in record if isinstance(value, str)}
+    return {name: value.encode(errors="replace").decode() for name, value in words.items()}
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """Keep the newest record of each case on each device, and of a repeated anchor the first.
+
+    A case that was skipped for want of a device is left out once some device has it.
+    """
+    kept: dict[tuple[str, str | None], Record] = {}
+    for record in records:
+        if record.anchor <= 1:
+            kept[record.key, record.device_uuid or record.device] = record
+    found = {key for key, device in kept if device is not None}
+    return [record for (key, device), record in kept.items() if device is not None or key not in found]

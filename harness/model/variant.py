@@ -1,0 +1,398 @@
+"""What a variant is, how a file declares one, and how they are found.
+
+A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch
+geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA);
+a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel for another toolkit: ``numba_kernel`` the twin
+for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be edited to add one: the toolkits a
+variant runs on are read off what its stem holds.
+
+This module knows no toolkit. ``Toolkit`` below is what a variant may ask of the one it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.errors import InputError
+from gravbench.model.interaction import Interaction
+from gravbench.packaged import folder
+
+AxisValue = int | float | str | bool
+Axes = Mapping[str, AxisValue]
+Dtype = Literal["float32", "float64"]
+
+BUILT_IN = folder("gravbench.variants")
+CUDA_C_TOOLKITS = ("cupy", "pycuda")
+SHARED = BUILT_IN / "common"
+"""Whose header, and what stands beside it for Numba, a folder without a header has."""
+NUMBA = "numba"
+CPU = "cpu"
+TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
+
+
+class HostBodies(Protocol):
+    """The part of ``harness.bodies.Bodies`` that a variant reads: float64 arrays on the host."""
+
+    @property
+    def mass(self) -> NDArray[np.float64]:
+        """Masses, shape (n,), in units where G = 1."""
+
+    @property
+    def position(self) -> NDArray[np.float64]:
+        """Positions, shape (n, 3)."""
+
+    @property
+    def velocity(self) -> NDArray[np.float64]:
+        """Velocities, shape (n, 3)."""
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+
+    @property
+    def eps(self) -> float:
+        """Softening length, greater than zero."""
+
+
+class Kernel(Protocol):
+    """A compiled kernel.
+
+    One written for the threads of a GPU is called ``kernel(grid, block, *arguments)``, where ``block`` is a number
+    of threads or their extents (x, y); one written for whole arrays, or for a CPU, ``kernel(*arguments)``. The
+    one option, of CUDA C and numba.cuda, is ``stream``.
+    """
+
+    def __call__(self, *arguments: Any, **options: Any) -> None:
+        """Launch it; on a GPU this returns before the kernel has run."""
+
+
+class Source(Protocol):
+    """What a toolkit compiles: a variant, or a part that variants share (``harness.parts``)."""
+
+    @property
+    def module(self) -> ModuleType:
+        """The module that makes the kernels which are no CUDA C."""
+
+    def cuda_source(self, interaction: Interaction) -> str:
+        """The text of the CUDA C."""
+
+
+class Toolkit(Protocol):
+    """What a variant may ask of the toolkit that runs it."""
+
+    @property
+    def interaction(self) -> Interaction:
+        """What its kernels compute: gravity, unless the variant takes any interaction."""
+
+    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
+        """Make an array on the host; where ``pinned``, in memory that the device reads by itself."""
+
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """Allocate an array on the device, of any type and not filled; it is freed when nobody has it any more."""
+
+    def stream(self) -> Any:
+        """Make a queue of work for the device, beside the one that everything else waits in."""
+
+    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
+        """Queue a copy of host values to the front of a device array; from pinned memory this returns at once."""
+
+    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
+        """Queue a copy of a device array's front to the host."""
+
+    def wait(self, stream: Any) -> None:
+        """Wait until everything in a stream is done."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many multiprocessors the device has, over which a variant may have to spread few bodies."""
+
+    @property
+    def real(self) -> type[np.floating[Any]]:
+        """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        """Copy a host array to the device as an array of ``real``."""
+
+    def empty(self, *shape: int) -> Any:
+        """Make a device array of ``real`` filled with NaN, so that a row nobody wrote is seen."""
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
+
+
+Lap = Callable[[str], None]
+"""Told the name of a stage when everything of it has been asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
+
+    ``bodies`` is what ``launch()`` reads: a device array of rows as the interaction has them (gravity:
+    x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
+    ``launch()`` writes completely: a device array whose rows begin with the interaction's sums (gravity:
+    the accelerations), or three device arrays of shape (n,). ``kernel`` is the kernel whose registers and
+    occupancy the record states (None where there is no device).
+
+    An approximation that takes turns covers every pair once in ``cycle`` launches; the mean of their
+    accelerations is then what an exact method gives in one.
+
+    With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
+    ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
+    is counted of an evaluation and not timed: fields of ``harness.record.Inside``. ``kernels`` are how many one
+    ``launch()`` puts in the device's queue, at least.
+    """
+
+    launch: Callable[[], None]
+    bodies: Any
+    accelerations: Any
+    kernel: Kernel | None = None
+    cycle: int = 1
+    on_host: bool = False
+    stages: Callable[[Lap], None] | None = None
+    insight: Callable[[], Mapping[str, Any]] | None = None
+    kernels: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Largest relative errors of the accelerations (of one body, and rms over all) that count as right."""
+
+    max: float
+    rms: float
+
+
+# Single precision: 2^-24 a rounding. At a million bodies added up one by one the largest error measured
+# elsewhere is 4.4e-5; a body near the centre, whose pulls nearly cancel, magnifies it further.
+# Double precision: the same reasoning with 2^-53, and room for the reference's own rounding.
+DIRECT_SUM: Mapping[str, Tolerance] = {
+    "float32": Tolerance(max=1e-3, rms=5e-5),
+    "float64": Tolerance(max=1e-9, rms=1e-11),
+}
+
+Prepare = Callable[..., Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One technique for computing the accelerations.
+
+    ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
+    said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
+    the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
+    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
+    ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
+    ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
+    are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits the positions it was given;
+    of others a launch is as right, but not as fast.
+    """
+
+    name: str
+    summary: str
+    explanation: str
+    parent: str | None
+    source: str
+    axes: Mapping[str, tuple[AxisValue, ...]]
+    defaults: Axes
+    when: str | None
+    loads: str | None
+    approximates: str | None
+    any_interaction: bool
+    dtypes: tuple[Dtype, ...]
+    mixed: bool
+    of_positions: bool
+    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
+    toolkits: tuple[str, ...]
+    prepare: Prepare
+    module: ModuleType = field(repr=False, compare=False)
+    path: Path
+
+    @property
+    def has_cuda_c(self) -> bool:
+        """Whether its stem has CUDA C."""
+        return self.path.with_suffix(".cu").exists()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the stem, which holds the sources it shares with its family."""
+        return self.path.parent
+
+    def cuda_source(self, interaction: Interaction) -> str:
+        """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
+        return cuda_source(self.path.with_suffix(".cu"), interaction)
+
+    def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
+        """Hash everything in the stem, its family's shared files and the interaction that ``toolkit`` runs."""
+        shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
+        cuda_c = toolkit in CUDA_C_TOOLKITS and self.has_cuda_c
+        if not list(self.folder.glob("*.cuh")) and (cuda_c or toolkit == NUMBA):
+            shared += [path for path in SHARED.glob("*.py") if not _declares(path)]
+        digest = hashlib.sha256()
+        for path in [self.path, *sorted(shared)]:
+            digest.update(path.read_bytes())
+        if cuda_c:
+            digest.update(self.cuda_source(interaction).encode())
+        elif toolkit == NUMBA:
+            digest.update(interaction.text.encode())
+        return digest.hexdigest()
+
+    def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
+        """Return the errors that count as right for these values of the axes."""
+        return (self.tolerance(axes) if callable(self.tolerance) else self.tolerance)[dtype]
+
+    def complete(self, axes: Axes) -> dict[str, AxisValue]:
+        """Fill the defaults in, in the order the variant declares its axes."""
+        return {name: axes.get(name, self.defaults[name]) for name in self.axes}
+
+
+def variant(
+    *,
+    parent: str | None,
+    source: str,
+    axes: Mapping[str, tuple[AxisValue, ...]] | None = None,
+    defaults: Axes | None = None,
+    when: str | None = None,
+    loads: str | None = None,
+    approximates: str | None = None,
+    any_interaction: bool = False,
+    dtypes: tuple[Dtype, ...] = ("float32", "float64"),
+    mixed: bool = False,
+    of_positions: bool = False,
+    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
+) -> Callable[[Prepare], Variant]:
+    """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
+
+    The name is the file's stem and the summary the first line of its docstring.
+
+    Raises:
+        InputError: the file has no docstring, or an axis has no default among its values.
+    """
+    axes = dict(axes or {})
+    defaults = dict(defaults or {})
+
+    def declare(prepare: Prepare) -> Variant:
+        module = sys.modules[prepare.__module__]
+        path = Path(module.__file__ or "").resolve()
+        explanation = (module.__doc__ or "").strip()
+        if not explanation:
+            raise InputError(f"{path}: a variant's file begins with a docstring that says what it changes and why")
+        for axis, values in axes.items():
+            if defaults.get(axis) not in values:
+                raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
+        cuda_c = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
+        toolkits = tuple(name for name in TOOLKITS if name in cuda_c or hasattr(module, f"{name}_kernel"))
+        return Variant(
+            name=path.stem,
+            summary=explanation.splitlines()[0],
+            explanation=explanation,
+            parent=parent,
+            source=source,
+            axes=axes,
+            defaults=defaults,
+            when=when,
+            loads=loads,
+            approximates=approximates,
+            any_interaction=any_interaction,
+            dtypes=dtypes,
+            mixed=mixed,
+            of_positions=of_positions,
+            tolerance=tolerance,
+            toolkits=toolkits or (CPU,),
+            prepare=prepare,
+            module=module,
+            path=path,
+        )
+
+    return declare
+
+
+def cuda_source(path: Path, interaction: Interaction) -> str:
+    """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
+
+    Joined rather than included, because a kernel cache keyed by the text of the source does not
+    see an edited header. A folder without a header has that of ``variants/all_pairs``.
+    """
+    headers = sorted(path.parent.glob("*.cuh")) or sorted(SHARED.glob("*.cuh"))
+    parts = [(header.name, header.read_text("utf-8")) for header in headers]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, path.read_text("utf-8"))]
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
+
+
+def _declares(path: Path) -> bool:
+    return "@variant(" in path.read_text("utf-8")
+
+
+def _load(path: Path) -> Variant:
+    name = f"gravbench_variant_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    if path.is_relative_to(BUILT_IN):
+        name = ".".join(["gravbench.variants", *path.relative_to(BUILT_IN).with_suffix("").parts])
+    if name in sys.modules:
+        module = sys.modules[name]
+    else:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise InputError(f"{path}: not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    found = [value for value in vars(module).values() if isinstance(value, Variant)]
+    return found[0]
+
+
+@lru_cache
+def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
+    """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
+
+    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder.
+
+    Raises:
+        InputError: a folder is missing, two stems have one name, or a parent does not exist.
+    """
+    found: dict[str, Variant] = {}
+    for root in (BUILT_IN, *extra):
+        if not root.is_dir():
+            raise InputError(f"{root}: no such folder of variants")
+        if root != BUILT_IN and str(root.resolve()) not in sys.path:
+            # So that variants of one's own can share a module that lies beside them.
+            sys.path.append(str(root.resolve()))
+        for path in sorted(root.resolve().rglob("*.py")):
+            if not _declares(path):
+                continue
+            one = _load(path)
+            if one.name in found:
+                raise InputError(f"{path}: variant {one.name} is declared already by {found[one.name].path}")
+            found[one.name] = one
+    for one in found.values():
+        if one.parent is not None and one.parent not in found:
+            raise InputError(f"{one.path}: parent {one.parent} is no variant; there are: {', '.join(found)}")
+    ordered: dict[str, Variant] = {}
+
+    def place(parent: str | None) -> None:
+        for one in found.values():
+            if one.parent == parent:
+                ordered[one.name] = one
+                place(one.name)
+
+    place(None)
+    return ordered
+
+
+def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:
+    """Map each variant to its parent, None for the first of a ladder."""
+    return {name: one.parent for name, one in variants.items()}
+
+
+def summaries(variants: Mapping[str, Variant]) -> dict[str, str]:
+    """Map each variant to what it changes, in a line."""
+    return {name: one.summary for name, one in variants.items()}

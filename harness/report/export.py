@@ -1,0 +1,76 @@
+"""Records as a table for other programs: CSV, or Parquet where pyarrow is installed."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gravbench.errors import InputError, nearest
+from gravbench.model.record import Record
+
+KINDS = (".csv", ".parquet")
+LEFT_OUT = ("axes", "protocol")
+"""Taken apart into columns of their own, or the same for a whole run."""
+
+
+def write(records: Sequence[Record], path: Path) -> None:
+    """Write a row a record, a column each field and axis (``axis_p``); the ending of ``path`` says which format.
+
+    Lists stay lists in Parquet and are JSON in CSV. Written beside and moved into place.
+
+    Raises:
+        InputError: the ending is none of ``KINDS``, there is nothing to write, or pyarrow is missing for Parquet.
+    """
+    if path.suffix not in KINDS:
+        raise InputError(f"--to {path}: the ending is {path.suffix or 'missing'}; {nearest(path.suffix, list(KINDS))}")
+    if not records:
+        raise InputError(f"--to {path}: there are no records to write; accepted: a run that has some")
+    table = [_row(record) for record in records]
+    names = list(dict.fromkeys(name for row in table for name in row))
+    temporary = path.with_name(path.name + ".tmp")
+    if path.suffix == ".csv":
+        _csv(table, names, temporary)
+    else:
+        _parquet(table, names, temporary)
+    temporary.replace(path)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    own = record.model_dump(exclude=set(LEFT_OUT))
+    axes = {f"axis_{name}": value for name, value in record.axes.items()}
+    counted = {f"{field}_{name}": value for field in _MAPPINGS for name, value in own.pop(field).items()}
+    return {"key": record.key, **own, **axes, **counted}
+
+
+_MAPPINGS = ("error_max_of", "stages_seconds", "stages_bytes", "computed", "counters")
+
+
+def _csv(table: Iterable[dict[str, Any]], names: list[str], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        for row in table:
+            writer.writerow(
+                {name: json.dumps(value) if isinstance(value, list) else value for name, value in row.items()}
+            )
+
+
+def _parquet(table: Iterable[dict[str, Any]], names: list[str], path: Path) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise InputError(f"--to {path.stem}: Parquet needs pyarrow; install it with: pip install 'gravbench[parquet]'")
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = list(table)
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Make a column of one type: where an axis has words and numbers, all become words."""
+    kinds = {type(value) for value in values if value is not None}
+    return values if kinds <= {int, float} or len(kinds) <= 1 else [None if v is None else str(v) for v in values]

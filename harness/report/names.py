@@ -1,0 +1,98 @@
+"""What reports call conditions, devices, cases and drift; counts with their nouns, and lists."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.record import Record
+from gravbench.report.numbers import percent
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Conditions, Drift
+
+
+def count(number: int, noun: str) -> str:
+    """Say how many of something there are."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def joined(words: Iterable[str]) -> str:
+    """List words once each, in the order of their first use."""
+    return ", ".join(dict.fromkeys(word for word in words if word))
+
+
+def compact(cases: list[Record]) -> list[str]:
+    """Name the cases in one line a variant."""
+    by_variant: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        by_variant[case.variant].append(case)
+    return [f"{name}: {'; '.join(_axes_of(alike))}" for name, alike in by_variant.items()]
+
+
+def _axes_of(cases: list[Record]) -> Iterable[str]:
+    yield ", ".join(sorted({case.toolkit for case in cases}, key=ranking.toolkit_order))
+    yield _few([f"{n:,}" for n in sorted({case.n for case in cases})], "n = ", "values of n")
+    yield ", ".join(sorted({case.dtype for case in cases}))
+    configurations = list(dict.fromkeys(case.configuration for case in cases if case.axes))
+    if configurations:
+        yield _few(configurations, "", "configurations")
+
+
+def _few(words: list[str], prefix: str, plural: str) -> str:
+    """Name all of a few, and of many only the first and the last."""
+    if len(words) <= 4:
+        return prefix + ", ".join(words)
+    return f"{len(words)} {plural} from {words[0]} to {words[-1]}"
+
+
+def escaped(text: str) -> str:
+    """Write text for a cell of a Markdown table."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+class Names:
+    """Writes conditions as a title: what every record shares is left out, what would be ambiguous is not."""
+
+    def __init__(self, cases: Sequence[Record]) -> None:
+        self._several = {
+            field: len({getattr(case, field) for case in cases if ranking.is_ranked(case)}) > 1
+            for field in ("subset", "seed", "eps")
+        }
+        by_name: dict[str | None, set[str | None]] = defaultdict(set)
+        for case in cases:
+            by_name[case.device].add(case.device_uuid)
+        self._namesakes = {name for name, uuids in by_name.items() if len(uuids) > 1}
+
+    def device(self, shared: Conditions) -> str:
+        """Name the device, with its UUID where another has the same name."""
+        name = shared.device or ("CPU" if shared.cpu else "unknown device")
+        if shared.device_uuid and shared.device in self._namesakes:
+            return f"{name} ({shared.device_uuid})"
+        return name
+
+    def title(self, shared: Conditions) -> str:
+        """Name everything that sets these conditions apart from others in the report."""
+        return f"{self.device(shared)}, {self.task(shared)}"
+
+    def task(self, shared: Conditions) -> str:
+        """Name what was computed, without the device."""
+        told_apart = [f"{field} {getattr(shared, field)}" for field, several in self._several.items() if several]
+        step = [f"{shared.integrator} dt = {shared.dt:g}"] if shared.integrator else []
+        computed = [shared.interaction] if shared.interaction != GRAVITY else []
+        return ", ".join([shared.bodies, shared.dtype, *computed, f"timed: {shared.timed}", *step, *told_apart])
+
+
+def drift_sentence(drift: Drift) -> str:
+    """Say how far the repetitions of an anchor lie apart, and whether that is drift."""
+    where = f" on {drift.anchor.device}" if drift.anchor.device else ""
+    times = "once" if drift.repetitions == 1 else f"{drift.repetitions:,} times"
+    lost = f" ({count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
+    sentence = f"{drift.anchor.label}{where}, measured {times}{lost}:"
+    if drift.spread is None:
+        return f"{sentence} drift cannot be seen."
+    limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
+    spread = f"the medians spread over {percent(drift.spread)} % ((largest - smallest) / median)"
+    if drift.spread > ranking.DRIFT_LIMIT:
+        return f"{sentence} {spread}. DRIFT above {limit}: a smaller difference between cases may be drift alone."
+    return f"{sentence} {spread}, no drift above {limit}."

@@ -1,0 +1,82 @@
+"""The command that measures the case of a record again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from gravbench.errors import InputError
+from gravbench.model import interaction as interactions
+from gravbench.model import interaction_files
+from gravbench.model.record import Record
+
+CONFIG = "quick"
+"""A packaged configuration that has every variant once and no condition, so that a command can say all the rest."""
+
+# What needs no saying, because CONFIG means it; a test compares.
+UNSAID: Mapping[str, Any] = {
+    "dtype": "float32",
+    "bodies": "plummer",
+    "subset": "even",
+    "seed": 1,
+    "eps": 0.025,
+    "interaction": interactions.GRAVITY,
+    "timed": "force",
+}
+UNSAID_MEASURE: Mapping[str, float] = {
+    "half_width": 0.005,
+    "min_samples": 10,
+    "budget_seconds": 0.5,
+    "warm_up_seconds": 0.1,
+    "sample_seconds": 0.01,
+    "timeout_seconds": 60,
+}
+
+
+def command(record: Record, config: str = CONFIG) -> str:
+    """Return the ``gravbench run`` that has this case alone, measured by the same protocol, on the reader's device.
+
+    ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
+    """
+    words = ["gravbench", "run", config, "--variant", record.variant, "--toolkit", record.toolkit]
+    short = config == CONFIG
+    for name in ("bodies", "subset"):
+        if not short or getattr(record, name) != UNSAID[name]:
+            words += [f"--{name}", str(getattr(record, name))]
+    for name, value in _settings(record, short=short):
+        words += ["-p", f"{name}={_text(value)}"]
+    return shlex.join(words)
+
+
+def _settings(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:
+    yield "n", record.n
+    yield from record.axes.items()
+    for name in ("dtype", "seed", "eps", "interaction", "timed"):
+        if not short or getattr(record, name) != UNSAID[name]:
+            yield name, getattr(record, name)
+    if record.integrator is not None:
+        yield "integrator", record.integrator
+        yield "dt", record.dt
+    if record.flops_per_interaction != _own_flops(record.interaction):
+        yield "flops_per_interaction", record.flops_per_interaction
+    for name, usual in UNSAID_MEASURE.items():
+        if record.protocol and name in record.protocol and not (short and record.protocol[name] == usual):
+            yield f"measure.{name}", record.protocol[name]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value)
+
+
+@lru_cache
+def _own_flops(interaction: str) -> float | None:
+    try:
+        return float(interaction_files.find(interaction).flops)
+    except InputError:
+        return None

@@ -1,0 +1,69 @@
+"""The sources of a variant as a page shows them: CUDA C, the Python beside it, and what differs from its parent's."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.model import interaction_files
+from gravbench.model.record import Record
+from gravbench.model.variant import CPU, NUMBA, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One file of a variant, and its unified diff to the same kind of file of the parent; empty without one."""
+
+    title: str
+    name: str
+    text: str
+    diff: list[str]
+
+
+def listings(variant: Variant, variants: Mapping[str, Variant]) -> list[Listing]:
+    """Return the CUDA C of a variant, where it has any, and its Python file: twin, axes and launch geometry."""
+    parent = variants.get(variant.parent) if variant.parent else None
+    kinds = {".cu": "CUDA C (CuPy, PyCUDA)", ".py": _python(variant)}
+    return [
+        _listing(title, variant.path.with_suffix(suffix), parent.path.with_suffix(suffix) if parent else None)
+        for suffix, title in kinds.items()
+        if variant.path.with_suffix(suffix).is_file()
+    ]
+
+
+def changed_since(variant: Variant, records: Iterable[Record]) -> int:
+    """Count the records of a variant whose source is not the one here.
+
+    Those of steps are passed over: their hash covers the integrator as well.
+    """
+    own = [record for record in records if record.variant == variant.name and record.timed != "step"]
+    kinds = {(record.toolkit, record.interaction) for record in own if record.toolkit in variant.toolkits}
+    here = {kind: _sha256(variant, *kind) for kind in kinds}
+    return sum(here.get((record.toolkit, record.interaction)) not in (None, record.source_sha256) for record in own)
+
+
+def _python(variant: Variant) -> str:
+    if NUMBA in variant.toolkits:
+        return "the numba.cuda twin, axes and launch geometry"
+    if variant.has_cuda_c:
+        return "axes and launch geometry"
+    return "Python and Numba" if CPU in variant.toolkits else f"the kernel for {', '.join(variant.toolkits)}, in Python"
+
+
+def _listing(title: str, path: Path, parent: Path | None) -> Listing:
+    text = path.read_text("utf-8")
+    diff: list[str] = []
+    if parent is not None and parent.is_file():
+        before = parent.read_text("utf-8").splitlines()
+        diff = list(difflib.unified_diff(before, text.splitlines(), parent.name, path.name, lineterm=""))
+    return Listing(title, path.name, text, diff)
+
+
+def _sha256(variant: Variant, toolkit: str, interaction: str) -> str | None:
+    try:
+        return variant.source_sha256(toolkit, interaction_files.find(interaction))
+    except InputError:
+        return None

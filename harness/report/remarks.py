@@ -1,0 +1,120 @@
+"""What is said of a source's figures and claims, in a terminal and on a page: steps, remarks, evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from gravbench.config.published import Cell, Selection, Timed
+from gravbench.model.case import Value
+from gravbench.report import published
+from gravbench.report.numbers import four_digits
+from gravbench.report.published import Answer, Column, Comparison, Decision
+
+TIMED: dict[Timed, str] = {
+    "force": "the accelerations alone",
+    "step": "a step, force and integrator",
+    "call": "the library call, transfers included",
+    "frame": "a frame: force, step and drawing",
+    "process": "the whole process, start-up of the device included",
+}
+
+
+def words(selection: Selection, leave_out: Iterable[str] = ()) -> str:
+    """Name what a selection selects: the variant alone, the rest as ``p=256``."""
+    kept = {name: value for name, value in selection.items() if name not in leave_out}
+    return " ".join(str(value) if name == "variant" else f"{name}={_any(value)}" for name, value in kept.items())
+
+
+def _any(value: Value | list[Value]) -> str:
+    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def every_step(found: Comparison) -> str:
+    """Name what all steps of a figure share, their n only where each has one."""
+    cells = [step.cell for step in found.steps]
+    return words(shared_by(cells), ["n"] if any("n" not in cell.select for cell in cells) else [])
+
+
+def step_names(found: Comparison) -> list[str]:
+    """Name each step of a figure by what sets it apart from the others, its n included where they have several."""
+    cells = [step.cell for step in found.steps]
+    sizes = [f"n={n}" if "n" not in shared_by(cells) and (n := cell.select.get("n")) else "" for cell in cells]
+    named = names_of(cells, shared_by(cells), ["n"])
+    if len(set(sizes)) == len(cells) and len(set(named)) == 1:
+        return sizes
+    return [" ".join(filter(None, pair)) for pair in zip(named, sizes, strict=True)]
+
+
+def shared_by(cells: Sequence[Cell]) -> dict[str, Value | list[Value]]:
+    """Return the selections that all cells share."""
+    return {name: value for name, value in cells[0].select.items() if all(_has(cell, name, value) for cell in cells)}
+
+
+def names_of(cells: Iterable[Cell], shared: Iterable[str], leave_out: Iterable[str]) -> list[str]:
+    """Name each cell by what is neither shared nor left out."""
+    omitted = [*shared, *leave_out]
+    return [cell.step or words(cell.select, omitted) or str(cell.select.get("variant", "")) for cell in cells]
+
+
+def _has(cell: Cell, name: str, value: Value | list[Value]) -> bool:
+    return name in cell.select and cell.select[name] == value
+
+
+def conditions_of(column: Column) -> str:
+    """Name what one column of a figure was measured on."""
+    own = column.conditions
+    device = own.device or "unknown device"
+    return f"{device}, {column.toolkit}, {own.bodies}, {own.dtype}, timed: {own.timed}"
+
+
+def remarks(found: Comparison) -> Iterable[str]:
+    """Say what is blank and why, what was timed otherwise, and what else answers."""
+    figure = found.figure
+    timed = {step.answer.record.timed for step in found.steps if step.answer.record}
+    if timed - {figure.timed}:
+        here = " and ".join(sorted(timed))
+        yield f"Not the same was timed: by the source {TIMED[figure.timed]}; here: {here}."
+    lost = sum(step.cell.published is None for step in found.steps)
+    if lost:
+        yield f"Blank under published: {_cells(lost)} ({figure.blank})."
+    reasons = Counter(step.answer.why for step in found.steps if step.answer.value is None)
+    if reasons:
+        why = "; ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+        yield f"Blank under measured: {_cells(reasons.total())} ({why})."
+    if any(step.answer.value is not None and step.measured_relative is None for step in found.steps):
+        yield "Blank under measured relative beside a value: the first step of the path has none."
+    if found.not_shown:
+        yield f"Answered too, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
+    for other in found.others:
+        yield (
+            f"{other.toolkit}: {_cells(other.answered)} of these too, "
+            f"its values {four_digits(other.lowest)} to {four_digits(other.highest)} times those shown."
+        )
+    slopes = {"published": found.slope("published"), "here": found.slope("measured")}
+    if told := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
+        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} on: {', '.join(told)}."
+    if figure.note:
+        yield f"Note: {figure.note}"
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count:,} cells"
+
+
+def evidence(decision: Decision) -> str:
+    """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
+    claim = decision.claim
+    figures = f" Published: {', '.join(map(four_digits, claim.published))}." if claim.published else ""
+    numbers = "; ".join(
+        f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
+        for name, answer in decision.answers.items()
+    )
+    reason = f"It asks for {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
+    return f"{figures} {reason}"
+
+
+def _behind(answer: Answer, unit: str, selection: Selection) -> str:
+    if answer.record is None:
+        return f"blank ({words(selection)}: {answer.why})"
+    return f"{four_digits(answer.value)} {unit} ({answer.record.label})"

@@ -1,0 +1,113 @@
+"""What to use for each n, as a table in a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gravbench.model.record import Record
+from gravbench.report.numbers import number
+from gravbench.report.terminal.table import Column, table
+from gravbench.verdicts import ranking
+from gravbench.verdicts.best import EQUAL_MASS, Choice, Selection
+from gravbench.verdicts.compare import CONFIDENCE
+
+CHANGED = "*"
+READING = (
+    "use: the simplest of the configurations that cannot be told from the fastest. as good: how many others there are. "
+    f"behind: how much longer it takes than the fastest, by their medians. "
+    f"{CHANGED} another choice than at the n before."
+)
+EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
+
+
+def render_choices(
+    selections: Sequence[Selection], console: Console, error: float, threshold: float, *, everything: bool = False
+) -> None:
+    """Print a table a device and task: what to use for each n; with ``everything``, all that is as good below it."""
+    console.rule(Text("The best", style="bold"), align="left", style="dim")
+    console.print(
+        Text(
+            f"Of what is right within a largest relative error of {error:g} of one evaluation. Told from the fastest "
+            f"is what takes more than {100 * threshold:g} % longer with {100 * CONFIDENCE:g} % confidence. " + READING
+        )
+    )
+    columns: list[Column[Choice]] = [
+        Column("n", lambda choice: f"{choice.n:,}", 0),
+        Column("", lambda choice: CHANGED * choice.changed, 1, text=True),
+        Column("use", lambda choice: choice.chosen.variant, 0, text=True),
+        Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
+        Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
+        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 2),
+        Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
+        Column("max\nerror", lambda choice: f"{choice.chosen.error_max:.1e}", 4),
+        Column("behind\n%", lambda choice: f"{100 * choice.behind:.2f}", 6),
+        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
+        Column("of", lambda choice: f"{choice.compared:,}", 7),
+    ]
+    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
+    for selection in selections:
+        console.print()
+        types = sorted({choice.chosen.dtype for choice in selection.choices})
+        console.print(Text(f"{selection.device}, {_task(selection)}, {' and '.join(types)}", style="bold"))
+        own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
+        console.print(table(console, own, selection.choices))
+        if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
+            console.print(Text(EQUAL))
+        for n, least in selection.missed.items():
+            console.print(Text(f"n = {n:,}: nothing is right enough; the least error is {least:.1e}"))
+        if everything:
+            for choice in selection.choices:
+                for record in choice.as_good[1:]:
+                    console.print(Text(f"n = {choice.n:,}, as good: {_words(record)}"))
+
+
+def _task(selection: Selection) -> str:
+    plain = ("bodies", "integrator")
+    return ", ".join(str(value) if name in plain else f"{name} {value}" for name, value in selection.task.items())
+
+
+def _words(record: Record) -> str:
+    return " ".join(filter(None, [record.variant, record.toolkit, record.dtype, record.configuration]))
+
+
+def choices_json(selections: Sequence[Selection], error: float, threshold: float) -> dict[str, Any]:
+    """Return the choices as what JSON can hold, with all that is as good."""
+    return {
+        "error": error,
+        "threshold": threshold,
+        "confidence": CONFIDENCE,
+        "selections": [
+            {
+                "device": selection.device,
+                **selection.task,
+                "choices": [
+                    {
+                        "n": choice.n,
+                        "changed": choice.changed,
+                        "compared": choice.compared,
+                        "use": _json(choice.chosen),
+                        "fastest": _json(choice.fastest),
+                        "as_good": [_json(record) for record in choice.as_good[1:]],
+                    }
+                    for choice in selection.choices
+                ],
+                "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
+            }
+            for selection in selections
+        ],
+    }
+
+
+def _json(record: Record) -> dict[str, Any]:
+    return {
+        "variant": record.variant,
+        "toolkit": record.toolkit,
+        "dtype": record.dtype,
+        "axes": record.axes,
+        "median_seconds": ranking.seconds(record),
+        "error_max": record.error_max,
+    }

@@ -1,0 +1,323 @@
+"""A comparison as a table in a terminal, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.record import Record
+from gravbench.report.names import compact, count, escaped, joined
+from gravbench.report.numbers import number
+from gravbench.report.terminal.table import GAP, Column, table
+from gravbench.verdicts import ranking
+from gravbench.verdicts.compare import CONFIDENCE, Comparison, Pair, Reason, Verdict
+
+MOST_ROWS = 40
+"""Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
+
+FIELDS = ("toolkit", "n", "dtype", "bodies", "subset", "seed", "eps", "interaction", "timed", "integrator", "dt")
+READING = (
+    "NEW/BASE is the ratio of the median times of one evaluation: above 1 is slower. The interval holds it with "
+    f"{100 * CONFIDENCE:g} % confidence."
+)
+
+
+# What sets the cases apart
+
+
+class Labels:
+    """Names cases by what sets them apart: what all of them share is said once, in ``shared``."""
+
+    def __init__(self, cases: Sequence[tuple[Record, Record]]) -> None:
+        """Look at pairs of records of one case; what the two of a pair differ in names nothing."""
+        self._told: set[str] = {"variant"}
+        common: list[str] = []
+        for name in ("variant", *FIELDS, *_axes(cases)):
+            both = [(_value(old, name), _value(new, name)) for old, new in cases]
+            values = {old for old, new in both if old == new and old is not None}
+            if any(old != new for old, new in both):
+                if len(values) > 1 and name in FIELDS:
+                    self._told.add(name)
+                elif len(values) <= 1 and name == "variant":
+                    self._told.discard(name)
+            elif len(values) > 1 or name == "variant":
+                self._told.add(name)
+            elif values - {GRAVITY}:
+                common.append(_word(name, *values))
+        devices = {(old.device, new.device) for old, new in cases}
+        self._devices = len(devices) > 1
+        if len(devices) == 1:
+            ((old, new),) = devices
+            common.insert(0, joined([old or "", new or ""]))
+        self.shared = ", ".join(common)
+
+    def words(self, old: Record, new: Record) -> str:
+        """Name one case."""
+        named = [name for name in ("variant", *FIELDS, *old.axes) if name in self._told]
+        words = [
+            _word(name, value)
+            for name in named
+            if (value := _value(old, name)) is not None and value == _value(new, name)
+        ]
+        return " ".join(words + [f"on {joined([old.device or '', new.device or ''])}"] * self._devices)
+
+
+def _axes(cases: Iterable[tuple[Record, Record]]) -> list[str]:
+    return list(dict.fromkeys(axis for pair in cases for record in pair for axis in record.axes))
+
+
+def _value(record: Record, name: str) -> Any:
+    if name in record.axes:
+        return record.axes[name]
+    value = getattr(record, name, None) if name == "variant" or name in FIELDS else None
+    return Path(value).name if name in ("bodies", "interaction") and value else value
+
+
+def _word(name: str, value: Any) -> str:
+    if name in ("variant", "toolkit", "dtype", "bodies", "integrator"):
+        return str(value)
+    return f"n={value:,}" if name == "n" else f"{name}={value}"
+
+
+# In a terminal
+
+
+def render_comparison(
+    comparison: Comparison, console: Console, *, everything: bool = False, partners: bool = True
+) -> None:
+    """Print a verdict a case, the reasons, what has no partner and what is not ok, and the counts.
+
+    Without ``partners`` a comparison that has no pair at all is one sentence.
+    """
+    if not comparison.pairs and not partners:
+        console.print(Text(summary(comparison)))
+        return
+    console.rule(Text(f"{comparison.new} against {comparison.base}", style="bold"), align="left", style="dim")
+    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
+    facts = {
+        "BASE": comparison.base,
+        "NEW": comparison.new,
+        "all": labels.shared,
+        "differs": _differences(comparison),
+        "threshold": f"{percent(comparison.threshold)} %",
+        "anchor": anchor_words(comparison),
+    }
+    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    for name, fact in facts.items():
+        if fact:
+            grid.add_row(Text(name, style="dim"), Text(fact))
+    console.print(grid)
+    if comparison.pairs:
+        rows, hidden = _rows(comparison, everything)
+        letters = _letters(rows)
+        columns: list[Column[Pair]] = [
+            Column("verdict", lambda pair: pair.verdict, 0, text=True),
+            Column("case", lambda pair: labels.words(pair.base, pair.new), 0, text=True, breaks=True),
+            Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0),
+            Column("its\ninterval", _interval, 0),
+            Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2),
+            Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 4),
+            Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 3),
+            Column("why", lambda pair: " ".join(letters[reason] for reason in pair.reasons), 1, text=True),
+        ]
+        console.print()
+        console.print(Text(READING))
+        console.print(table(console, columns, rows))
+        for reason, letter in letters.items():
+            console.print(Text(f"{letter}: {reason}"))
+        if hidden:
+            console.print(Text(f"not shown: {', '.join(hidden)}; --all shows them"))
+    for title, records in _lists(comparison):
+        _listing(console, title, records)
+    console.print()
+    console.print(Text(summary(comparison), style="bold"))
+    devices = [
+        {record.device for record in records if record.device}
+        for records in (comparison.only_base, comparison.only_new)
+    ]
+    if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
+        console.print(Text("They ran on different devices: --by device compares these."))
+
+
+def summary(comparison: Comparison) -> str:
+    """Say the counts and the mean in one sentence."""
+    if not comparison.pairs:
+        return f"No case is ok in both {comparison.base} and {comparison.new}: nothing was compared."
+    counts = ", ".join(f"{found:,} {verdict}" for verdict, found in comparison.counts.items())
+    return (
+        f"{count(len(comparison.pairs), 'case')}: {counts}; "
+        f"geometric mean of NEW/BASE {number(comparison.mean_ratio)} (above 1 is slower)"
+    )
+
+
+def percent(part: float) -> str:
+    """Write a part as a number of per cent, without the sign; three digits."""
+    if math.isinf(part):
+        return "unbounded"
+    return f"{100 * part:.3g}" if part < 10 else f"{100 * part:,.0f}"
+
+
+def anchor_words(comparison: Comparison) -> str:
+    """Say what the repetitions of the anchors added to the intervals."""
+    if not comparison.scatters:
+        return "none was repeated: the intervals know only what varies within one process"
+    words = [
+        f"{name}: medians scatter by {percent(scatter.deviation)} %, which alone makes a ratio uncertain by "
+        f"± {percent(math.expm1(scatter.of_ratio))} %"
+        for name, scatter in sorted(comparison.scatters.items())
+    ]
+    return "; ".join(words) + "; the intervals are widened by it"
+
+
+def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
+    """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
+    rows: list[Pair] = []
+    hidden: list[str] = []
+    for verdict, found in comparison.counts.items():
+        alike = [pair for pair in comparison.pairs if pair.verdict is verdict]
+        alike.sort(key=lambda pair: -abs(math.log(pair.interval.ratio)))
+        shown = found if everything else MOST_ROWS
+        rows += alike[:shown]
+        if found > shown:
+            hidden.append(f"{found - shown:,} more {verdict}")
+    return rows, hidden
+
+
+def _letters(pairs: Iterable[Pair]) -> dict[Reason, str]:
+    reasons = dict.fromkeys(reason for pair in pairs for reason in pair.reasons)
+    return {reason: chr(ord("a") + i) for i, reason in enumerate(reasons)}
+
+
+def _interval(pair: Pair) -> str:
+    interval = pair.interval
+    return f"{number(interval.low)} to {number(interval.high)}" if interval.bounded else "unbounded"
+
+
+def _differences(comparison: Comparison) -> str:
+    """Name what else differs between the two records of a pair, beside the time."""
+    names = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "device_uuid")
+    words = [
+        name.replace("_", " ")
+        for name in names
+        if any(getattr(pair.base, name) != getattr(pair.new, name) for pair in comparison.pairs)
+    ]
+    edited = sum(pair.base.source_sha256 != pair.new.source_sha256 for pair in comparison.pairs)
+    return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
+
+
+def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
+    lists = [
+        (f"only in BASE ({comparison.base})", comparison.only_base),
+        (f"only in NEW ({comparison.new})", comparison.only_new),
+    ]
+    for title, records in (("BASE", comparison.not_ok_base), ("NEW", comparison.not_ok_new)):
+        reasons = dict.fromkeys((record.status, record.reason) for record in records)
+        for status, reason in reasons:
+            alike = [record for record in records if (record.status, record.reason) == (status, reason)]
+            what = "ok, but without a median" if status == "ok" else f"{status}: {reason or 'no reason was recorded'}"
+            lists.append((f"not ok in {title}, {what}", alike))
+    return [(name, records) for name, records in lists if records]
+
+
+def _listing(console: Console, title: str, records: list[Record]) -> None:
+    console.print()
+    console.print(Text(f"{title}, {count(len(records), 'case')}", style="bold"))
+    for line in compact(records):
+        console.print(Padding(Text(line), (0, 0, 0, GAP), expand=False))
+
+
+# For pull requests
+
+
+def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> str:
+    """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them)."""
+    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
+    rows, _ = _rows(comparison, everything=True)
+    rows = [pair for pair in rows if everything or pair.verdict is not Verdict.SAME]
+    letters = _letters(rows)
+    heading = f"**{comparison.new} against {comparison.base}** (threshold {percent(comparison.threshold)} %)"
+    lines = [f"{heading}: {summary(comparison)}", ""]
+    if labels.shared:
+        lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
+    if rows:
+        lines += [
+            "| verdict | case | NEW/BASE | its interval | cycles | why |",
+            "| --- | --- | ---: | ---: | ---: | --- |",
+        ]
+        for pair in rows:
+            cells = [
+                pair.verdict,
+                escaped(labels.words(pair.base, pair.new)),
+                number(pair.interval.ratio),
+                _interval(pair),
+                number(pair.cycles),
+                " ".join(letters[reason] for reason in pair.reasons),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items()), ""]
+    for title, records in _lists(comparison):
+        lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
+        lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# For machines
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as what JSON can hold; what is unknown or unbounded is None."""
+    return {
+        "base": comparison.base,
+        "new": comparison.new,
+        "threshold": comparison.threshold,
+        "confidence": CONFIDENCE,
+        "counts": {str(verdict): found for verdict, found in comparison.counts.items()},
+        "geometric_mean_ratio": comparison.mean_ratio,
+        "anchor_scatter": {
+            name: {"deviation": scatter.deviation, "freedom": scatter.freedom}
+            for name, scatter in comparison.scatters.items()
+        },
+        "pairs": [_pair_json(pair) for pair in comparison.pairs],
+        "only_base": [case_json(record) for record in comparison.only_base],
+        "only_new": [case_json(record) for record in comparison.only_new],
+        "not_ok_base": [_not_ok_json(record) for record in comparison.not_ok_base],
+        "not_ok_new": [_not_ok_json(record) for record in comparison.not_ok_new],
+    }
+
+
+def case_json(record: Record) -> dict[str, Any]:
+    """Return what a case is."""
+    names = ("variant", "toolkit", "axes", "n", "dtype", "bodies", "subset", "seed", "eps", "interaction", "timed")
+    more = ("integrator", "dt", "device")
+    return {"key": record.key} | {name: getattr(record, name) for name in (*names, *more)}
+
+
+def _not_ok_json(record: Record) -> dict[str, Any]:
+    return case_json(record) | {"status": record.status, "reason": record.reason}
+
+
+def _pair_json(pair: Pair) -> dict[str, Any]:
+    interval = pair.interval
+    new = {} if case_json(pair.base) == case_json(pair.new) else {"new": case_json(pair.new)}
+    return (
+        case_json(pair.base)
+        | new
+        | {
+            "verdict": str(pair.verdict),
+            "ratio": interval.ratio,
+            "low": interval.low if interval.bounded else None,
+            "high": interval.high if interval.bounded else None,
+            "cycles_ratio": pair.cycles,
+            "base_seconds": ranking.seconds(pair.base),
+            "new_seconds": ranking.seconds(pair.new),
+            "reasons": [str(reason) for reason in pair.reasons],
+        }
+    )

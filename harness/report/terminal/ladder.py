@@ -1,0 +1,292 @@
+"""Records as tables in a terminal, and the ladder as a Markdown table.
+
+Reads records alone: needs no GPU and no toolkit. Every sign used stands in Latin-1 beside ASCII, and nothing is
+said by colour only, so that a pipe or an old terminal loses nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.model.record import Record, Status
+from gravbench.model.runs import latest
+from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined
+from gravbench.report.numbers import number, percent
+from gravbench.report.terminal.table import GAP, LAST_WANTED, Column, table
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Conditions, Drift, Ladders, Parents, Rung
+
+THROTTLED, UNSETTLED = "!", "~"
+INTERVAL = "interval"
+"""The stop reason of a measurement whose confidence interval became as narrow as was asked."""
+
+NOTHING = "No records: a run writes them."
+READING = (
+    "Each row is a variant's fastest configuration in a toolkit. An interaction is one of the n * n directed pairs. "
+    "± is half the 95 % confidence interval of the median. × parent and × root are speed-ups over the fastest "
+    "configuration, in the same toolkit, of the variant it is derived from and of the first of its ladder. Errors are "
+    "relative, of the accelerations against float64 direct sums."
+)
+COMPARING = (
+    "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
+    "it, because the confidence intervals overlap."
+)
+
+
+def render(records: list[Record], console: Console, parents: Parents) -> None:
+    """Print the report of ``records``: what was run, the ladders, best configurations, drift, what is not ok.
+
+    ``parents`` maps each known variant to its parent; variants it does not name are shown without one.
+    """
+    if not records:
+        _print(console, NOTHING)
+        return
+    cases = latest(records)
+    ladders = ranking.ladders(cases, parents)
+    names = Names(cases)
+    _heading(console, records, cases)
+    _ladder_section(console, ladders, names, parents)
+    _configuration_section(console, ladders, names, parents)
+    _anchor_section(console, ranking.drifts(records))
+    _not_ok_section(console, cases)
+
+
+def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[str, str]) -> str:
+    """Return the ladder as Markdown, one table a device, kind of bodies and precision.
+
+    Each is at the n where the most variants and toolkits are ok, and at the largest of these. ``summaries``
+    says what each variant changes.
+    """
+    cases = latest(records)
+    ladders = ranking.ladders(cases, parents)
+    if not ladders:
+        return "No record is ok: there is no ladder to show.\n"
+    names = Names(cases)
+    return "\n".join(_markdown_table(shared, ladders[shared], names, summaries) for shared in ladders)
+
+
+# Numbers as text
+
+
+def _speed(record: Record) -> str:
+    return number(ranking.speed(record) / 1e9)
+
+
+def _error(error: float | None) -> str:
+    return "" if error is None else f"{error:.1e}"
+
+
+# Printing
+
+
+def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    # Text, not str: a bracket in a reason is no markup.
+    line = Text(text, style=style)
+    console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
+
+
+def _section(console: Console, title: str) -> None:
+    console.print()
+    console.rule(Text(title, style="bold"), align="left", style="dim")
+
+
+# Sections
+
+
+def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
+    found = Counter(case.status for case in cases)
+    order: tuple[Status, ...] = ("ok", "invalid", "skipped", "failed")
+    times = [record.started for record in records]
+    facts = {
+        "devices": joined(_device_and_driver(case) for case in cases) or "none recorded",
+        "measured": " to ".join(dict.fromkeys([min(times), max(times)])),
+        "bodies": joined(f"{Path(case.bodies).name} {case.subset}".strip() for case in cases),
+        "precision": joined(case.dtype for case in cases),
+        "eps": joined(f"{case.eps:g}" for case in cases),
+        "cases": ", ".join(f"{found[status]:,} {status}" for status in order),
+        "commit": joined(case.commit or "not recorded" for case in cases),
+        "harness": joined(case.harness_version for case in cases),
+    }
+    console.rule(Text("gravbench", style="bold"), align="left", style="dim")
+    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    for name, fact in facts.items():
+        grid.add_row(Text(name, style="dim"), Text(fact))
+    console.print(grid)
+
+
+def _device_and_driver(case: Record) -> str:
+    return " with driver ".join(filter(None, [case.device, case.driver]))
+
+
+def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+    _section(console, "The ladder")
+    if not ladders:
+        _print(console, "No case is ok, so there is nothing to rank.")
+        return
+    _print(console, READING)
+    for shared, by_n in ladders.items():
+        for n, rungs in by_n.items():
+            console.print()
+            _print(console, f"n = {n:,}, {names.title(shared)}", "bold")
+            console.print(table(console, _ladder_columns(rungs), rungs))
+            for footnote in _footnotes(rungs):
+                _print(console, footnote, "yellow")
+    used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
+    if unknown := sorted(used - parents.keys()):
+        console.print()
+        _print(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
+
+
+def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
+    # A sign never gives way; without any, its column is empty and left out.
+    flagged = any(_signs(rung.best) for rung in rungs)
+    conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
+    return [
+        Column("variant", lambda rung: rung.best.variant, 0, text=True),
+        Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
+        Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
+        Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
+        Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
+        Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
+        Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
+        Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
+        Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
+        Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
+        Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
+        Column("occup-\nancy %", lambda rung: number(_scaled(rung.best.occupancy, 100), 3), 6),
+        Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
+        Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
+        Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
+        Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
+        Column("registers\na thread", lambda rung: number(rung.best.registers, 1), 11),
+        Column("pJ/inter-\naction", lambda rung: number(_scaled(rung.best.joules_per_interaction, 1e12), 3), 9),
+        Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
+        Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),
+    ]
+
+
+def _scaled(number: float | None, factor: float) -> float | None:
+    return None if number is None else factor * number
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _signs(record: Record) -> str:
+    return THROTTLED * bool(record.throttled) + UNSETTLED * (record.stop_reason != INTERVAL)
+
+
+def _footnotes(rungs: list[Rung]) -> list[str]:
+    notes = []
+    throttled = [rung.best for rung in rungs if rung.best.throttled]
+    if throttled:
+        reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
+        why = f" ({reasons})" if reasons else ""
+        notes.append(f"{THROTTLED} throttled: the device slowed its clock down while this was measured{why}")
+    unsettled = [rung.best for rung in rungs if rung.best.stop_reason != INTERVAL]
+    if unsettled:
+        reasons = joined(record.stop_reason or "not recorded" for record in unsettled)
+        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
+    return notes
+
+
+def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+    columns: list[Column[Rung]] = [
+        Column("variant", lambda rung: rung.best.variant, 0, text=True),
+        Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
+        Column("n", lambda rung: f"{rung.best.n:,}", 0),
+        Column("fastest\nconfiguration", lambda rung: rung.best.configuration, 0, text=True, breaks=True),
+        Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
+        Column("compared", lambda rung: f"{rung.compared:,}", 1),
+        Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
+        Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
+    ]
+    tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
+    if not any(tables.values()):
+        return
+    _section(console, "The fastest configurations")
+    _print(console, COMPARING)
+    for shared, rows in tables.items():
+        if rows:
+            console.print()
+            _print(console, names.title(shared), "bold")
+            console.print(table(console, columns, rows))
+
+
+def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
+    """Sort the rungs that had a choice so that all n of one stand together: a change of configuration shows."""
+    rungs = [rung for same_n in by_n.values() for rung in same_n if rung.compared > 1]
+    place = {name: i for i, name in enumerate(ranking.ladder_order({rung.best.variant for rung in rungs}, parents))}
+    return sorted(
+        rungs, key=lambda rung: (place[rung.best.variant], ranking.toolkit_order(rung.best.toolkit), rung.best.n)
+    )
+
+
+def _anchor_section(console: Console, drifts: list[Drift]) -> None:
+    if not drifts:
+        return
+    _section(console, "The anchor")
+    for drift in drifts:
+        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
+        _print(console, drift_sentence(drift), "bold yellow" if bad else "")
+
+
+def _not_ok_section(console: Console, cases: list[Record]) -> None:
+    by_status: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for case in cases:
+        if not ranking.is_ranked(case):
+            reason = "no median was recorded" if case.status == "ok" else case.reason
+            by_status[case.status][reason or "no reason was recorded"].append(case)
+    if not by_status:
+        return
+    _section(console, "Not ranked")
+    for status in ("failed", "invalid", "skipped", "ok"):
+        for reason, alike in sorted(by_status[status].items(), key=lambda item: -len(item[1])):
+            _print(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
+            for line in compact(alike):
+                _print(console, line, indent=GAP)
+
+
+# Markdown
+
+
+def _markdown_table(shared: Conditions, by_n: dict[int, list[Rung]], names: Names, summaries: Mapping[str, str]) -> str:
+    n = max(by_n, key=lambda n: (len(by_n[n]), n))
+    rungs = by_n[n]
+    lines = [
+        f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}",
+        "",
+        "| variant | toolkit | what changed | 1e9 interactions/s | × parent | × root | max error |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+        *(_markdown_row(rung, summaries) for rung in rungs),
+        "",
+    ]
+    for footnote in _footnotes(rungs):
+        # The sign as code: a tilde may begin strikethrough.
+        lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
+    return "\n".join(lines)
+
+
+def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
+    record = rung.best
+    width = percent(ranking.half_width(record))
+    signs = _signs(record)
+    cells = [
+        escaped(record.variant),
+        escaped(record.toolkit),
+        escaped(summaries.get(record.variant, "")),
+        _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
+        number(rung.over_parent, 3),
+        number(rung.over_root, 3),
+        _error(record.error_max),
+    ]
+    return f"| {' | '.join(cells)} |"

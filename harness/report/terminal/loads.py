@@ -1,0 +1,79 @@
+"""How often each variant of a run reads global memory, by what it declares of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import simpleeval
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.model.record import Record
+
+TITLE = "Loads from global memory, as each variant declares them"
+EXPLANATION = (
+    "One load is one instruction of one thread, of four bytes in naive and soa_direct and of a whole body elsewhere. "
+    "Caches serve most of them; what a load costs is measured, not declared. `gravbench list` has the expressions."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Loads of one variant at one n; ``axes`` are those they depend on, ``a_body`` counts one body's an evaluation."""
+
+    variant: str
+    axes: str
+    n: int
+    a_body: float
+
+    @property
+    def an_evaluation(self) -> float:
+        """Loads for all bodies."""
+        return self.a_body * self.n
+
+
+def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> list[Loads]:
+    """Work out the loads of every variant that is ok, once for each value of the axes that they depend on.
+
+    ``declared`` maps a variant to its expression over n and its axes; one without has no row.
+    """
+    order = {name: position for position, name in enumerate(declared)}
+    found: dict[tuple[str, str, int], Loads] = {}
+    for record in records:
+        expression = declared.get(record.variant)
+        if record.status != "ok" or expression is None:
+            continue
+        value = float(simpleeval.simple_eval(expression, names={"n": record.n, **record.axes}))
+        names = re.findall(r"\w+", expression)
+        axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
+        key = (record.variant, axes, record.n)
+        found[key] = Loads(*key, value)
+    return sorted(found.values(), key=lambda one: (order[one.variant], one.n, -one.a_body, one.axes))
+
+
+def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], console: Console) -> None:
+    """Print the table; nothing where no record's variant declares its loads."""
+    rows = loads_of(records, declared)
+    if not rows:
+        return
+    console.print()
+    console.print(Text(TITLE, style="bold"))
+    console.print(Text(EXPLANATION))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for header in ("variant", "axes"):
+        table.add_column(header, no_wrap=True)
+    for header in ("n", "loads a body", "loads in all"):
+        table.add_column(header, justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(
+            Text(row.variant),
+            Text(row.axes),
+            f"{row.n:,}",
+            f"{row.a_body:,.0f}",
+            f"{row.an_evaluation:.3e}",
+        )
+    console.print(table)

@@ -1,0 +1,104 @@
+"""A source's figures and claims in a terminal, the measured values beside the published ones.
+
+Every sign used stands in Latin-1 beside ASCII, and nothing is said by colour only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.config.published import Source
+from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.report import published
+from gravbench.report.numbers import four_digits
+from gravbench.report.published import Comparison, Decision
+from gravbench.report.remarks import conditions_of, evidence, names_of, remarks, shared_by, words
+
+READING = (
+    "published is the source's value on its device, measured the value here. relative: the value over that of the "
+    "path's own first step, so that the shapes of two paths can be compared; of a time or an error, smaller is better. "
+    "GFLOP/s count {flops:g} flops an interaction on both sides, unless the figure says otherwise."
+)
+WIDTHS = (9, 12, 12, 9, 9)
+"""Of the columns of numbers, from n to the last; the first column has the rest."""
+GAP = 1
+
+
+def render_published(source: Source, records: Sequence[Record], console: Console) -> None:
+    """Print each figure of ``source`` beside what ``records`` measured, then its claims and what stays unanswered."""
+    cases = latest(records)
+    console.print()
+    console.rule(Text("Published and measured", style="bold"), align="left", style="dim")
+    _print(console, f"{source.source}. Device: {source.device}.")
+    if source.figures:
+        _print(console, READING.format(flops=source.flops_per_interaction))
+    for figure in source.figures:
+        _figure(console, source, published.compare(source, figure, cases))
+    if source.claims:
+        _title(console, "Claims")
+        for claim in source.claims:
+            _claim(console, published.decide(source, claim, cases))
+    if source.facts:
+        _title(console, "Published, and answered by no record here")
+        for fact in source.facts:
+            numbers = ", ".join(four_digits(value) or "lost" for value in fact.values)
+            _print(console, f"{fact.text}: {numbers}", indent=2)
+    if source.notes:
+        _title(console, "Notes")
+        for note in source.notes:
+            _print(console, note, indent=2)
+
+
+def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    # Text, not str: a bracket in a reason is no markup.
+    line = Text(text, style=style)
+    console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    _print(console, text, "bold")
+
+
+def _figure(console: Console, source: Source, found: Comparison) -> None:
+    figure = found.figure
+    cells = [step.cell for step in found.steps]
+    shared = shared_by(cells)
+    everywhere = words(shared, ["n"] if any("n" not in cell.select for cell in cells) else [])
+    _title(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
+    if found.shown:
+        _print(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0))
+    room = max(12, console.width - sum(WIDTHS) - 2 * GAP * len(WIDTHS) - 1)
+    named = names_of(cells, shared, ["n"])
+    table.add_column("step", width=min(room, max(map(len, [*named, "step"]))), overflow="fold")
+    headers = (
+        "n",
+        f"published\n{figure.device or source.device}",
+        "measured",
+        "published\nrelative",
+        "measured\nrelative",
+    )
+    for header, width in zip(headers, WIDTHS, strict=True):
+        table.add_column(Text(header), justify="right", width=width, overflow="fold")
+    for step, name in zip(found.steps, named, strict=True):
+        n = step.cell.select.get("n")
+        numbers = [step.cell.published, step.answer.value, step.published_relative, step.measured_relative]
+        table.add_row(
+            Text(name), Text(f"{n:,}" if isinstance(n, int) else ""), *(Text(four_digits(one)) for one in numbers)
+        )
+    console.print(table)
+    for remark in remarks(found):
+        _print(console, remark)
+
+
+def _claim(console: Console, decision: Decision) -> None:
+    style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
+    _print(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)

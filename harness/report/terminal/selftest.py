@@ -1,0 +1,124 @@
+"""What a comparison is worth on this machine, as a table in a terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gravbench.report.names import compact, count
+from gravbench.report.terminal.comparison import Labels, anchor_words, case_json, percent
+from gravbench.report.terminal.table import Column, table
+from gravbench.verdicts.compare import CONFIDENCE, Verdict
+from gravbench.verdicts.selftest import Repeated, SelfTest
+
+MOST_ROWS = 40
+NOTHING = "No case is ok in two rounds of one pair: nothing was compared."
+READING = (
+    "Every case against itself. interval: half the width of the widest, by which a measured change must "
+    "exceed the threshold to show. differed: how far two medians of it lay apart, at most."
+)
+
+
+def render_selftest(test: SelfTest, console: Console, *, everything: bool = False) -> None:
+    """Print a row a case, the widest interval first, then the rate of false alarms and what can be seen."""
+    console.rule(Text("A test of the comparison itself", style="bold"), align="left", style="dim")
+    cases = test.cases
+    if cases:
+        labels = Labels([(case.record, case.record) for case in cases])
+        console.print(Text(f"all: {labels.shared}"))
+        for comparison in test.comparisons:
+            console.print(Text(f"{comparison.base} and {comparison.new}, anchor: {anchor_words(comparison)}"))
+        console.print()
+        console.print(Text(READING))
+        columns: list[Column[Repeated]] = [
+            Column("case", lambda case: labels.words(case.record, case.record), 0, text=True, breaks=True),
+            Column("interval\n± %", lambda case: percent(case.half_width), 0),
+            Column("differed\n%", lambda case: percent(case.difference), 0),
+            *(_verdict_column(verdict) for verdict in Verdict),
+        ]
+        shown = cases if everything else cases[:MOST_ROWS]
+        console.print(table(console, columns, shown))
+        if len(shown) < len(cases):
+            console.print(Text(f"not shown: {len(cases) - len(shown):,} with narrower intervals; --all shows them"))
+    for comparison in test.comparisons:
+        for title, records in (
+            (comparison.base, comparison.not_ok_base + comparison.only_base),
+            (comparison.new, comparison.not_ok_new + comparison.only_new),
+        ):
+            if records:
+                console.print(Text(f"{title} has {count(len(records), 'case')} not ok, or not ok in its partner:"))
+                for line in compact(records):
+                    console.print(Text(f"  {line}"))
+    if test.rounds % 2:
+        console.print(Text(f"round {test.rounds} has no partner and is not used"))
+    console.print()
+    for sentence in sentences(test):
+        console.print(Text(sentence, style="bold"))
+
+
+def _verdict_column(verdict: Verdict) -> Column[Repeated]:
+    return Column(verdict, lambda case: str(sum(pair.verdict is verdict for pair in case.pairs)), 1)
+
+
+def sentences(test: SelfTest) -> list[str]:
+    """Say what was found."""
+    if not test.pairs or test.rate is None or test.rate_bound is None:
+        return [NOTHING]
+    verdicts = ", ".join(f"{found:,} {verdict}" for verdict, found in test.counts.items())
+    middle, worst = test.half_widths
+    differed = max(case.difference for case in test.cases)
+    return [
+        f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} with themselves, threshold "
+        f"{percent(test.threshold)} %: {verdicts}.",
+        f"False alarms: {test.false:,} of {len(test.pairs):,}, {percent(test.rate)} %; with "
+        f"{100 * CONFIDENCE:g} % confidence at most {percent(test.rate_bound)} %, were the pairs independent.",
+        _seen(middle, worst),
+        f"Two medians of one case differed by up to {percent(differed)} %; at a threshold of "
+        f"{percent(test.quiet_threshold)} % or more no verdict would have been false.",
+    ]
+
+
+def _seen(middle: float, worst: float) -> str:
+    """Say how small a change shows, as far as the samples bound it."""
+    if math.isinf(middle):
+        return (
+            "How small a change shows is left open, by too few samples in half of the cases: raise "
+            "measure.budget_seconds."
+        )
+    rest = "in the worst too few samples leave it open" if math.isinf(worst) else f"by {percent(worst)} % in the worst"
+    return f"A measured change shows when it exceeds the threshold by {percent(middle)} % in the median case, {rest}."
+
+
+def selftest_json(test: SelfTest) -> dict[str, Any]:
+    """Return the self-test as what JSON can hold; what is unbounded is None."""
+    widths = test.half_widths if test.pairs else (math.inf, math.inf)
+    return {
+        "rounds": test.rounds,
+        "threshold": test.threshold,
+        "pairs": len(test.pairs),
+        "counts": {str(verdict): found for verdict, found in test.counts.items()},
+        "false_positives": test.false,
+        "false_positive_rate": test.rate,
+        "false_positive_rate_at_most": test.rate_bound,
+        "confidence": CONFIDENCE,
+        "half_width_median": _finite(widths[0]),
+        "half_width_worst": _finite(widths[1]),
+        "quiet_threshold": test.quiet_threshold if test.pairs else None,
+        "cases": [
+            case_json(case.record)
+            | {
+                "half_width": _finite(case.half_width),
+                "difference": case.difference,
+                "verdicts": [str(pair.verdict) for pair in case.pairs],
+                "ratios": [pair.interval.ratio for pair in case.pairs],
+            }
+            for case in test.cases
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,164 @@
+"""What an evaluation consists of and what it computes: stages, interactions and errors of the variants that tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.model.record import Record
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Conditions, _by_conditions, fastest_with_stages, over_theta
+
+STAGES = (
+    "Milliseconds of each stage of the fastest configuration at each n, every stage waiting for the one before it. "
+    "together: one evaluation as it was timed, its stages overlapping where they can. transfers: GB/s, from the bytes "
+    "of the stage. bound by: the longest stage and its part of the sum."
+)
+ACCURACY = (
+    "Errors are relative, of the accelerations against float64 direct sums: of the middle body, of the worst but 1 %, "
+    "of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
+    "configuration of each theta."
+)
+COUNTERS = (
+    "From a second pass under Nsight Compute. In %: achieved occupancy, issue slots used, and of their peaks the pipes "
+    "of FMA, of special functions (XU: square roots), of loads and stores (LSU) and of matrix products (MMA). threads: "
+    "at work in an instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), "
+    "each an interaction. waits for: the most frequent reason why a warp could not issue."
+)
+BAR = 12
+"""Characters of the longest bar."""
+
+
+def render_stages(records: Sequence[Record], console: Console) -> None:
+    """Print a table of stages over n for each variant that has them, the fastest toolkit's; nothing where none has."""
+    found = fastest_with_stages(records)
+    if not found:
+        return
+    _heading(console, "The stages", STAGES)
+    for (shared, name), chosen in found.items():
+        console.print()
+        console.print(Text(f"{name}, {_conditions(shared)}", style="bold"))
+        # So many columns fit into 80 characters.
+        for first in range(0, len(chosen), 6):
+            console.print(_stage_table(chosen[first : first + 6]))
+        for record in chosen:
+            console.print(Text(f"n = {record.n:,}: {record.toolkit}, {record.configuration}", style="dim"))
+
+
+def _stage_table(records: list[Record]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("stage, ms")
+    for record in records:
+        table.add_column(f"{record.n:,}", justify="right")
+    names = dict.fromkeys(name for record in records for name in record.stages_seconds)
+    for name in names:
+        table.add_row(name, *(_ms(record.stages_seconds.get(name)) for record in records))
+    table.add_section()
+    table.add_row("sum", *(_ms(sum(record.stages_seconds.values())) for record in records))
+    table.add_row("together", *(_ms(ranking.seconds(record)) for record in records))
+    for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
+        table.add_row(f"{name}, GB/s", *(_rate(record, name) for record in records))
+    table.add_section()
+    bound = [max(record.stages_seconds, key=lambda name, own=record: own.stages_seconds[name]) for record in records]  # type: ignore[misc]
+    table.add_row("bound by", *bound)
+    shares = [
+        record.stages_seconds[name] / sum(record.stages_seconds.values())
+        for name, record in zip(bound, records, strict=True)
+    ]
+    table.add_row("its part", *(f"{100 * share:.0f} %" for share in shares))
+    return table
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3g}"
+
+
+def _rate(record: Record, name: str) -> str:
+    seconds = record.stages_seconds.get(name)
+    return f"{record.stages_bytes[name] / seconds / 1e9:.3g}" if seconds and name in record.stages_bytes else ""
+
+
+def render_accuracy(records: Sequence[Record], console: Console) -> None:
+    """Print errors, interactions and time over theta for each variant that has it; nothing where none has."""
+    groups = over_theta(records)
+    if not groups:
+        return
+    _heading(console, "Speed and accuracy", ACCURACY)
+    for (shared, name, n), chosen in groups.items():
+        console.print()
+        console.print(Text(f"{name}, n = {n:,}, {_conditions(shared)}", style="bold"))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for header in ("theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"):
+            table.add_column(header, justify="right")
+        table.add_column("time")
+        slowest = max(map(ranking.seconds, chosen))
+        for record in chosen:
+            errors = (record.error_median, record.error_p99, record.error_max, record.error_rms)
+            table.add_row(
+                str(record.axes["theta"]),
+                _ms(ranking.seconds(record)),
+                *(f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")),
+                *("" if error is None else f"{error:.1e}" for error in errors),
+                Text("=" * max(1, round(BAR * ranking.seconds(record) / slowest))),
+            )
+        console.print(table)
+
+
+def _conditions(shared: Conditions) -> str:
+    step = f", {shared.integrator}" if shared.integrator else ""
+    device = shared.device or ("CPU" if shared.cpu else "unknown device")
+    return f"{device}, {shared.bodies}, {shared.dtype}, timed: {shared.timed}{step}"
+
+
+def render_counters(records: Sequence[Record], console: Console) -> None:
+    """Print what Nsight Compute counted, the records' fastest configurations first; nothing where nobody asked."""
+    counted = [record for record in records if ranking.is_ranked(record) and record.counters]
+    reasons = sorted({record.counters_unavailable for record in records if record.counters_unavailable})
+    if not counted and not reasons:
+        return
+    _heading(console, "Counters", COUNTERS)
+    for reason in reasons:
+        console.print(Text(f"unavailable: {reason}", style="yellow"))
+    for shared, alike in _by_conditions(counted).items():
+        console.print()
+        console.print(Text(_conditions(shared), style="bold"))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("variant, toolkit, n", overflow="fold")
+        for header in ("occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"):
+            table.add_column(header, justify="right")
+        table.add_column("waits for")
+        for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
+            table.add_row(f"{record.variant} {record.toolkit} {record.n:,}", *_counted(record))
+        console.print(table)
+
+
+def _counted(record: Record) -> list[str]:
+    own = record.counters
+
+    def percent(name: str) -> str:
+        return f"{100 * own[name]:.0f}" if name in own else ""
+
+    def each(name: str, threads: float) -> str:
+        return f"{own[name] * threads / record.evaluated:.3g}" if name in own else ""
+
+    stalls = {name.removeprefix("stalled_"): value for name, value in own.items() if name.startswith("stalled_")}
+    longest = max(stalls, key=lambda name: stalls[name]) if stalls else ""
+    threads = f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else ""
+    return [
+        percent("achieved_occupancy"),
+        threads,
+        each("instructions", own.get("threads_an_instruction", 32)),
+        each("executed_flop", 1),
+        *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe", "tensor_pipe")),
+        longest.replace("_", " "),
+    ]
+
+
+def _heading(console: Console, title: str, reading: str) -> None:
+    console.print()
+    console.rule(Text(title, style="bold"), align="left", style="dim")
+    console.print(Text(reading))

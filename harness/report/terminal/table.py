@@ -1,0 +1,96 @@
+"""A table that fits the console: as many columns as there is room for, the least wanted dropped first.
+
+No number is ever cut: columns of words give way, by wrapping, before one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+GAP = 2
+LAST_WANTED = 8
+"""Columns move closer together before one of this rank or a lower one is dropped."""
+
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[_Row]):
+    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does."""
+
+    header: str
+    cell: Callable[[_Row], str]
+    rank: int
+    text: bool = False
+    breaks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A column's cells as text, and the widths it would like and cannot go below."""
+
+    header: str
+    cells: list[str]
+    rank: int
+    text: bool
+    natural: int
+    least: int
+
+
+def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
+    """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
+    filled = [_fill(column, rows) for column in columns]
+    useful = [column for column in filled if column.rank == 0 or any(column.cells)]
+    gap = GAP
+    shown = _fitting(useful, console.width, gap)
+    if any(column.rank <= LAST_WANTED and column not in shown for column in useful):
+        gap = 1
+        shown = _fitting(useful, console.width, gap)
+    lines = max(column.header.count("\n") for column in shown)
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
+        header = "\n" * (lines - column.header.count("\n")) + column.header
+        made.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
+    for cells in zip(*(column.cells for column in shown), strict=True):
+        made.add_row(*map(Text, cells))
+    return made
+
+
+def _fill(column: Column[_Row], rows: Sequence[_Row]) -> _Filled:
+    cells = [column.cell(row) for row in rows]
+    natural = max(map(cell_len, [*column.header.split("\n"), *cells]))
+    words = " ".join([column.header, *cells]).split()
+    least = max(map(cell_len, words)) if column.breaks else natural
+    return _Filled(column.header, cells, column.rank, column.text, natural, least)
+
+
+def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
+    """Drop the columns of the highest rank until the least widths fit."""
+    shown = list(columns)
+    while sum(column.least + gap for column in shown) - gap > width:
+        droppable = max(shown, key=lambda column: column.rank)
+        if droppable.rank == 0:
+            break
+        shown.remove(droppable)
+    return shown
+
+
+def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
+    """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
+    widths = [column.natural for column in columns]
+    excess = sum(widths) + gap * (len(widths) - 1) - width
+    words = sorted((i for i, column in enumerate(columns) if column.text), key=lambda i: -widths[i])
+    for within_words in (False, True):
+        for i in words:
+            taken = max(0, min(excess, widths[i] - (1 if within_words else columns[i].least)))
+            widths[i] -= taken
+            excess -= taken
+    return widths

@@ -1,0 +1,77 @@
+"""The device arrays of a prepared variant in the one layout the host uses, whichever of its own it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.model.variant import HostBodies, Prepared
+from gravbench.toolkits.interface import DeviceToolkit
+
+
+def sums(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
+    """Copy the interaction's sums to the host; shape (n, 3) for the accelerations of gravity."""
+    return _download(toolkit, prepared.accelerations)[:, : len(toolkit.interaction.sums)]
+
+
+def bodies(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
+    """Copy the bodies to the host; rows x, y, z, mass first."""
+    return _download(toolkit, prepared.bodies)
+
+
+def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: HostBodies) -> tuple[NDArray[Any], ...]:
+    """Make host arrays of ``real`` in the layout of the device's: one of rows, or four of numbers."""
+    if isinstance(prepared.bodies, tuple):
+        arrays: tuple[NDArray[Any], ...] = (*values.position.T, values.mass)
+    else:
+        arrays = (toolkit.interaction.rows(values.position, values.velocity, values.mass),)
+    return tuple(np.ascontiguousarray(array, dtype=toolkit.real) for array in arrays)
+
+
+def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
+    """Copy what ``host_bodies`` made into the device's arrays."""
+    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
+    for array, own in zip(arrays, values, strict=True):
+        toolkit.copy_in(array, own)
+
+
+def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: Any) -> tuple[NDArray[Any], ...]:
+    """Lay positions (n, 3) and masses (n,) of gravity out as ``host_bodies`` does, of whatever type they are."""
+    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
+    own = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
+    fill(own if isinstance(prepared.bodies, tuple) else own[0], position, mass)
+    return own
+
+
+def fill(arrays: Any, position: Any, mass: Any) -> None:
+    """Copy positions and masses into bodies, rows or columns, that are where they are: on the host or CuPy's device."""
+    if isinstance(arrays, tuple):
+        for array, values in zip(arrays, (*position.T, mass), strict=True):
+            array[...] = values
+    else:
+        arrays[:, :3] = position
+        arrays[:, 3] = mass
+
+
+def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
+    """Copy what ``sums`` does without leaving the host or CuPy's device."""
+    found = prepared.accelerations
+    return np.stack(found, axis=1) if isinstance(found, tuple) else found[:, : len(toolkit.interaction.sums)].copy()
+
+
+def columns(arrays: Any) -> tuple[Any, ...]:
+    """Return x, y, z as views of device arrays, whether these are rows or columns."""
+    return tuple(arrays[:3]) if isinstance(arrays, tuple) else tuple(arrays[:, axis] for axis in range(3))
+
+
+def stride(arrays: Any) -> int:
+    """Return the numbers from one body to the next in each of ``columns``."""
+    return 1 if isinstance(arrays, tuple) else int(arrays.shape[1])
+
+
+def _download(toolkit: DeviceToolkit, arrays: Any) -> NDArray[Any]:
+    if isinstance(arrays, tuple):
+        return np.column_stack([toolkit.download(column) for column in arrays])
+    return toolkit.download(arrays)

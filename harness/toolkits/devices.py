@@ -1,0 +1,161 @@
+"""Which devices there are, and what they say of themselves while they work.
+
+Asks NVML, which needs no CUDA context: the parent process may call this. Devices are named by UUID, because
+NVML's index need not be CUDA's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gravbench.errors import InputError, nearest
+from gravbench.model.device import Device, Reading
+from gravbench.model.variant import CPU
+
+# The bits of nvmlClocksEventReasons, which NVML keeps for good; its Python names come and go.
+CLOCK_REASONS = {
+    0x001: "gpu idle",
+    0x002: "clocks chosen by a user",
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "temperature (software)",
+    0x040: "temperature (hardware)",
+    0x080: "power brake",
+    0x100: "display clocks",
+    0x200: "board limit",
+    0x400: "reliability",
+}
+# Reasons for a lower clock that are no complaint: nothing to do, or a clock somebody chose.
+HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
+
+
+def processor_name() -> str:
+    """Return the name of the host's processor and how many of its cores this process may use."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _visible(uuids: list[str]) -> list[str]:
+    """Keep the devices that ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order.
+
+    As CUDA does it: the first word that names no device, or one a second time, ends the list.
+    """
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if setting is None:
+        return uuids
+    chosen: list[str] = []
+    for word in (part.strip() for part in setting.split(",")):
+        if word.isdigit():
+            named = uuids[int(word) : int(word) + 1]
+        else:
+            named = [uuid for uuid in uuids if word and uuid.startswith(word)]
+        if len(named) != 1 or named[0] in chosen:
+            break
+        chosen += named
+    return chosen
+
+
+def gpus() -> tuple[list[Device], str | None]:
+    """List the NVIDIA GPUs, and say why there are none where there are none."""
+    try:
+        with _nvml() as nvml:
+            driver = _text(nvml.nvmlSystemGetDriverVersion())
+            handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+            names = {_text(nvml.nvmlDeviceGetUUID(handle)): _text(nvml.nvmlDeviceGetName(handle)) for handle in handles}
+    except Exception as error:  # NVML's own error classes exist only once its library is loaded
+        return [], f"no NVIDIA GPU: NVML says: {error}"
+    if not names:
+        return [], f"no NVIDIA GPU: the driver {driver} is there, but finds no card"
+    visible = _visible(list(names))
+    found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(visible)]
+    if not found:
+        setting = os.environ["CUDA_VISIBLE_DEVICES"]
+        return [], f"no NVIDIA GPU is visible: CUDA_VISIBLE_DEVICES={setting!r} hides all {len(names)}"
+    return found, None
+
+
+def select(wanted: list[str]) -> tuple[list[Device], str | None]:
+    """Return the devices to use, the first GPU and the processor when nothing is ``wanted``.
+
+    The second value says why there is no GPU among them, None where there is one.
+
+    Raises:
+        InputError: a wanted device does not exist.
+    """
+    found, reason = gpus()
+    available = {device.selector: device for device in [*found, Device(CPU, processor_name())]}
+    if not wanted:
+        wanted = [*(device.selector for device in found[:1]), CPU]
+    chosen = []
+    for word in dict.fromkeys(wanted):
+        if word not in available:
+            why = f" ({reason})" if reason else ""
+            raise InputError(f"--device {word}: no such device{why}; {nearest(word, list(available))}")
+        chosen.append(available[word])
+    if not any(device.is_gpu for device in chosen):
+        reason = reason or "no GPU among the devices chosen by --device"
+    else:
+        reason = None
+    return chosen, reason
+
+
+def _reasons(mask: int) -> tuple[str, ...]:
+    known = [word for bit, word in CLOCK_REASONS.items() if mask & bit]
+    unknown = mask & ~sum(CLOCK_REASONS)
+    return (*known, f"unknown reason {unknown:#x}") if unknown else tuple(known)
+
+
+@contextlib.contextmanager
+def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
+    """Open the GPU with this UUID for reading."""
+    with _nvml() as nvml:
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+        def ask(function: Callable[..., int], *arguments: Any) -> int | None:
+            try:
+                return function(handle, *arguments)
+            except nvml.NVMLError:
+                return None
+
+        def read() -> Reading:
+            milliwatts = ask(nvml.nvmlDeviceGetPowerUsage)
+            millijoules = ask(nvml.nvmlDeviceGetTotalEnergyConsumption)
+            mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)
+            if mask is None:  # drivers before 535 know the older name only
+                mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+            return Reading(
+                sm_clock_mhz=ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+                power_watts=None if milliwatts is None else milliwatts / 1000,
+                temperature_celsius=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+                throttle_reasons=None if mask is None else _reasons(mask),
+                joules=None if millijoules is None else millijoules / 1000,
+            )
+
+        yield read

@@ -1,0 +1,189 @@
+"""The best of a sweep for each n: all configurations that cannot be told from the fastest, the simplest first."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import InputError, nearest
+from gravbench.model.case import Value
+from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.model.variant import TOOLKITS
+from gravbench.verdicts import compare
+from gravbench.verdicts.compare import Defaults, Scatter
+
+ERROR = 1e-3
+"""The largest relative error that is asked for when nobody says: every direct sum has less."""
+
+EQUAL_MASS = "equal_mass"
+"""The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
+
+Task = Mapping[str, Value]
+SimplerFirst = Callable[[Record], tuple[int, int, int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to use at one n: the simplest of ``as_good``, which are all that cannot be told from the fastest.
+
+    ``compared`` counts the configurations that are right enough; ``changed`` says that the n before has another.
+    """
+
+    n: int
+    as_good: list[Record]
+    fastest: Record
+    compared: int
+    changed: bool
+
+    @property
+    def chosen(self) -> Record:
+        """The record of what to use."""
+        return self.as_good[0]
+
+    @property
+    def behind(self) -> float:
+        """How much longer the chosen one takes than the fastest, by their medians, as a part."""
+        return (self.chosen.median_seconds or 0.0) / (self.fastest.median_seconds or 1.0) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The choices for one device and task; ``task`` names what all of its records share.
+
+    ``missed`` has each n at which nothing is right enough, with the least error that a record has there.
+    """
+
+    device: str
+    task: Task
+    choices: list[Choice]
+    missed: dict[int, float]
+
+
+def best(
+    records: Sequence[Record],
+    defaults: Defaults,
+    *,
+    error: float = ERROR,
+    device: str | None = None,
+    dtype: str | None = None,
+    threshold: float = compare.THRESHOLD,
+) -> list[Selection]:
+    """Choose, for every device, task and n, among the records whose largest error is at most ``error``.
+
+    The number type is no part of the task: the error that is asked for decides, unless ``dtype`` names one.
+
+    A configuration cannot be told from the fastest unless its whole interval lies more than the ``threshold``
+    above; where the samples are too few for an interval, unless all of them do. The simplest has the fewest axes away
+    from the ``defaults`` of its variant, then comes the order of the variants in ``defaults``, which is the ladder's.
+    ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
+
+    Raises:
+        InputError: no record is of such a device or number type, or none is right enough.
+    """
+    place = compare.places([records])
+    scattered = compare.scatters([records], place)
+    ok = [record for record in latest(records) if compare.is_ok(record)]
+    there = [record for record in ok if device is None or is_of(record, device)]
+    if device is not None and ok and not there:
+        names = ", ".join(sorted({place(record) for record in ok}))
+        raise InputError(f"--device {device}: no record is of it; accepted: cpu, gpu, or a part of {names}")
+    if dtype is not None:
+        types: list[str] = sorted({record.dtype for record in there})
+        if there and dtype not in types:
+            raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
+        there = [record for record in there if record.dtype == dtype]
+    judged = [record for record in there if record.error_max is not None]
+    if not any(_error(record) <= error for record in judged):
+        least = min(map(_error, judged), default=None)
+        why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
+        raise InputError(f"--error {error:g}: no record is right enough; {why}")
+    groups: dict[tuple[str, tuple[tuple[str, Value], ...]], dict[int, list[Record]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for record in judged:
+        groups[place(record), tuple(task(record).items())][record.n].append(record)
+    simplicity = simpler_first(defaults)
+    found = []
+    for (name, shared), by_n in groups.items():
+        choices: list[Choice] = []
+        missed = {}
+        for n in sorted(by_n):
+            right = [record for record in by_n[n] if _error(record) <= error]
+            if not right:
+                missed[n] = min(map(_error, by_n[n]))
+                continue
+            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold)
+            good.sort(key=simplicity)
+            changed = bool(choices) and _what(choices[-1].chosen) != _what(good[0])
+            choices.append(Choice(n, good, fastest, len(right), changed))
+        if choices:
+            found.append(Selection(name, dict(shared), choices, missed))
+    # GPUs first.
+    return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == "cpu", one.device, str(one.task)))
+
+
+def is_of(record: Record, device: str) -> bool:
+    """Tell whether ``device``, ``cpu``, ``gpu`` or a part of a name or UUID, means that of a record."""
+    word = device.lower()
+    if word in ("cpu", "gpu"):
+        return (record.toolkit == "cpu") == (word == "cpu")
+    return word in (record.device or "").lower() or word in (record.device_uuid or "").lower()
+
+
+def task(record: Record) -> dict[str, Value]:
+    """Name what has to be equal beside n: times of other tasks are no competitors."""
+    found: dict[str, Value] = {
+        "bodies": Path(record.bodies).name,
+        "subset": record.subset,
+        "seed": record.seed,
+        "eps": record.eps,
+        "interaction": record.interaction,
+        "timed": record.timed,
+    }
+    if record.dt is not None:
+        found |= {"integrator": record.integrator or "", "dt": record.dt}
+    if record.axes.get("dim", 3) != 3:  # in the plane
+        found["dim"] = record.axes["dim"]
+    return found
+
+
+def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:
+    """Return those that cannot be told from the fastest, itself included, and the fastest."""
+    fastest = min(records, key=_seconds)
+    own = compare.span(fastest)
+    limit = 1 + threshold
+    good = [
+        record
+        for record in records
+        if record is fastest or not compare.ratio(own, compare.span(record), scatter.of_ratio).low > limit
+    ]
+    return good, fastest
+
+
+def _seconds(record: Record) -> float:
+    return record.median_seconds or 0.0
+
+
+def _error(record: Record) -> float:
+    return math.inf if record.error_max is None else record.error_max
+
+
+def _what(record: Record) -> tuple[str, str, str, Mapping[str, Value]]:
+    return record.variant, record.toolkit, record.dtype, record.axes
+
+
+def simpler_first(defaults: Defaults) -> SimplerFirst:
+    """Return the sort key: axes away from the defaults, place in the ladder, toolkit, time."""
+    place = {name: i for i, name in enumerate(defaults)}
+
+    def key(record: Record) -> tuple[int, int, int, float]:
+        own = defaults.get(record.variant, {})
+        away = sum(name not in own or own[name] != value for name, value in record.axes.items())
+        toolkit = TOOLKITS.index(record.toolkit) if record.toolkit in TOOLKITS else len(TOOLKITS)
+        return away, place.get(record.variant, len(place)), toolkit, _seconds(record)
+
+    return key

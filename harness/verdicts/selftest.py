@@ -1,0 +1,136 @@
+"""What a comparison is worth on this machine: the same cases measured again and again, judged against themselves.
+
+Each round is a folder of its own, a whole run with its own processes and its own order; rounds 1 and 2 are a pair,
+3 and 4 the next. Whatever is called FASTER or SLOWER is a false alarm.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.model.record import Record
+from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.verdicts import compare
+from gravbench.verdicts.compare import Comparison, Pair, Run, Verdict
+
+ROUND = "round-"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One case on one device and all its pairs."""
+
+    pairs: list[Pair]
+
+    @property
+    def record(self) -> Record:
+        """One of its records."""
+        return self.pairs[0].base
+
+    @property
+    def half_width(self) -> float:
+        """The widest interval's half, by which a measured change has to exceed the threshold to show in every pair."""
+        return max(pair.interval.half_width for pair in self.pairs)
+
+    @property
+    def difference(self) -> float:
+        """The largest difference of two medians, as a part of the smaller."""
+        return max(math.expm1(abs(math.log(pair.interval.ratio))) for pair in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """Rounds compared in pairs; ``rounds`` counts those that were read, a last one without a partner included."""
+
+    rounds: int
+    threshold: float
+    comparisons: list[Comparison]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All pairs."""
+        return [pair for comparison in self.comparisons for pair in comparison.pairs]
+
+    @property
+    def cases(self) -> list[Repeated]:
+        """The pairs of each case, the widest interval first."""
+        found: dict[tuple[str, str | None], list[Pair]] = defaultdict(list)
+        for pair in self.pairs:
+            found[pair.base.key, pair.base.device_uuid or pair.base.device].append(pair)
+        return sorted(map(Repeated, found.values()), key=lambda one: (-one.half_width, -one.difference))
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many pairs have each verdict."""
+        found = Counter(pair.verdict for pair in self.pairs)
+        return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def false(self) -> int:
+        """How many pairs have a verdict that is false."""
+        return self.counts[Verdict.FASTER] + self.counts[Verdict.SLOWER]
+
+    @property
+    def rate(self) -> float | None:
+        """The part of the pairs whose verdict is false."""
+        return self.false / len(self.pairs) if self.pairs else None
+
+    @property
+    def rate_bound(self) -> float | None:
+        """What the rate is at most, with 95 % confidence, were all pairs independent (Clopper and Pearson)."""
+        from scipy.stats import binomtest
+
+        if not self.pairs:
+            return None
+        result = binomtest(self.false, len(self.pairs), alternative="less")
+        return float(result.proportion_ci(compare.CONFIDENCE).high)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """The half width of the median case and of the worst."""
+        widths = [case.half_width for case in self.cases]
+        return statistics.median(widths), max(widths)
+
+    @property
+    def quiet_threshold(self) -> float:
+        """The threshold at and above which no pair would have had a false verdict."""
+        return max(
+            max(pair.interval.low - 1, 1 / pair.interval.high - 1, 0.0) if pair.interval.bounded else 0.0
+            for pair in self.pairs
+        )
+
+
+def round_folder(folder: Path, number: int) -> Path:
+    """Return where a round is kept."""
+    return folder / f"{ROUND}{number}"
+
+
+def read_rounds(folder: Path) -> list[Run]:
+    """Read the rounds of a folder in their order.
+
+    Raises:
+        InputError: there are fewer than two.
+    """
+    found: list[Run] = []
+    while (path := round_folder(folder, len(found) + 1)).joinpath(RECORDS).is_file():
+        found.append(Run(path.name, RecordFile(path).read()))
+    if len(found) < 2:
+        raise InputError(
+            f"--from {folder}: it has {len(found)} rounds ({ROUND}1/{RECORDS}, ...) and two are needed; "
+            "`gravbench selftest --out FOLDER` makes them"
+        )
+    return found
+
+
+def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
+    """Compare rounds 1 and 2, 3 and 4, and so on; no round is used twice, for pairs that share one are alike."""
+    comparisons = [
+        compare.compare_runs(first, second, threshold) for first, second in zip(rounds[::2], rounds[1::2], strict=False)
+    ]
+    return SelfTest(len(rounds), threshold, comparisons)

@@ -1,0 +1,212 @@
+"""What every all-pairs kernel for numba.cuda shares: the twin of body.cuh.
+
+``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``;
+``interaction`` is what the kernel computes. A body and its sums are tuples of numbers in a kernel.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+from gravbench.model.variant import Prepared
+
+FRACTIONS = (1, 0.5, 0.25, 0.125, 0.0625)
+"""Parts of the bodies that an approximation may count a step (Lee 2008)."""
+
+
+def one_thread_a_body(gpu, bodies, kernel, p, block=None):
+    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of bodies and of sums: ceil(n / p) blocks.
+
+    ``block`` is the extents (x, y) of a block, p threads along x by default.
+    """
+    own, accelerations = _rows(gpu, bodies)
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(lambda: kernel(grid, block or p, own, accelerations, n, eps2), own, accelerations, kernel)
+
+
+def _rows(gpu, bodies):
+    """Upload rows of bodies, ``Body`` in CUDA C, and make as many empty rows of sums, ``Sums``."""
+    own = gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass)
+    return gpu.upload(own), gpu.empty(bodies.n, gpu.interaction.sums_width)
+
+
+def over_columns(gpu, bodies, kernel, p, dim=3):
+    """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks.
+
+    In the plane (``dim`` 2) the kernel leaves az alone, and nothing accelerates along z.
+    """
+    columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
+    along_z = gpu.empty(bodies.n) if dim == 3 else gpu.upload(np.zeros(bodies.n))
+    accelerations = (gpu.empty(bodies.n), gpu.empty(bodies.n), along_z)
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(lambda: kernel(grid, p, *columns, *accelerations, n, eps2), columns, accelerations, kernel)
+
+
+def a_window_a_step(gpu, bodies, kernel, p, fraction):
+    """Launch ``kernel(bodies, accelerations, n, eps2, first, last, scale)`` over one window after another.
+
+    The windows of a cycle, 1 / fraction of them and at most n, hold every body once.
+    """
+    own, accelerations = _rows(gpu, bodies)
+    grid = -(-bodies.n // p)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    cycle = min(round(1 / fraction), bodies.n)
+    edges = [np.int32(bodies.n * step // cycle) for step in range(cycle + 1)]
+    windows = itertools.cycle(list(itertools.pairwise(edges)))
+    scale = gpu.real(cycle)
+
+    def launch():
+        first, last = next(windows)
+        kernel(grid, p, own, accelerations, n, eps2, first, last, scale)
+
+    return Prepared(launch, own, accelerations, kernel, cycle)
+
+
+def simulated(cuda):
+    """Tell whether ``cuda`` is Numba's simulator, which runs Python and has neither libdevice nor LLVM."""
+    return not hasattr(cuda, "libdevice")
+
+
+def alignment(cuda):
+    """Bytes to which a shared array of bodies is aligned; without it a body takes four loads instead of one."""
+    return None if simulated(cuda) else 16
+
+
+def inverse_sqrt(cuda, real):
+    """Return the device function 1 / sqrt(value): one instruction in float32, as ``rsqrtf`` in CUDA C."""
+    if simulated(cuda):
+        return lambda value: real(1) / real(math.sqrt(value))
+    return cuda.libdevice.rsqrtf if real is np.float32 else cuda.libdevice.rsqrt
+
+
+def no_sums(real, interaction):
+    """Return the sums of a body before any other has added to them."""
+    return (real(0),) * len(interaction.sums)
+
+
+def interact(cuda, real, interaction):
+    """Return the device function that adds to ``sums`` of body i what body j does to it, and returns them."""
+    return cuda.jit(device=True, fastmath=True)(interaction.python(real, inverse_sqrt(cuda, real)))
+
+
+def add(cuda, interaction):
+    """Return the device function that adds two tuples of sums."""
+    return cuda.jit(device=True, fastmath=True)(interaction.python_add())
+
+
+def step_over_tile(cuda, real, interaction):
+    """Return the device function that lets body ``k`` of a tile in shared memory act; ``repeated`` unrolls it."""
+    act = interact(cuda, real, interaction)
+    load = load_row(cuda, interaction.body_width, len(interaction.body))
+
+    @cuda.jit(device=True, fastmath=True)
+    def step(tile, k, own, eps2, sums):
+        return act(sums, own, load(tile, k), eps2)
+
+    return step
+
+
+def load_row(cuda, width, count):
+    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads; rows of ``width``.
+
+    Numba knows no alignment for an array that it is given, so by itself it would load number by number. Arrays that
+    a toolkit uploads begin on at least 256 bytes, and ``width`` is a multiple of four.
+    """
+    if simulated(cuda):
+        return lambda array, k: tuple(array[k, number] for number in range(count))
+
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def load(typing_context, array, k):
+        signature = types.UniTuple(array.dtype, count)(array, k)
+
+        def generate(context, builder, signature, arguments):
+            numbers = []
+            for address in _vectors(context, builder, signature, arguments, width):
+                vector = builder.load(address, align=16)
+                numbers += [builder.extract_element(vector, ir.Constant(ir.IntType(32), lane)) for lane in range(4)]
+            return context.make_tuple(builder, signature.return_type, numbers[:count])
+
+        return signature, generate
+
+    return load
+
+
+def store_row(cuda, width):
+    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, zeros behind it."""
+    if simulated(cuda):
+
+        def store_numbers(array, k, values):
+            for number in range(width):
+                array[k, number] = values[number] if number < len(values) else 0
+
+        return store_numbers
+
+    from llvmlite import ir
+    from numba.cuda import cgutils, types
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def store(typing_context, array, k, values):
+        signature = types.void(array, k, values)
+
+        def generate(context, builder, signature, arguments):
+            numbers = cgutils.unpack_tuple(builder, arguments[2])
+            kind = context.get_data_type(signature.args[0].dtype)
+            numbers += [ir.Constant(kind, 0.0)] * (width - len(numbers))
+            for group, address in enumerate(_vectors(context, builder, signature, arguments, width)):
+                vector = ir.Constant(ir.VectorType(kind, 4), ir.Undefined)
+                for lane in range(4):
+                    place = ir.Constant(ir.IntType(32), lane)
+                    vector = builder.insert_element(vector, numbers[4 * group + lane], place)
+                builder.store(vector, address, align=16)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return store
+
+
+def _vectors(context, builder, signature, arguments, width):
+    """Generate the addresses of a row, one for each four numbers; the arguments begin with an array and a row."""
+    from llvmlite import ir
+    from numba.cuda import types
+
+    array_type, index_type = signature.args[:2]
+    array = context.make_array(array_type)(context, builder, arguments[0])
+    row = context.cast(builder, arguments[1], index_type, types.int64)
+    vector = ir.VectorType(context.get_data_type(array_type.dtype), 4).as_pointer()
+    for first in range(0, width, 4):
+        number = builder.add(builder.mul(row, ir.Constant(row.type, width)), ir.Constant(row.type, first))
+        yield builder.bitcast(builder.gep(array.data, [number]), vector)
+
+
+def repeated(cuda, step, times):
+    """Return a device function that does ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 in straight line.
+
+    Numba leaves unrolling to LLVM, which stops early. Pasting a step behind itself, twice as long each time, unrolls
+    by exactly ``times``, a power of two.
+
+    Indices are unsigned, because Numba lets a signed index count from the end of an array and tests for that at
+    every access: four more instructions an interaction. A ``range`` whose length is not constant costs as much
+    again, so loops over n are written with ``while``.
+    """
+    width = 1
+    while width < times:
+        step = _twice(cuda, step, np.uint32(width))
+        width *= 2
+    return step
+
+
+def _twice(cuda, step, width):
+    @cuda.jit(device=True, fastmath=True)
+    def both(tile, k, own, eps2, sums):
+        return step(tile, k + width, own, eps2, step(tile, k, own, eps2, sums))
+
+    return both
