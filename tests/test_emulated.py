@@ -48,7 +48,7 @@ def accelerate(tmp_path_factory):
 
 def judged(name, dtype, bodies, found):
     expected = reference.direct_accelerations(bodies, np.arange(bodies.n), dtype)
-    return reference.objection(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
+    return reference.objection_to(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
 
 
 @every_case

@@ -376,7 +376,7 @@ def test_every_packaged_choice_computes_the_force(toolkit, choice, need_toolkit,
         found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path)
         assert (found.shape, found.dtype) == ((n, 3), np.dtype(choice.dtype))
         accepted = VARIANTS[choice.variant].accepted(choice.dtype, choice.axes)
-        assert reference.objection(errors_of(found, position, mass, choice.dtype), accepted) is None
+        assert reference.objection_to(errors_of(found, position, mass, choice.dtype), accepted) is None
     assert {one.variant for one in used} == {choice.variant}
 
 

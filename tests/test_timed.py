@@ -238,7 +238,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, integrator, dtype, 
     expected = reference.direct_accelerations(bodies, np.arange(40), dtype)
     left = buffers.sums(stepper.toolkit, stepper.prepared)
     tolerance = VARIANTS[name].accepted(dtype, VARIANTS[name].complete({}))
-    assert reference.objection(reference.compare(left, expected), tolerance) is None
+    assert reference.objection_to(reference.compare(left, expected), tolerance) is None
 
 
 @pytest.mark.parametrize("name", ["numpy_direct", "numba_direct"])

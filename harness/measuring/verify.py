@@ -127,7 +127,7 @@ def compare(
     )
 
 
-def objection(errors: Errors, tolerance: Tolerance) -> str | None:
+def objection_to(errors: Errors, tolerance: Tolerance) -> str | None:
     """Say in a sentence why accelerations with these errors are wrong; None when they are right."""
     assert errors.error_max is not None
     assert errors.error_rms is not None
@@ -175,7 +175,7 @@ class Judge:
                     "error_cycle_rms": judged.error_rms,
                 }
             )
-        objection = objection(judged, self.tolerance)
+        objection = objection_to(judged, self.tolerance)
         bad = int(np.count_nonzero(~np.isfinite(accelerations).all(axis=1)))
         if bad and not objection:
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
