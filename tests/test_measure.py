@@ -11,8 +11,9 @@ import pytest
 
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.measuring import protocol as measuring
-from gravbench.measuring.protocol import MOST_BATCH, measure, median_interval
+from gravbench.measuring.protocol import MOST_BATCH, measure
 from gravbench.model.device import Reading
+from gravbench.model.statistics import median_interval
 from gravbench.toolkits import interface
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
 from gravbench.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing

@@ -25,7 +25,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.report import published
-from gravbench.report.numbers import four_digits as number
+from gravbench.report.numbers import number
 from gravbench.report.terminal.published import render_published
 from test_report import record
 

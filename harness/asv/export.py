@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import re
-import statistics
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -19,11 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gravbench.asv import results as asv_results
 from gravbench.asv.results import Grid, Where
 from gravbench.errors import InputError
+from gravbench.model import statistics
+from gravbench.model.case import PARTS, word
 from gravbench.model.record import Record
-from gravbench.model.runs import ENVIRONMENT, RecordFile
+from gravbench.model.runs import RecordFile, environment
 
 RESULTS = Path(".asv") / "results"
 PREFIX = "gravbench."
@@ -97,7 +100,7 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
             else:
                 usable.append(record)
         if usable:
-            _export_run(usable, _environment(folder), to, machine, dates, done)
+            _export_run(usable, (environment(folder) or [{}])[-1], to, machine, dates, done)
     if runs and not done.records:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
     _list_benchmarks(to)
@@ -167,27 +170,24 @@ def _export_run(
 
 
 def _where(record: Record) -> Where:
-    setting = [record.bodies, record.subset, f"seed={record.seed}", f"eps={record.eps:g}", record.timed]
-    setting += [record.interaction, record.integrator or "", "" if record.dt is None else f"dt={record.dt:g}"]
-    words = (record.configuration or "none", record.dtype, " ".join(filter(None, setting)))
-    return (str(record.n), *map(repr, words))
+    # What was added to a case later stands last, so that the settings of older records keep their names.
+    setting = [name for name, part in PARTS.items() if part.kind in ("bodies", "work")]
+    setting.sort(key=lambda name: not type(record).model_fields[name].is_required())
+    values = [(name, value) for name in setting if (value := record.part(name)) is not None]
+    said = " ".join(value if isinstance(value, str) else word(name, value) for name, value in values)
+    return (str(record.n), *map(repr, (record.configuration or "none", record.dtype, said)))
 
 
 def _statistics(record: Record) -> dict[str, Any]:
     """Return asv's statistics of the samples; none where they are too few to bound the median at 99 %."""
-    samples = sorted(record.samples_seconds)
-    count = len(samples)
-    outside = 0  # samples on either side of the interval, so few that it misses the median in 1 % of all cases
-    tail = 0.5**count
-    while 2 * tail <= 1 - CONFIDENCE and outside < count // 2:
-        outside += 1
-        tail += math.comb(count, outside) * 0.5**count
-    if not outside:
+    samples = record.samples_seconds
+    bounds = statistics.bounds(samples, CONFIDENCE)
+    if bounds is None:
         return {}
-    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
-    bounds = {"ci_99_a": samples[outside - 1], "ci_99_b": samples[-outside], "q_25": low, "q_75": high}
-    found: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in bounds.items()}
-    return found | {"stats_number": record.batch, "stats_repeat": count}
+    lower, upper = np.quantile(samples, (0.25, 0.75))
+    found = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
+    own: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in found.items()}
+    return own | {"stats_number": record.batch, "stats_repeat": len(samples)}
 
 
 def _milliseconds(moment: str) -> int:
@@ -205,15 +205,6 @@ def _commit_dates() -> dict[str, int]:
             f"{Path.cwd()}: git has no history here; export from a clone of gravbench, where asv publishes"
         ) from None
     return {commit: int(seconds) * 1000 for commit, seconds in map(str.split, done.stdout.splitlines())}
-
-
-def _environment(folder: Path) -> dict[str, Any]:
-    """Return what the newest start of a run says of its machine; empty where it says nothing."""
-    try:
-        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return entries[-1] if isinstance(entries, list) and entries and isinstance(entries[-1], dict) else {}
 
 
 def _machine_name(records: list[Record]) -> str:

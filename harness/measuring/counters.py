@@ -154,10 +154,10 @@ def _named(kernels: list[Mapping[str, str]]) -> dict[str, float]:
         return {}
     row = max(kernels, key=lambda row: _number(row, TIME) or 0.0)
     found = {
-        "achieved_occupancy": _scaled(_number(row, OCCUPANCY), 0.01),
+        "achieved_occupancy": _number(row, OCCUPANCY, 0.01),
         "threads_an_instruction": _number(row, THREADS),
         "instructions": _number(row, INSTRUCTIONS),
-        **{name: _scaled(_number(row, metric), 0.01) for name, metric in PIPES.items()},
+        **{name: _number(row, metric, 0.01) for name, metric in PIPES.items()},
         **{f"stalled_{name}": _number(row, STALL.format(name)) for name in STALLS},
     }
     counted = [(weight, number) for metric, weight in FLOPS.items() if (number := _number(row, metric)) is not None]
@@ -166,15 +166,11 @@ def _named(kernels: list[Mapping[str, str]]) -> dict[str, float]:
     return {name: number for name, number in found.items() if number is not None}
 
 
-def _number(row: Mapping[str, str], metric: str) -> float | None:
+def _number(row: Mapping[str, str], metric: str, factor: float = 1.0) -> float | None:
     try:
-        return float(row[metric].replace(",", ""))
+        return float(row[metric].replace(",", "")) * factor
     except (KeyError, ValueError):
         return None
-
-
-def _scaled(number: float | None, factor: float) -> float | None:
-    return None if number is None else number * factor
 
 
 def _reason(text: str, done: subprocess.CompletedProcess[str]) -> str:

@@ -9,19 +9,18 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.model.device import Reading
 from gravbench.model.record import Measurement
+from gravbench.model.statistics import median_interval
 from gravbench.model.variant import Lap
 from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
 
-CONFIDENCE = 0.95
 MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""
 
@@ -45,38 +44,6 @@ class Clock(Protocol):
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
         """Time ``count`` evaluations in a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A median and the interval that holds it with a nominal confidence of 95 %."""
-
-    median: float
-    low: float
-    high: float
-
-    @property
-    def half_width(self) -> float:
-        """Half of the interval over the median."""
-        return (self.high - self.low) / (2 * self.median) if self.median > 0 else math.inf
-
-
-def median_interval(samples: Sequence[float]) -> Interval:
-    """Bound the median of what the samples are drawn from, whatever their distribution.
-
-    The bounds are order statistics, chosen by the binomial distribution (SciPy's ``quantile_test``). Fewer than
-    six samples cannot bound a median with 95 % confidence: then the bounds are infinite apart.
-    """
-    from scipy.stats import quantile_test
-
-    result: Any = quantile_test(samples, p=0.5)
-    bounds = result.confidence_interval(confidence_level=CONFIDENCE)
-    low, high = float(bounds.low), float(bounds.high)
-    return Interval(
-        median=float(np.median(samples)),
-        low=0.0 if math.isnan(low) else low,
-        high=math.inf if math.isnan(high) else high,
-    )
 
 
 def stage_seconds(device: Device, stages: Callable[[Lap], None]) -> dict[str, float]:

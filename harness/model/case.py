@@ -1,10 +1,16 @@
-"""A case: one point of a sweep, everything that decides what is computed."""
+"""A case: one point of a sweep, everything that decides what is computed.
+
+Each field says once, beside its declaration, what it is to whoever names, groups, compares or asks for cases: its
+``Part``. Reports, verdicts and exports read these and name no field themselves.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +18,29 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
 Value = bool | int | float | str
+Kind = Literal["technique", "size", "bodies", "precision", "work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one field of a case, or one axis, is.
+
+    ``kind`` is ``technique`` (how it is done, which is what one compares), ``size`` (how many bodies), or a condition:
+    which ``bodies``, in which ``precision``, and which ``work`` is done and timed.
+
+    ``usual`` needs no saying. ``title`` is the wording in the title of a table, with the fields' names in braces. It
+    stands there ``always``, or where the value is ``unusual`` or differs within a report, or only where it differs
+    (``several``). A ``bare`` value is clear without its name. The command line has an ``option`` of its own for some
+    fields, and ``-p NAME=VALUE`` for all others. The folder of a ``file`` is no part of the value.
+    """
+
+    kind: Kind
+    title: str = ""
+    said: Literal["always", "unusual", "several"] = "unusual"
+    usual: Value | None = None
+    bare: bool = False
+    option: bool = False
+    file: bool = False
 
 
 class Case(BaseModel):
@@ -24,19 +53,22 @@ class Case(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    variant: str
-    toolkit: str
-    axes: dict[str, Value]
-    n: int
-    dtype: Dtype
-    bodies: str
-    subset: str
-    seed: int
-    eps: float
-    timed: str
-    interaction: str = GRAVITY
-    integrator: str | None = None
-    dt: float | None = None
+    variant: Annotated[str, Part("technique", bare=True, option=True)]
+    toolkit: Annotated[str, Part("technique", bare=True, option=True)]
+    axes: Annotated[dict[str, Value], Part("technique")]
+    n: Annotated[int, Part("size")]
+    dtype: Annotated[Dtype, Part("precision", "{dtype}", said="always", usual="float32", bare=True)]
+    bodies: Annotated[
+        str, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)
+    ]
+    subset: Annotated[str, Part("bodies", "subset {subset}", said="several", usual="even", option=True)]
+    seed: Annotated[int, Part("bodies", "seed {seed}", said="several", usual=1)]
+    eps: Annotated[float, Part("bodies", "eps {eps}", said="several", usual=0.025)]
+    interaction: Annotated[str, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
+    timed: Annotated[str, Part("work", "timed: {timed}", said="always", usual="force")]
+    # The title of dt names the integrator too.
+    integrator: Annotated[str | None, Part("work", bare=True)] = None
+    dt: Annotated[float | None, Part("work", "{integrator} dt = {dt:g}")] = None
 
     @property
     def key(self) -> str:
@@ -58,14 +90,62 @@ class Case(BaseModel):
     @property
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
-        axes = " ".join(f"{name}={value}" for name, value in self.axes.items())
-        interaction = "" if self.interaction == GRAVITY else f"interaction={Path(self.interaction).name}"
-        timed = "" if self.timed == "force" else f"timed={self.timed}"
-        step = "" if self.dt is None else f"{self.integrator} dt={self.dt:g}"
-        words = [self.variant, self.toolkit, f"n={self.n}", self.dtype, axes, interaction, timed, step]
-        return " ".join(filter(None, words))
+        words = [word(name, self.part(name)) for name in ("variant", "toolkit", "n", "dtype")]
+        work = [name for name, part in PARTS.items() if part.kind == "work" and self.part(name) != part.usual]
+        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in work)])
+
+    @property
+    def configuration(self) -> str:
+        """Axis values in a few words: ``p=256 unroll=32``."""
+        return " ".join(f"{name}={value}" for name, value in self.axes.items())
 
     @property
     def interactions(self) -> int:
         """Directed pairs of one evaluation: every body with every body, itself included."""
         return self.n * self.n
+
+    @property
+    def planar(self) -> bool:
+        """Whether the bodies move in a plane."""
+        return self.part("dim") == 2
+
+    @property
+    def conditions(self) -> dict[str, Value]:
+        """What has to be equal, beside n and the device, before the speed of another case is compared with this one's.
+
+        The dtype is among them. What a case does not have, as the dt of a force, is left out.
+        """
+        return {name: value for name in CONDITIONS if (value := self.part(name)) is not None}
+
+    def part(self, name: str) -> Value | None:
+        """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
+        if name in self.axes:
+            return self.axes[name]
+        if name in PROBLEM_AXES:
+            return PROBLEM_AXES[name].usual
+        value: Value | None = getattr(self, name) if name in PARTS else None
+        return Path(value).name if isinstance(value, str) and PARTS[name].file else value
+
+
+PARTS: dict[str, Part] = {
+    name: next(one for one in field.metadata if isinstance(one, Part)) for name, field in Case.model_fields.items()
+}
+"""What each field of a case is, in their order."""
+
+PROBLEM_AXES: dict[str, Part] = {"dim": Part("work", "dim {dim}", usual=3)}
+"""Axes that change what is computed rather than how; a variant without such an axis computes what is usual."""
+
+CONDITIONS: dict[str, Part] = {
+    name: part
+    for kind in ("bodies", "precision", "work")
+    for name, part in (PARTS | PROBLEM_AXES).items()
+    if part.kind == kind
+}
+"""What has to be equal before two speeds are compared, in the order of a title."""
+
+
+def word(name: str, value: object) -> str:
+    """Write the value of a field or an axis in a word: ``n=1024``, or what is clear without its name."""
+    if name in PARTS and PARTS[name].bare:
+        return str(value)
+    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"

@@ -195,8 +195,3 @@ class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Counters,
         if self.computed:
             return self.n * sum(self.computed.values())
         return self.interactions / self.cycle
-
-    @property
-    def configuration(self) -> str:
-        """Axis values in a few words: ``p=256 unroll=32``."""
-        return " ".join(f"{name}={value}" for name, value in self.axes.items())

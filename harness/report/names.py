@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gravbench.model.interaction import GRAVITY
+from gravbench.model.case import CONDITIONS, Value
 from gravbench.model.record import Record
 from gravbench.report.numbers import percent
 from gravbench.verdicts import ranking
@@ -17,16 +16,14 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def joined(words: Iterable[str]) -> str:
-    """List words once each, in the order of their first use."""
+def joined(words: Iterable[str | None]) -> str:
+    """List words once each, in the order of their first use; what is unknown is left out."""
     return ", ".join(dict.fromkeys(word for word in words if word))
 
 
 def compact(cases: list[Record]) -> list[str]:
     """Name the cases in one line a variant."""
-    by_variant: dict[str, list[Record]] = defaultdict(list)
-    for case in cases:
-        by_variant[case.variant].append(case)
+    by_variant = ranking.grouped(cases, lambda case: case.variant)
     return [f"{name}: {'; '.join(_axes_of(alike))}" for name, alike in by_variant.items()]
 
 
@@ -51,18 +48,19 @@ def escaped(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
+def why_unranked(case: Record) -> str:
+    """Say why a record that is not ranked is not."""
+    reason = "no median was recorded" if case.status == "ok" else case.reason
+    return reason or "no reason was recorded"
+
+
 class Names:
     """Writes conditions as a title: what every record shares is left out, what would be ambiguous is not."""
 
-    def __init__(self, cases: Sequence[Record]) -> None:
-        self._several = {
-            field: len({getattr(case, field) for case in cases if ranking.is_ranked(case)}) > 1
-            for field in ("subset", "seed", "eps")
-        }
-        by_name: dict[str | None, set[str | None]] = defaultdict(set)
-        for case in cases:
-            by_name[case.device].add(case.device_uuid)
-        self._namesakes = {name for name, uuids in by_name.items() if len(uuids) > 1}
+    def __init__(self, cases: Sequence[Record] = ()) -> None:
+        ranked = [case.conditions for case in cases if ranking.is_ranked(case)]
+        self._several = {name for name in CONDITIONS if len({own.get(name) for own in ranked}) > 1}
+        self._namesakes = ranking.namesakes(cases)
 
     def device(self, shared: Conditions) -> str:
         """Name the device, with its UUID where another has the same name."""
@@ -77,10 +75,15 @@ class Names:
 
     def task(self, shared: Conditions) -> str:
         """Name what was computed, without the device."""
-        told_apart = [f"{field} {getattr(shared, field)}" for field, several in self._several.items() if several]
-        step = [f"{shared.integrator} dt = {shared.dt:g}"] if shared.integrator else []
-        computed = [shared.interaction] if shared.interaction != GRAVITY else []
-        return ", ".join([shared.bodies, shared.dtype, *computed, f"timed: {shared.timed}", *step, *told_apart])
+        own = dict(shared.task)
+        said = [name for name in own if CONDITIONS[name].title and self._says(name, own[name])]
+        said.sort(key=lambda name: CONDITIONS[name].said == "several")
+        return ", ".join(CONDITIONS[name].title.format(**own) for name in said)
+
+    def _says(self, name: str, value: Value) -> bool:
+        part = CONDITIONS[name]
+        unusual = part.said == "unusual" and value != part.usual
+        return part.said == "always" or unusual or name in self._several
 
 
 def drift_sentence(drift: Drift) -> str:

@@ -1,31 +1,50 @@
-"""Numbers as text."""
+"""Numbers as text. What is unknown is None, and is written as nothing."""
 
 from __future__ import annotations
 
 import math
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Write ``digits`` significant digits with thousands separated; nothing for None."""
+def number(value: float | None, digits: int = 4, *, zeros: bool = True) -> str:
+    """Write ``digits`` significant digits with thousands separated; without ``zeros``, none that end a fraction."""
     if value is None:
         return ""
     if not math.isfinite(value):
         return str(value)
     if value and not 1e-3 <= abs(value) < 1e9:
-        return f"{value:.{digits - 1}e}"
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa if zeros else _trimmed(mantissa)}e{exponent}"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+    written = f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+    return written if zeros else _trimmed(written)
 
 
-def four_digits(value: float | None) -> str:
-    """Write four significant digits; nothing for None."""
-    if value is None:
-        return ""
-    if math.isfinite(value) and (1e4 <= abs(value) < 1e9 or (value == int(value) and abs(value) < 1e9)):
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+def _trimmed(written: str) -> str:
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def relative_error(value: float | None) -> str:
+    """Write a relative error with two digits."""
+    return "" if value is None else f"{value:.1e}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Write a time with three digits."""
+    return "" if seconds is None else f"{1e3 * seconds:.3g}"
 
 
 def percent(fraction: float | None) -> str:
-    """Write a part in per cent with two decimals; nothing for None."""
+    """Write a part in per cent with two decimals."""
     return "" if fraction is None else f"{100 * fraction:.2f}"
+
+
+def rough_percent(part: float) -> str:
+    """Write a part in per cent with three digits; ``unbounded`` where it is infinite."""
+    if math.isinf(part):
+        return "unbounded"
+    return f"{100 * part:.3g}" if part < 10 else f"{100 * part:,.0f}"
+
+
+def times(value: float | None, factor: float) -> float | None:
+    """Return a number of another unit."""
+    return None if value is None else factor * value

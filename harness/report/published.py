@@ -7,7 +7,6 @@ that answers most of them; only a selection that names the CPU has the CPU's. On
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -15,14 +14,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
-from gravbench.model.case import Case
-from gravbench.model.interaction import GRAVITY
+from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.record import Record
-from gravbench.model.variant import TOOLKITS
+from gravbench.model.variant import CPU
+from gravbench.report.names import why_unranked
+from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions
 
-CPU = TOOLKITS[-1]
 SLOPE_FROM = 1000
 """Bodies below which a time is that of starting things."""
 NOT_THERE = "not in this run"
@@ -104,7 +103,7 @@ class Decision:
 
 # What a unit means of a record; the second argument is the source's convention of flops an interaction.
 _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
-    "GFLOP/s": lambda record, flops: _scaled(record.interactions_per_second, flops / 1e9),
+    "GFLOP/s": lambda record, flops: times(record.interactions_per_second, flops / 1e9),
     "interactions/s": lambda record, _: record.interactions_per_second,
     "seconds": lambda record, _: ranking.seconds(record),
     "ms per 100 steps": lambda record, _: ranking.seconds(record) * 100 * 1000,
@@ -114,8 +113,8 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "waves": lambda record, _: record.waves,
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes sent": lambda record, _: record.stages_bytes.get("upload"),
-    "% of a warp": lambda record, _: _scaled(record.counters.get("threads_an_instruction"), 100 / 32),
-    "% of the stages on the CPU": lambda record, _: _scaled(_on_the_cpu(record), 100),
+    "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
+    "% of the stages on the CPU": lambda record, _: times(_on_the_cpu(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
     "GB/s of upload": lambda record, _: _upload(record),
@@ -140,10 +139,6 @@ def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | N
     """Convert what a record measured to a unit of a source; None where it is missing or not finite."""
     found = _VALUES[unit](record, flops_per_interaction)
     return found if found is not None and math.isfinite(found) else None
-
-
-def _scaled(number: float | None, factor: float) -> float | None:
-    return None if number is None else number * factor
 
 
 def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Comparison:
@@ -207,20 +202,18 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
 
 def fits(selection: Selection, case: Case) -> bool:
     """Tell whether a case or its record is one that a selection means: gravity's, where it names no interaction."""
-    for name, wanted in {"interaction": GRAVITY, **selection}.items():
-        if name in case.axes:
-            own = case.axes[name]
-        elif name in Case.model_fields:
-            own = getattr(case, name)
-        else:
-            return False
+    for name, wanted in {"interaction": PARTS["interaction"].usual, **selection}.items():
+        own = case.part(name) if name in PARTS else case.axes.get(name)
         if own not in (wanted if isinstance(wanted, list) else [wanted]):
             return False
     return _on_cpu(selection) == (case.toolkit == CPU)
 
 
 def _column(record: Record) -> Column:
-    return Column(record.toolkit, ranking.conditions(record))
+    """Return the column that a record belongs to; what an axis computes is named by each selection itself."""
+    shared = ranking.conditions(record)
+    task = tuple((name, value) for name, value in shared.task if name not in PROBLEM_AXES)
+    return Column(record.toolkit, shared._replace(task=task))
 
 
 _Candidates = Mapping[Column, Mapping[int, Record]]
@@ -228,13 +221,13 @@ _Candidates = Mapping[Column, Mapping[int, Record]]
 
 def _candidates(selections: Sequence[Selection], records: Iterable[Record]) -> _Candidates:
     """Find, for each column, the fastest record that answers each selection, by the selection's place."""
-    found: dict[Column, dict[int, Record]] = defaultdict(dict)
-    for record in filter(ranking.is_ranked, records):
-        own = found[_column(record)]
-        for place, selection in enumerate(selections):
-            if fits(selection, record) and (place not in own or ranking.seconds(record) < ranking.seconds(own[place])):
-                own[place] = record
-    return {column: own for column, own in found.items() if own}
+    found: dict[Column, dict[int, Record]] = {}
+    for column, alike in ranking.grouped(filter(ranking.is_ranked, records), _column).items():
+        answers = {place: [one for one in alike if fits(wanted, one)] for place, wanted in enumerate(selections)}
+        own = {place: min(fitting, key=ranking.seconds) for place, fitting in answers.items() if fitting}
+        if own:
+            found[column] = own
+    return found
 
 
 def _best(candidates: _Candidates, timed: Timed | None, *, cpu: bool) -> Column | None:
@@ -244,7 +237,7 @@ def _best(candidates: _Candidates, timed: Timed | None, *, cpu: bool) -> Column 
         fitting,
         key=lambda column: (
             -len(candidates[column]),
-            column.conditions.timed != timed,
+            ("timed", timed) not in column.conditions.task,
             ranking.toolkit_order(column.toolkit),
         ),
         default=None,
@@ -286,8 +279,7 @@ def _why(selection: Selection, records: Iterable[Record], column: Column | None)
         alike.sort(key=lambda record: record.toolkit != column.toolkit)
     for record in alike:
         if not ranking.is_ranked(record):
-            reason = "no median was recorded" if record.status == "ok" else record.reason
-            return f"{record.status}: {reason or 'no reason was recorded'}"
+            return f"{record.status}: {why_unranked(record)}"
     return ELSEWHERE if alike else NOT_THERE
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gravbench.config.published import Cell, Selection, Timed
+from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
 from gravbench.report import published
-from gravbench.report.numbers import four_digits
+from gravbench.report.names import Names, count
+from gravbench.report.numbers import number
 from gravbench.report.published import Answer, Column, Comparison, Decision
 
 TIMED: dict[Timed, str] = {
@@ -63,9 +64,8 @@ def _has(cell: Cell, name: str, value: Value | list[Value]) -> bool:
 
 def conditions_of(column: Column) -> str:
     """Name what one column of a figure was measured on."""
-    own = column.conditions
-    device = own.device or "unknown device"
-    return f"{device}, {column.toolkit}, {own.bodies}, {own.dtype}, timed: {own.timed}"
+    names = Names()
+    return f"{names.device(column.conditions)}, {column.toolkit}, {names.task(column.conditions)}"
 
 
 def remarks(found: Comparison) -> Iterable[str]:
@@ -77,19 +77,19 @@ def remarks(found: Comparison) -> Iterable[str]:
         yield f"Not the same was timed: by the source {TIMED[figure.timed]}; here: {here}."
     lost = sum(step.cell.published is None for step in found.steps)
     if lost:
-        yield f"Blank under published: {_cells(lost)} ({figure.blank})."
+        yield f"Blank under published: {count(lost, 'cell')} ({figure.blank})."
     reasons = Counter(step.answer.why for step in found.steps if step.answer.value is None)
     if reasons:
-        why = "; ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
-        yield f"Blank under measured: {_cells(reasons.total())} ({why})."
+        why = "; ".join(f"{times:,} {reason}" for reason, times in reasons.most_common())
+        yield f"Blank under measured: {count(reasons.total(), 'cell')} ({why})."
     if any(step.answer.value is not None and step.measured_relative is None for step in found.steps):
         yield "Blank under measured relative beside a value: the first step of the path has none."
     if found.not_shown:
         yield f"Answered too, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
     for other in found.others:
         yield (
-            f"{other.toolkit}: {_cells(other.answered)} of these too, "
-            f"its values {four_digits(other.lowest)} to {four_digits(other.highest)} times those shown."
+            f"{other.toolkit}: {count(other.answered, 'cell')} of these too, "
+            f"its values {number(other.lowest, zeros=False)} to {number(other.highest, zeros=False)} times those shown."
         )
     slopes = {"published": found.slope("published"), "here": found.slope("measured")}
     if told := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
@@ -98,14 +98,17 @@ def remarks(found: Comparison) -> Iterable[str]:
         yield f"Note: {figure.note}"
 
 
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"
+def fact_words(fact: Fact) -> str:
+    """Say what a source published that no record answers."""
+    return f"{fact.text}: {', '.join(number(value, zeros=False) or 'lost' for value in fact.values)}"
 
 
 def evidence(decision: Decision) -> str:
     """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
     claim = decision.claim
-    figures = f" Published: {', '.join(map(four_digits, claim.published))}." if claim.published else ""
+    figures = (
+        f" Published: {', '.join(number(one, zeros=False) for one in claim.published)}." if claim.published else ""
+    )
     numbers = "; ".join(
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
         for name, answer in decision.answers.items()
@@ -117,4 +120,4 @@ def evidence(decision: Decision) -> str:
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:
     if answer.record is None:
         return f"blank ({words(selection)}: {answer.why})"
-    return f"{four_digits(answer.value)} {unit} ({answer.record.label})"
+    return f"{number(answer.value, zeros=False)} {unit} ({answer.record.label})"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import Value
+from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.variant import TOOLKITS
+from gravbench.model.variant import CPU
 from gravbench.verdicts import compare
 from gravbench.verdicts.compare import Defaults, Scatter
+from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size, toolkit_order
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
@@ -23,7 +22,7 @@ EQUAL_MASS = "equal_mass"
 """The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
 
 Task = Mapping[str, Value]
-SimplerFirst = Callable[[Record], tuple[int, int, int, float]]
+SimplerFirst = Callable[[Record], tuple[int, int, int, str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Choice:
     @property
     def behind(self) -> float:
         """How much longer the chosen one takes than the fastest, by their medians, as a part."""
-        return (self.chosen.median_seconds or 0.0) / (self.fastest.median_seconds or 1.0) - 1
+        return seconds(self.chosen) / seconds(self.fastest) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def best(
     """
     place = compare.places([records])
     scattered = compare.scatters([records], place)
-    ok = [record for record in latest(records) if compare.is_ok(record)]
+    ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
     if device is not None and ok and not there:
         names = ", ".join(sorted({place(record) for record in ok}))
@@ -101,14 +100,11 @@ def best(
         least = min(map(_error, judged), default=None)
         why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
-    groups: dict[tuple[str, tuple[tuple[str, Value], ...]], dict[int, list[Record]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for record in judged:
-        groups[place(record), tuple(task(record).items())][record.n].append(record)
+    groups = grouped(judged, lambda record: (place(record), tuple(task(record).items())))
     simplicity = simpler_first(defaults)
     found = []
-    for (name, shared), by_n in groups.items():
+    for (name, shared), alike in groups.items():
+        by_n = grouped(alike, size)
         choices: list[Choice] = []
         missed = {}
         for n in sorted(by_n):
@@ -123,37 +119,29 @@ def best(
         if choices:
             found.append(Selection(name, dict(shared), choices, missed))
     # GPUs first.
-    return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == "cpu", one.device, str(one.task)))
+    return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == CPU, one.device, str(one.task)))
 
 
 def is_of(record: Record, device: str) -> bool:
     """Tell whether ``device``, ``cpu``, ``gpu`` or a part of a name or UUID, means that of a record."""
     word = device.lower()
     if word in ("cpu", "gpu"):
-        return (record.toolkit == "cpu") == (word == "cpu")
+        return (record.toolkit == CPU) == (word == "cpu")
     return word in (record.device or "").lower() or word in (record.device_uuid or "").lower()
 
 
 def task(record: Record) -> dict[str, Value]:
     """Name what has to be equal beside n: times of other tasks are no competitors."""
-    found: dict[str, Value] = {
-        "bodies": Path(record.bodies).name,
-        "subset": record.subset,
-        "seed": record.seed,
-        "eps": record.eps,
-        "interaction": record.interaction,
-        "timed": record.timed,
+    return {
+        name: value
+        for name, value in record.conditions.items()
+        if CONDITIONS[name].kind != "precision" and not (name in PROBLEM_AXES and value == PROBLEM_AXES[name].usual)
     }
-    if record.dt is not None:
-        found |= {"integrator": record.integrator or "", "dt": record.dt}
-    if record.axes.get("dim", 3) != 3:  # in the plane
-        found["dim"] = record.axes["dim"]
-    return found
 
 
 def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:
     """Return those that cannot be told from the fastest, itself included, and the fastest."""
-    fastest = min(records, key=_seconds)
+    fastest = min(records, key=seconds)
     own = compare.span(fastest)
     limit = 1 + threshold
     good = [
@@ -162,10 +150,6 @@ def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tu
         if record is fastest or not compare.ratio(own, compare.span(record), scatter.of_ratio).low > limit
     ]
     return good, fastest
-
-
-def _seconds(record: Record) -> float:
-    return record.median_seconds or 0.0
 
 
 def _error(record: Record) -> float:
@@ -180,10 +164,9 @@ def simpler_first(defaults: Defaults) -> SimplerFirst:
     """Return the sort key: axes away from the defaults, place in the ladder, toolkit, time."""
     place = {name: i for i, name in enumerate(defaults)}
 
-    def key(record: Record) -> tuple[int, int, int, float]:
+    def key(record: Record) -> tuple[int, int, int, str, float]:
         own = defaults.get(record.variant, {})
         away = sum(name not in own or own[name] != value for name, value in record.axes.items())
-        toolkit = TOOLKITS.index(record.toolkit) if record.toolkit in TOOLKITS else len(TOOLKITS)
-        return away, place.get(record.variant, len(place)), toolkit, _seconds(record)
+        return away, place.get(record.variant, len(place)), *toolkit_order(record.toolkit), seconds(record)
 
     return key

@@ -7,41 +7,27 @@ differs between two; where an anchor was repeated, the scatter of its medians wi
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-
-import numpy as np
+from operator import itemgetter
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import Value
-from gravbench.model.interaction import GRAVITY
+from gravbench.model.case import PARTS, Value
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.variant import TOOLKITS
+from gravbench.model.statistics import CONFIDENCE, bounds
+from gravbench.model.variant import CPU, TOOLKITS
+from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
-CONFIDENCE = 0.95
 THRESHOLD = 0.02
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
-
-NEUTRAL: dict[str, Value] = {
-    "toolkit": "",
-    "variant": "",
-    "dtype": "float32",
-    "bodies": "",
-    "subset": "",
-    "seed": 0,
-    "eps": 0.0,
-    "interaction": GRAVITY,
-}
-"""Fields of a case whose values can be compared, and what stands for them in what has to be equal."""
 
 DEVICE = "device"
 
@@ -175,7 +161,8 @@ def threshold(text: str) -> float:
 
 def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
-    return [DEVICE, *NEUTRAL, *dict.fromkeys(axis for record in records for axis in record.axes)]
+    own = [name for name in PARTS if name not in ("axes", "n")]
+    return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
 
 
 # Intervals
@@ -186,18 +173,6 @@ def _student(freedom: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-@lru_cache
-def _rank(samples: int) -> int:
-    """Which smallest and which largest of so many samples bound the median; 0 where none do.
-
-    Each of the two medians of a ratio may be missed with half of the probability that the ratio may.
-    """
-    from scipy.special import bdtr
-
-    tail = (1 - CONFIDENCE) / 4
-    return int(sum(bdtr(np.arange((samples + 1) // 2), samples, 0.5) <= tail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +186,17 @@ class Span:
 
 
 def span(record: Record) -> Span:
-    """Bound the median of a record's time by its own samples."""
-    samples = np.sort(np.asarray(record.samples_seconds, dtype=np.float64))
+    """Bound the median of a record's time by its own samples.
+
+    Each of the two medians of a ratio may be missed with half of the probability that the ratio may.
+    """
+    samples = record.samples_seconds
     median = record.median_seconds or math.nan
-    if not samples.size or not samples[0] > 0 or not math.isfinite(samples[-1]):
+    if not samples or not min(samples) > 0 or not all(map(math.isfinite, samples)):
         return Span(median, 0.0, math.inf, sure=False)
-    rank = _rank(samples.size)
-    skipped = max(rank - 1, 0)
-    return Span(median, float(samples[skipped]), float(samples[-1 - skipped]), sure=rank > 0)
+    found = bounds(samples, (1 + CONFIDENCE) / 2)
+    low, high = found or (min(samples), max(samples))
+    return Span(median, low, high, sure=found is not None)
 
 
 def ratio(base: Span, new: Span, between: float) -> Interval:
@@ -236,31 +214,18 @@ def ratio(base: Span, new: Span, between: float) -> Interval:
     )
 
 
-def is_ok(record: Record) -> bool:
-    """Tell whether the record may be compared: verified, and with a median that is a positive number."""
-    median = record.median_seconds
-    return record.status == "ok" and median is not None and math.isfinite(median) and median > 0
-
-
 def scatters(runs: Iterable[Sequence[Record]], place: Callable[[Record], str]) -> dict[str, Scatter]:
     """Pool the scatter of every repeated anchor of a device, each around its own mean.
 
     ``runs`` are whole files of records: ``latest`` keeps no repetitions.
     """
-    squares: dict[str, float] = defaultdict(float)
-    freedom: dict[str, int] = defaultdict(int)
-    for records in runs:
-        repeated: dict[str, list[Record]] = defaultdict(list)
-        for record in records:
-            if record.anchor and is_ok(record):
-                # Another driver or source makes another anchor: their difference is no scatter.
-                repeated[record.key + json.dumps(record.fingerprint, sort_keys=True)].append(record)
-        for same in repeated.values():
-            if len(same) > 1:
-                logs = [math.log(record.median_seconds or math.nan) for record in same]
-                squares[place(same[0])] += statistics.variance(logs) * (len(logs) - 1)
-                freedom[place(same[0])] += len(logs) - 1
-    return {name: Scatter(math.sqrt(squares[name] / freedom[name]), freedom[name]) for name in freedom}
+    repeated = [same for records in runs for same in repetitions(filter(is_ranked, records)) if len(same) > 1]
+    found: dict[str, Scatter] = {}
+    for name, alike in grouped(repeated, lambda same: place(same[0])).items():
+        freedom = sum(len(same) - 1 for same in alike)
+        squares = sum(statistics.variance(map(math.log, map(seconds, same))) * (len(same) - 1) for same in alike)
+        found[name] = Scatter(math.sqrt(squares / freedom), freedom)
+    return found
 
 
 # Verdicts
@@ -318,12 +283,7 @@ def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float
 
 def places(runs: Iterable[Sequence[Record]]) -> Callable[[Record], str]:
     """Return what names the device of a record: its name, and its UUID where a run has two of one name."""
-    ambiguous: set[str | None] = set()
-    for records in runs:
-        uuids: dict[str | None, set[str | None]] = defaultdict(set)
-        for record in records:
-            uuids[record.device].add(record.device_uuid)
-        ambiguous |= {name for name, found in uuids.items() if len(found) > 1}
+    ambiguous = {name for records in runs for name in namesakes(records)}
 
     def place(record: Record) -> str:
         name = record.device or "no device"
@@ -364,11 +324,8 @@ def compare_values(
     if by not in known:
         raise InputError(f"--by {by}: no such field or axis in {run.name}; {nearest(by, known)}")
     place = places([run.records])
-    selected: dict[Value, list[Record]] = defaultdict(list)
-    for record in latest(run.records):
-        value = place(record) if by == DEVICE else getattr(record, by) if by in NEUTRAL else record.axes.get(by)
-        if value is not None and not (by == DEVICE and record.device is None):
-            selected[value].append(record)
+    there = [(value, record) for record in latest(run.records) if (value := _value(record, by, place)) is not None]
+    selected = {value: [record for _, record in pairs] for value, pairs in grouped(there, itemgetter(0)).items()}
     order = sorted(selected, key=lambda value: _order(by, value, selected[value], defaults))
     names = {str(value): value for value in order}
     for word in chosen:
@@ -376,12 +333,12 @@ def compare_values(
             raise InputError(f"--values {word}: {run.name} has no such {by}; {nearest(word, list(names))}")
     values = [names[word] for word in dict.fromkeys(chosen)] or order
     if len(values) < 2:
-        there = ", ".join(names)
+        offered = ", ".join(names)
         asked = "--values names only one" if chosen else "there is only one"
-        raise InputError(f"--by {by}: two values are needed and {asked}; {run.name} has {there or 'none'}")
+        raise InputError(f"--by {by}: two values are needed and {asked}; {run.name} has {offered or 'none'}")
 
     def identity(record: Record) -> tuple[str, str]:
-        return _without(record, by, defaults), "" if by == DEVICE else place(record)
+        return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
     base = Run(f"{by} {values[0]}", selected[values[0]])
     return [
@@ -390,24 +347,28 @@ def compare_values(
     ]
 
 
+def _value(record: Record, by: str, place: Callable[[Record], str]) -> Value | None:
+    if by == DEVICE:
+        return place(record) if record.device else None
+    return record.part(by) if by in PARTS else record.axes.get(by)
+
+
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
     if isinstance(value, int | float):
         return float(value), ""
     known = {"toolkit": list(TOOLKITS), "variant": list(defaults)}.get(by, [])
     place = known.index(value) if value in known else len(known)
     if by == DEVICE:  # GPUs first
-        place = int(all(record.toolkit == "cpu" for record in records))
+        place = int(all(record.toolkit == CPU for record in records))
     return place, value
 
 
-def _without(record: Record, by: str, defaults: Defaults) -> str:
-    """Return the key of the case with one field left out."""
-    if by == DEVICE:
-        return record.key
+def _without(record: Record, by: str, stand_in: Value, defaults: Defaults) -> str:
+    """Return the key of the case as if it had ``stand_in`` for one of its fields, or lacked one of its axes."""
     axes = {name: value for name, value in record.axes.items() if name != by}
     changed: dict[str, object] = {"axes": axes}
-    if by in NEUTRAL:
-        changed[by] = NEUTRAL[by]
+    if by in PARTS:
+        changed[by] = stand_in
     if by == "variant":
         own = defaults.get(record.variant, {})
         changed["axes"] = {name: value for name, value in axes.items() if name not in own or own[name] != value}
@@ -428,7 +389,7 @@ def _compare(
     pairs = [
         judge(record, young[which], _wider(scattered, place(record), place(young[which])), limit)
         for which, record in old.items()
-        if which in young and is_ok(record) and is_ok(young[which])
+        if which in young and is_ranked(record) and is_ranked(young[which])
     ]
     there = {place(record) for pair in pairs for record in (pair.base, pair.new)}
     return Comparison(
@@ -436,10 +397,10 @@ def _compare(
         new=new.name,
         threshold=limit,
         pairs=pairs,
-        only_base=[record for which, record in old.items() if which not in young and is_ok(record)],
-        only_new=[record for which, record in young.items() if which not in old and is_ok(record)],
-        not_ok_base=[record for record in old.values() if not is_ok(record)],
-        not_ok_new=[record for record in young.values() if not is_ok(record)],
+        only_base=[record for which, record in old.items() if which not in young and is_ranked(record)],
+        only_new=[record for which, record in young.items() if which not in old and is_ranked(record)],
+        not_ok_base=[record for record in old.values() if not is_ranked(record)],
+        not_ok_new=[record for record in young.values() if not is_ranked(record)],
         scatters={name: scatter for name, scatter in scattered.items() if name in there},
     )
 

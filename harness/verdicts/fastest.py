@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,14 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gravbench.config.document import read as read_document
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import Value
-from gravbench.model.interaction import GRAVITY
+from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import TOOLKITS, AxisValue, Dtype, Variant, discover
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import EQUAL_MASS, SimplerFirst, as_good, is_of, simpler_first, task
 from gravbench.verdicts.compare import Run, Scatter
+from gravbench.verdicts.ranking import grouped, is_ranked, size
 
 PACKAGED = Path(__file__).with_suffix(".yaml")
 
@@ -212,18 +211,18 @@ def make(
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
-        bodies={name: tasks[0][name] for name in ("bodies", "subset", "seed", "eps")},
+        bodies={name: tasks[0][name] for name, part in PARTS.items() if part.kind == "bodies"},
         measured=measured,
     )
 
 
 def _usable(record: Record, variant: Variant | None) -> bool:
     return (
-        compare.is_ok(record)
+        is_ranked(record)
         and record.error_max is not None
         and record.toolkit in get_args(ToolkitName)
-        and (record.timed, record.interaction, record.cycle) == ("force", GRAVITY, 1)
-        and record.axes.get("dim", 3) == 3
+        and record.cycle == 1
+        and all(record.part(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
         and variant is not None
         and not variant.of_positions
         and set(record.axes) == set(variant.axes)
@@ -240,9 +239,7 @@ def _identity(record: Record) -> tuple[str, str, tuple[tuple[str, Value], ...]]:
 
 def _measured(records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float) -> Measured:
     """Keep the configurations that are chosen somewhere, the fastest at the largest n first."""
-    at: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        at[record.n].append(record)
+    at = grouped(records, size)
     chosen: dict[tuple[Any, ...], dict[int, Record]] = {}
     for together, dtype, masses in itertools.product(at.values(), ("float32", "float64"), (0, 1)):
         able = [one for one in together if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1)]

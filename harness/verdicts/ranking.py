@@ -10,14 +10,16 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from gravbench.model.case import Value
 from gravbench.model.record import Record
-from gravbench.model.variant import TOOLKITS
+from gravbench.model.variant import CPU, TOOLKITS
 
+Thing = TypeVar("Thing")
+Key = TypeVar("Key")
 Parents = Mapping[str, str | None]
 
 DRIFT_LIMIT = 0.01
@@ -27,21 +29,13 @@ DRIFT_LIMIT = 0.01
 class Conditions(NamedTuple):
     """What has to be equal, beside n, before two speeds may be compared. Unknown devices are empty strings.
 
-    Without a step, ``integrator`` is empty and ``dt`` zero.
+    ``task`` has the names and values of ``Case.conditions``.
     """
 
     cpu: bool
     device: str
     device_uuid: str
-    bodies: str
-    subset: str
-    seed: int
-    eps: float
-    dtype: str
-    timed: str
-    interaction: str
-    integrator: str
-    dt: float
+    task: tuple[tuple[str, Value], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +80,11 @@ def seconds(record: Record) -> float:
     return median if median is not None and math.isfinite(median) else math.nan
 
 
+def size(record: Record) -> int:
+    """Return n."""
+    return record.n
+
+
 def speed(record: Record) -> float:
     """Return the interactions per second that the median time means: an approximation counts a part of them."""
     return record.evaluated / seconds(record)
@@ -100,21 +99,21 @@ def half_width(record: Record) -> float | None:
 
 def conditions(record: Record) -> Conditions:
     """Return what another record has to share, beside n, to be compared with this one."""
-    return Conditions(
-        cpu=record.toolkit == "cpu",
-        device=record.device or "",
-        device_uuid=record.device_uuid or "",
-        # Named as in the key of a case: the folder it was read from changes nothing.
-        bodies=Path(record.bodies).name,
-        subset=record.subset,
-        seed=record.seed,
-        eps=record.eps,
-        dtype=record.dtype,
-        timed=record.timed,
-        interaction=record.interaction,
-        integrator=record.integrator or "",
-        dt=record.dt or 0.0,
-    )
+    device, uuid = record.device or "", record.device_uuid or ""
+    return Conditions(record.toolkit == CPU, device, uuid, tuple(record.conditions.items()))
+
+
+def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
+    """Put together what has the same key, in the order of first use."""
+    found: dict[Key, list[Thing]] = {}
+    for one in things:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+def fastest(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, Record]:
+    """Return the fastest record of each key, in the order of first use."""
+    return {which: min(alike, key=seconds) for which, alike in grouped(records, key).items()}
 
 
 def ladder_order(names: Collection[str], parents: Parents) -> list[str]:
@@ -157,17 +156,15 @@ def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
     ``records`` hold one record a case, as ``harness.record.latest`` leaves them; those that are not ok are
     passed over. GPUs come before CPUs.
     """
-    grouped: dict[Conditions, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        if is_ranked(record):
-            grouped[conditions(record)][record.n].append(record)
-    return {shared: {n: _rungs(by_n[n], parents) for n in sorted(by_n)} for shared, by_n in sorted(grouped.items())}
+    alike = grouped(filter(is_ranked, records), conditions)
+    return {
+        shared: {n: _rungs(same_n, parents) for n, same_n in sorted(grouped(own, size).items())}
+        for shared, own in sorted(alike.items())
+    }
 
 
 def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
-    tuned: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        tuned[record.variant, record.toolkit].append(record)
+    tuned = grouped(records, lambda record: (record.variant, record.toolkit))
     best = {which: min(configurations, key=seconds) for which, configurations in tuned.items()}
 
     def gain(record: Record, over: str | None) -> float | None:
@@ -196,65 +193,48 @@ def _indistinct(best: Record, configurations: list[Record]) -> int:
     return sum(other.ci_low is None or not other.ci_low > best.ci_high for other in others)
 
 
+def repetitions(records: Iterable[Record]) -> list[list[Record]]:
+    """Return the repetitions of each anchor, over all records and not only the latest.
+
+    Another driver or source makes another anchor: their difference is neither drift nor scatter.
+    """
+    anchors = (record for record in records if record.anchor)
+    return list(grouped(anchors, lambda record: record.key + json.dumps(record.fingerprint, sort_keys=True)).values())
+
+
 def drifts(records: Iterable[Record]) -> list[Drift]:
-    """Say how far the repetitions of each anchor lie apart, over all records and not only the latest."""
-    repeated: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.anchor >= 1:
-            # Another driver or source makes another anchor: their difference is no drift.
-            repeated[record.key + json.dumps(record.fingerprint, sort_keys=True)].append(record)
-    return [_drift(repetitions) for repetitions in repeated.values()]
+    """Say how far the repetitions of each anchor lie apart."""
+    return list(map(_drift, repetitions(records)))
 
 
-def _drift(repetitions: list[Record]) -> Drift:
-    medians = [seconds(record) for record in repetitions if is_ranked(record)]
+def _drift(repeated: list[Record]) -> Drift:
+    medians = [seconds(record) for record in repeated if is_ranked(record)]
     spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
-    return Drift(repetitions[0], len(medians), len(repetitions) - len(medians), spread)
+    return Drift(repeated[0], len(medians), len(repeated) - len(medians), spread)
+
+
+def namesakes(records: Iterable[Record]) -> set[str]:
+    """Return the names that several devices have."""
+    by_name = grouped({(record.device or "", record.device_uuid) for record in records}, lambda device: device[0])
+    return {name for name, devices in by_name.items() if len(devices) > 1}
 
 
 def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
     """Return, for each variant under each of its conditions, the fastest record with stages at each n."""
-    told = [record for record in records if is_ranked(record) and record.stages_seconds]
-    found: dict[tuple[Conditions, str], list[Record]] = {}
-    for which, alike in _grouped(told).items():
-        fastest: dict[int, Record] = {}
-        for record in alike:
-            if record.n not in fastest or seconds(record) < seconds(fastest[record.n]):
-                fastest[record.n] = record
-        found[which] = [fastest[n] for n in sorted(fastest)]
-    return found
+    told = grouped((record for record in records if is_ranked(record) and record.stages_seconds), _technique)
+    return {which: [one for _, one in sorted(fastest(alike, size).items())] for which, alike in sorted(told.items())}
 
 
 def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
     """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
-    told = [record for record in records if is_ranked(record) and "theta" in record.axes]
+    told = grouped((record for record in records if is_ranked(record) and "theta" in record.axes), _technique)
     return {
-        (shared, name, n): sorted(by_theta.values(), key=lambda record: float(record.axes["theta"]))
-        for (shared, name), alike in _grouped(told).items()
-        for n, by_theta in _fastest_of_theta(alike).items()
-        if len(by_theta) > 1
+        (*which, n): [one for _, one in sorted(by_theta.items())]
+        for which, alike in sorted(told.items())
+        for n, same_n in grouped(alike, size).items()
+        if len(by_theta := fastest(same_n, lambda record: float(record.axes["theta"]))) > 1
     }
 
 
-def _fastest_of_theta(records: Iterable[Record]) -> dict[int, dict[float, Record]]:
-    found: dict[int, dict[float, Record]] = defaultdict(dict)
-    for record in records:
-        own, theta = found[record.n], float(record.axes["theta"])
-        if theta not in own or seconds(record) < seconds(own[theta]):
-            own[theta] = record
-    return found
-
-
-def _grouped(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
-    groups: dict[tuple[Conditions, str], list[Record]] = defaultdict(list)
-    for record in records:
-        dim = f" dim={record.axes['dim']}" if "dim" in record.axes else ""
-        groups[conditions(record), record.variant + dim].append(record)
-    return dict(sorted(groups.items()))
-
-
-def _by_conditions(records: Iterable[Record]) -> dict[Conditions, list[Record]]:
-    groups: dict[Conditions, list[Record]] = defaultdict(list)
-    for record in records:
-        groups[conditions(record)].append(record)
-    return dict(sorted(groups.items()))
+def _technique(record: Record) -> tuple[Conditions, str]:
+    return conditions(record), record.variant

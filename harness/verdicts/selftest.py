@@ -16,6 +16,7 @@ from pathlib import Path
 from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model.statistics import CONFIDENCE
 from gravbench.verdicts import compare
 from gravbench.verdicts.compare import Comparison, Pair, Run, Verdict
 
@@ -89,7 +90,7 @@ class SelfTest:
         if not self.pairs:
             return None
         result = binomtest(self.false, len(self.pairs), alternative="less")
-        return float(result.proportion_ci(compare.CONFIDENCE).high)
+        return float(result.proportion_ci(CONFIDENCE).high)
 
     @property
     def half_widths(self) -> tuple[float, float]:

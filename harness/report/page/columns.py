@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from gravbench.model.record import Record
+from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
 
 DIGITS = 6
@@ -31,35 +31,31 @@ SHOWN: Mapping[str, str] = {
     "run": "run",
 }
 
-_FIELDS = (
-    *("variant", "toolkit", "configuration", "n", "dtype", "timed", "gflops", "error_max", "status"),
-    *("reason", "anchor", "interaction", "integrator", "dt", "bodies", "subset", "seed", "eps", "bodies_sha256"),
-    *("device", "device_uuid", "driver", "toolkit_version", "compiler", "compute_capability", "source_sha256"),
-    *("commit", "harness_version", "started", "median_seconds", "ci_low", "ci_high", "stop_reason", "batch"),
-    *("launch_seconds", "launch_bound", "throttled", "interactions_per_second", "flops_per_interaction"),
-    *("error_rms", "error_median", "error_p99", "error_rows", "cycle", "error_cycle_max", "error_cycle_rms"),
-    *("registers", "shared_bytes", "local_bytes", "threads_per_block", "grid_blocks", "blocks_per_multiprocessor"),
-    *("occupancy_limiter", "waves", "steps_per_second", "energy_drift", "drift_steps", "damping"),
-    *("walk_overlap", "start_seconds", "compile_seconds", "joules", "joules_per_interaction"),
-    "counters_unavailable",
-)
+# Headings of fields that a page has in another form: a median of readings, a list in words.
+_HEADINGS: Mapping[str, str] = {
+    "sm_clock_mhz": "SM clock, median MHz",
+    "power_watts": "power, median W",
+    "temperature_celsius": "temperature, median °C",
+    "throttle_reasons": "throttle reasons",
+    "error_max_of": "errors of each sum",
+    "stages_seconds": "stages, seconds",
+    "stages_bytes": "stages, bytes",
+    "computed": "interactions of a body",
+}
 
 _MADE: Mapping[str, Callable[[Record], Any]] = {
+    "configuration": lambda record: record.configuration,
     "speed": lambda record: ranking.speed(record) / 1e9 if record.median_seconds else None,
-    "ms": lambda record: None if record.median_seconds is None else 1e3 * record.median_seconds,
-    "half width": lambda record: _times_100(ranking.half_width(record)),
-    "occupancy %": lambda record: _times_100(record.occupancy),
+    "ms": lambda record: times(record.median_seconds, 1e3),
+    "half width": lambda record: times(ranking.half_width(record), 100),
+    "occupancy %": lambda record: times(record.occupancy, 100),
     "samples": lambda record: len(record.samples_seconds),
-    "SM clock, median MHz": lambda record: statistics.median(record.sm_clock_mhz) if record.sm_clock_mhz else None,
-    "power, median W": lambda record: statistics.median(record.power_watts) if record.power_watts else None,
     "flags": lambda record: " ".join(record.flags),
-    "throttle reasons": lambda record: ", ".join(record.throttle_reasons),
-    "errors of each sum": lambda record: _pairs(record.error_max_of),
-    "stages, seconds": lambda record: _pairs(record.stages_seconds),
-    "stages, bytes": lambda record: _pairs(record.stages_bytes),
-    "counters": lambda record: _pairs(record.counters),
-    "interactions of a body": lambda record: _pairs(record.computed),
+    "joules_per_interaction": lambda record: record.joules_per_interaction,
 }
+
+ELSEWHERE = {"axes": "configuration", "samples_seconds": "samples", "protocol": "command", "occupancy": "occupancy %"}
+"""Fields without a column of their own, and the column that has them."""
 
 
 def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
@@ -69,7 +65,11 @@ def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[s
     record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
-    made |= {field: list(map(attrgetter(field), records)) for field in _FIELDS}
+    made |= {
+        _HEADINGS.get(field, field): [_in_words(getattr(record, field)) for record in records]
+        for field in Record.model_fields
+        if field not in ELSEWHERE
+    }
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
     packed = {name: _packed(values) for name, values in made.items()}
     return {name: packed[name] for name in [*SHOWN, *made] if name in SHOWN or _holds(packed[name])}
@@ -95,9 +95,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _times_100(fraction: float | None) -> float | None:
-    return None if fraction is None else 100 * fraction
-
-
-def _pairs(numbers: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+def _in_words(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {number:.4g}" for name, number in value.items())
+    if isinstance(value, list):
+        words = any(isinstance(one, str) for one in value)
+        return ", ".join(value) if words else statistics.median(value) if value else None
+    return value

@@ -1,53 +1,20 @@
-"""Which figures records give: what each shows, the rows behind it, and the files they are written to."""
+"""Which figures records give, and the files they are written to."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gravbench.config.published import Source
 from gravbench.model.record import Record
-from gravbench.report import published
 from gravbench.report.names import Names
-from gravbench.report.numbers import four_digits, number
-from gravbench.report.page import charts
-from gravbench.report.page.charts import Row, Spec
-from gravbench.report.remarks import every_step, step_names
+from gravbench.report.page import charts, kinds
+from gravbench.report.page.kinds import Figure, best_n
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Parents, Rung
-
-TUNED = ("p", "q", "unroll")
-"""Axes that a heat map is drawn over first; others follow, those with most values first."""
-MOST_POINTS = 400
-"""Of one figure at one n; of more configurations the fastest are shown."""
-ERROR_KINDS = {"rms": "error_rms", "median": "error_median", "99 %": "error_p99", "largest": "error_max"}
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One chart: a ``name`` for its file, what it is in a ``title``, how to read it in a ``caption``.
-
-    ``about`` says what was measured, on what. ``n`` is what it shows before another is chosen, None without a choice.
-    """
-
-    name: str
-    title: str
-    caption: str
-    spec: Spec
-    about: str = ""
-    n: int | None = None
-
-    @property
-    def whole_title(self) -> str:
-        """The title of a figure that stands alone, where nothing can be chosen."""
-        shown = self.title if self.n is None else f"{self.title}, n = {self.n:,}"
-        return f"{shown}: {self.about}" if self.about else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +35,7 @@ def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, st
     ``cases`` hold one record a case, as ``harness.record.latest`` leaves them.
     """
     names = Names(cases)
-    alike: dict[Conditions, list[Record]] = defaultdict(list)
-    for record in filter(ranking.is_ranked, cases):
-        alike[ranking.conditions(record)].append(record)
+    alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
     found = [
         _group(shared, by_n, alike[shared], names.title(shared), parents, summaries)
         for shared, by_n in ranking.ladders(cases, parents).items()
@@ -80,12 +45,12 @@ def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, st
 
 def of_stages(cases: Sequence[Record]) -> list[Figure]:
     """Make the figures of stages and of errors over theta; none where no record has them."""
-    return [*_stages(cases), *_thetas(cases)]
+    return [*kinds.stages(cases), *kinds.thetas(cases)]
 
 
 def of_source(name: str, source: Source, cases: Sequence[Record]) -> list[Figure]:
     """Make the figures of a source beside what was measured, both relative to their own first step."""
-    return [one for figure in source.figures if (one := _published(name, source, figure, cases))]
+    return [one for figure in source.figures if (one := kinds.published(name, source, figure, cases))]
 
 
 def write(figures: Iterable[Figure], folder: Path) -> list[Path]:
@@ -113,11 +78,6 @@ def unique(figures: Iterable[Figure]) -> Iterator[Figure]:
         yield replace(figure, name=name)
 
 
-def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
-    """Return the n with most entries, and the largest of these."""
-    return max(by_n, key=lambda n: (len(by_n[n]), n))
-
-
 def _group(
     shared: Conditions,
     by_n: Mapping[int, list[Rung]],
@@ -128,358 +88,17 @@ def _group(
 ) -> Group:
     place = ranking.ladder_order({record.variant for record in records}, parents)
     n = best_n(by_n)
-    slug = _slug(title)
     several = len({rung.best.variant for rung in by_n[n]}) > 1
     return Group(
         shared=shared,
         title=title,
         n=n,
         rungs=by_n[n],
-        ladder=_ladder(slug, title, n, by_n[n], summaries) if several else None,
+        ladder=kinds.ladder(title, n, by_n[n], summaries) if several else None,
         figures=[
-            *_over_n(slug, title, by_n, place),
-            *_accuracy(slug, title, records, place),
-            *_heat_maps(slug, title, records, place),
-            *_occupancy(slug, title, records, place),
+            *kinds.over_n(title, by_n, place),
+            *kinds.accuracy(title, records, place),
+            *kinds.heat_maps(title, records, place),
+            *kinds.occupancy(title, records, place),
         ],
     )
-
-
-# One kind of figure each
-
-
-def _ladder(slug: str, title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
-    toolkits = sorted({rung.best.toolkit for rung in rungs}, key=ranking.toolkit_order)
-    rows = []
-    for rung in rungs:
-        record, speed = rung.best, _speed(rung.best)
-        low, high = _interval(record)
-        label = f"{record.toolkit}  {number(speed)}"
-        rows.append(
-            {
-                **_said(record),
-                "speed": _short(speed),
-                "low": low,
-                "high": high,
-                "end": max(speed, high or 0),
-                "label": label,
-                "changed": summaries.get(record.variant, ""),
-            }
-        )
-    spec = charts.ladder(rows, list(dict.fromkeys(row["variant"] for row in rows)), toolkits)
-    said = (
-        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
-        "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
-        "that it computes."
-    )
-    return Figure(f"ladder-{slug}", f"The ladder at n = {n:,}", said, spec, title)
-
-
-def _over_n(slug: str, title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
-    by_toolkit: dict[str, list[Row]] = defaultdict(list)
-    for n, rungs in by_n.items():
-        for rung in rungs:
-            low, high = _interval(rung.best)
-            speed = _short(_speed(rung.best))
-            row = {**_said(rung.best), "n": n, "speed": speed, "low": low, "high": high}
-            by_toolkit[rung.best.toolkit].append(row)
-    for toolkit in sorted(by_toolkit, key=ranking.toolkit_order):
-        rows = by_toolkit[toolkit]
-        if len({row["n"] for row in rows}) < 2:
-            continue
-        spec = charts.over_n(rows, _present(place, rows))
-        said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
-        yield Figure(f"speed-over-n-{toolkit}-{slug}", f"Speed over n by {toolkit}", said, spec, title)
-
-
-def _heat_maps(slug: str, title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
-    swept: dict[tuple[str, str], dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        swept[record.variant, record.toolkit][record.n].append(record)
-    order = sorted(swept, key=lambda which: (place.index(which[0]), ranking.toolkit_order(which[1])))
-    for variant, toolkit in order:
-        by_n = {n: own for n, own in swept[variant, toolkit].items() if len(_swept(own)) > 1}
-        if not by_n:
-            continue
-        shown = best_n(by_n)
-        x, y = _swept(by_n[shown])[:2]
-        sizes = sorted(n for n, own in by_n.items() if {x, y} <= set(_swept(own)))
-        rows = [row for n in sizes for row in _cells(by_n[n], x, y)]
-        rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
-        over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
-        said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
-        spec = charts.heat_map(rows, x, y, sizes, shown)
-        name = f"heat-map-{variant}-{toolkit}-{slug}"
-        heading = f"{variant} by {toolkit} over {x} and {y}{_at(sizes)}"
-        yield Figure(name, heading, said, spec, title, _chosen(sizes, shown))
-
-
-def _swept(records: Iterable[Record]) -> list[str]:
-    """Return the axes with more than one value, those named in ``TUNED`` first."""
-    values: dict[str, set[Any]] = defaultdict(set)
-    for record in records:
-        for axis, setting in record.axes.items():
-            values[axis].add(setting)
-    several = [axis for axis in values if len(values[axis]) > 1]
-    rank = {axis: i for i, axis in enumerate(TUNED)}
-    return sorted(several, key=lambda axis: (rank.get(axis, len(rank)), -len(values[axis])))
-
-
-def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
-    fastest: dict[tuple[Any, Any], Record] = {}
-    for record in records:
-        cell = (record.axes[x], record.axes[y])
-        if cell not in fastest or ranking.seconds(record) < ranking.seconds(fastest[cell]):
-            fastest[cell] = record
-    best = max(map(_speed, fastest.values()))
-    for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: tuple(map(_sortable, item[0]))):
-        speed = _speed(record)
-        yield {
-            **_said(record),
-            "n": record.n,
-            "x": at_x,
-            "y": at_y,
-            "relative": _short(speed / best),
-            "label": number(speed),
-            "of the fastest": f"{100 * speed / best:.0f} %",
-        }
-
-
-def _occupancy(slug: str, title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
-    by_n: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.occupancy is not None:
-            by_n[record.n].append(record)
-    sizes = sorted(n for n, own in by_n.items() if len({record.occupancy for record in own}) > 1)
-    if not sizes:
-        return
-    shown = best_n({n: by_n[n] for n in sizes})
-    rows = [
-        {
-            **_said(record),
-            "n": n,
-            "speed": _short(_speed(record)),
-            "occupancy": _short(100 * (record.occupancy or 0)),
-            "limited by": record.occupancy_limiter or "",
-        }
-        for n in sizes
-        for record in _fastest(by_n[n])
-    ]
-    said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
-    said += _left_out(by_n[n] for n in sizes)
-    spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    heading = f"Occupancy and speed{_at(sizes)}"
-    yield Figure(f"occupancy-{slug}", heading, said, spec, title, _chosen(sizes, shown))
-
-
-def _accuracy(slug: str, title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
-    by_n: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.error_max and math.isfinite(record.error_max):
-            by_n[record.n].append(record)
-    variants = {n: {record.variant for record in own} for n, own in by_n.items()}
-    sizes = sorted(n for n in by_n if len(by_n[n]) > 1)
-    if not sizes:
-        return
-    # The n with most variants; then that with most configurations.
-    shown = max(sizes, key=lambda n: (len(variants[n]), len(by_n[n]), n))
-    rows = [row for n in sizes for row in _front(by_n[n])]
-    said = (
-        "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
-        "configurations that none beats in both. Speed is evaluations a second, so that an approximation gains by what "
-        "it leaves out; its error is that of one evaluation."
-    ) + _left_out(by_n[n] for n in sizes)
-    spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
-    heading = f"Speed and error{_at(sizes)}"
-    yield Figure(f"speed-and-error-{slug}", heading, said, spec, title, _chosen(sizes, shown))
-
-
-def _front(records: list[Record]) -> Iterator[Row]:
-    """Write rows whose ``front`` is true where no other record is both faster and at least as accurate."""
-    chosen = _fastest(records)
-    least = math.inf
-    front = set()
-    for record in sorted(records, key=lambda one: (ranking.seconds(one), one.error_max or 0)):
-        if (record.error_max or 0) < least:
-            least = record.error_max or 0
-            front.add(id(record))
-    chosen += [record for record in records if id(record) in front and all(record is not one for one in chosen)]
-    named: set[str] = set()
-    errors = [record.error_max or 0 for record in chosen]
-    middle = math.sqrt(min(errors) * max(errors))
-    for record in sorted(chosen, key=ranking.seconds):
-        on_it = id(record) in front
-        name = record.variant if on_it and record.variant not in named else ""
-        named.add(name)
-        # On the side that has more room.
-        right = (record.error_max or 0) > middle
-        yield {
-            **_said(record),
-            "n": record.n,
-            "front": on_it,
-            "name before": name if right else "",
-            "name after": "" if right else name,
-            "error": _short(record.error_max),
-            "rate": _short(1 / ranking.seconds(record)),
-            "ms": number(1e3 * ranking.seconds(record)),
-            "largest error": f"{record.error_max:.2e}",
-            "on the front": "yes" if on_it else "no",
-        }
-
-
-def _stages(cases: Sequence[Record]) -> Iterator[Figure]:
-    titles = Names(cases)
-    for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
-        names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
-        rows = [row for record in chosen for row in _stage_rows(record, names)]
-        sizes = list(dict.fromkeys(row["size"] for row in rows))
-        title = f"{variant}, {titles.title(shared)}"
-        said = (
-            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
-            "configuration there."
-        )
-        yield Figure(f"stages-{_slug(title)}", "Stages", said, charts.stages(rows, names, sizes), title)
-
-
-def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
-    whole = sum(record.stages_seconds.values())
-    start = 0.0
-    for name in names:
-        share = record.stages_seconds.get(name, 0.0) / whole if whole else 0.0
-        yield {
-            "size": f"{record.n:,}: {number(1e3 * whole, 3)} ms",
-            "n": record.n,
-            "stage": name,
-            "from": start,
-            "to": start + share,
-            "middle": start + share / 2,
-            "share": _short(share),
-            "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
-            "configuration": _configuration(record),
-        }
-        start += share
-
-
-def _thetas(cases: Sequence[Record]) -> Iterator[Figure]:
-    titles = Names(cases)
-    for (shared, variant, n), chosen in ranking.over_theta(cases).items():
-        rows = [
-            {
-                "theta": record.axes["theta"],
-                "kind": kind,
-                "name": f"θ {record.axes['theta']}",
-                "error": _short(error),
-                "ms": _short(1e3 * ranking.seconds(record)),
-                "relative error": f"{error:.2e}",
-                "configuration": _configuration(record),
-            }
-            for record in chosen
-            for kind, field in ERROR_KINDS.items()
-            if (error := getattr(record, field)) and math.isfinite(error)
-        ]
-        if not rows:
-            continue
-        title = f"{variant}, n = {n:,}, {titles.title(shared)}"
-        said = (
-            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
-            "worst but 1 %, and the largest. The fastest configuration of each θ."
-        )
-        yield Figure(f"theta-{_slug(title)}", "Error and time over θ", said, charts.thetas(rows), title)
-
-
-def _published(name: str, source: Source, figure: Any, cases: Sequence[Record]) -> Figure | None:
-    found = published.compare(source, figure, cases)
-    rows = []
-    steps = step_names(found)
-    for step, title in zip(found.steps, steps, strict=True):
-        pair = {
-            "published": (step.cell.published, step.published_relative),
-            "measured": (step.answer.value, step.measured_relative),
-        }
-        rows += [
-            {
-                "step": title,
-                "kind": kind,
-                "relative": _short(relative),
-                "value": f"{four_digits(value)} {figure.unit}",
-            }
-            for kind, (value, relative) in pair.items()
-            if relative is not None and relative > 0
-        ]
-    if len({row["step"] for row in rows}) < 2:
-        return None
-    said = (
-        f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
-        "measured here. What is blank on one side has one sign only."
-    )
-    said += f" Blank under published: {figure.blank}." if figure.blank else ""
-    spec = charts.published(rows, [step for step in steps if any(row["step"] == step for row in rows)])
-    return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec, every_step(found))
-
-
-# Parts of rows
-
-
-def _said(record: Record) -> dict[str, Any]:
-    """Write what the tooltip of every figure says."""
-    width = ranking.half_width(record)
-    return {
-        "variant": record.variant,
-        "toolkit": record.toolkit,
-        "configuration": _configuration(record),
-        "interactions a second": f"{ranking.speed(record):.4g}",
-        "± %": "" if width is None or not math.isfinite(width) else f"{100 * width:.2f}",
-    }
-
-
-def _configuration(record: Record) -> str:
-    return f"{record.toolkit} n={record.n} {record.configuration}".strip()
-
-
-def _speed(record: Record) -> float:
-    return ranking.speed(record) / 1e9
-
-
-def _interval(record: Record) -> tuple[float | None, float | None]:
-    """Return the ends of the confidence interval as speeds; None without one."""
-    width = ranking.half_width(record)
-    if record.ci_low is None or record.ci_high is None or width is None or not math.isfinite(width):
-        return None, None
-    if record.ci_low <= 0:
-        return None, None
-    return _short(record.evaluated / record.ci_high / 1e9), _short(record.evaluated / record.ci_low / 1e9)
-
-
-def _short(value: float | None) -> float:
-    """Keep six digits: no figure shows more."""
-    return float(f"{value:.6g}")
-
-
-def _sortable(value: Any) -> tuple[bool, Any]:
-    return (isinstance(value, str), value)
-
-
-def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
-    there = {row["variant"] for row in rows}
-    return [name for name in place if name in there]
-
-
-def _fastest(records: list[Record]) -> list[Record]:
-    return sorted(records, key=ranking.seconds)[:MOST_POINTS]
-
-
-def _left_out(many: Iterable[list[Record]]) -> str:
-    return f" Of more than {MOST_POINTS} at one n the fastest." if any(len(own) > MOST_POINTS for own in many) else ""
-
-
-def _at(sizes: list[int]) -> str:
-    return f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-
-
-def _chosen(sizes: list[int], shown: int) -> int | None:
-    return shown if len(sizes) > 1 else None
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90]

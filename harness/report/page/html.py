@@ -15,36 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.config.published import Source
+from gravbench.model.case import CONDITIONS, PARTS
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import published
-from gravbench.report.names import drift_sentence
-from gravbench.report.numbers import four_digits, number
+from gravbench.report.names import count, drift_sentence, joined
+from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, sources
-from gravbench.report.page.figures import Figure, Group
+from gravbench.report.page.figures import Group
+from gravbench.report.page.kinds import Figure
 from gravbench.report.page.reproduce import CONFIG, command
-from gravbench.report.remarks import every_step, evidence, remarks, step_names
+from gravbench.report.remarks import every_step, evidence, fact_words, remarks, step_names
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Rung
 
 HERE = Path(__file__).parent
 # Nothing may be fetched: Vega compiles its expressions, hence eval.
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
-HINTS = (
-    "configuration",
-    "dtype",
-    "bodies",
-    "subset",
-    "seed",
-    "eps",
-    "interaction",
-    "timed",
-    "integrator",
-    "dt",
-    "device",
-)
-"""The whole configuration of a record, as pointing at its row shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,20 +145,16 @@ def _details(summary: str, content: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
-def _joined(words: Iterable[str | None]) -> str:
-    return ", ".join(dict.fromkeys(word for word in words if word))
-
-
 def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     found = Counter(case.status for case in cases)
     times = [record.started for run in runs for record in run.records]
-    yield "devices", _joined(case.device for case in cases)
-    yield "drivers", _joined(case.driver for case in cases)
+    yield "devices", joined(case.device for case in cases)
+    yield "drivers", joined(case.driver for case in cases)
     yield "measured", " to ".join(dict.fromkeys([min(times), max(times)])) if times else ""
     yield "cases", ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
-    yield "records", f"{len(times):,} in {len(runs):,} {'run' if len(runs) == 1 else 'runs'}, repetitions included"
-    yield "gravbench", _joined(case.harness_version for case in cases)
-    yield "commit", _joined(case.commit for case in cases)
+    yield "records", f"{len(times):,} in {count(len(runs), 'run')}, repetitions included"
+    yield "gravbench", joined(case.harness_version for case in cases)
+    yield "commit", joined(case.commit for case in cases)
 
 
 # The ladder
@@ -298,10 +282,7 @@ def _beside_source(run: Run, source: Source, specs: _Specs) -> str:
         f'<br><span class="soft">{escape(evidence(one).strip())}</span></li>'
         for one in decisions
     )
-    facts = "".join(
-        f"<li>{escape(fact.text)}: {escape(', '.join(four_digits(value) or 'lost' for value in fact.values))}</li>"
-        for fact in source.facts
-    )
+    facts = "".join(f"<li>{escape(fact_words(fact))}</li>" for fact in source.facts)
     notes = "".join(f"<li>{escape(note)}</li>" for note in source.notes)
     lists = {
         "Claims": (claims, "claims"),
@@ -329,7 +310,7 @@ def _compared(source: Source, figure: Any, cases: Sequence[Record]) -> str:
     rows = []
     for step, name in zip(found.steps, step_names(found), strict=True):
         numbers = (step.cell.published, step.answer.value, step.published_relative, step.measured_relative)
-        cells = "".join(f'<td class="number">{escape(four_digits(one))}</td>' for one in numbers)
+        cells = "".join(f'<td class="number">{escape(number(one, zeros=False))}</td>' for one in numbers)
         case = step.answer.record.label if step.answer.record else step.answer.why
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}<td>{escape(case)}</td></tr>')
     said = "".join(f'<p class="soft">{escape(remark)}</p>' for remark in remarks(found))
@@ -375,7 +356,8 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
         "count": len(records),
         "shown": columns.SHOWN,
         "columns": columns.columns(records, names, commands),
-        "hints": HINTS,
+        # The whole configuration of a record, as pointing at its row shows it.
+        "hints": ["configuration", *(name for name in PARTS if name in CONDITIONS), "device"],
     }
 
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from gravbench.errors import InputError
-from gravbench.model import interaction as interactions
 from gravbench.model import interaction_files
+from gravbench.model.case import PARTS, Part
 from gravbench.model.record import Record
 
 CONFIG = "quick"
 """A packaged configuration that has every variant once and no condition, so that a command can say all the rest."""
 
-# What needs no saying, because CONFIG means it; a test compares.
-UNSAID: Mapping[str, Any] = {
-    "dtype": "float32",
-    "bodies": "plummer",
-    "subset": "even",
-    "seed": 1,
-    "eps": 0.025,
-    "interaction": interactions.GRAVITY,
-    "timed": "force",
-}
+# What needs no saying, because CONFIG means it, as it means what is usual of a case; a test compares.
 UNSAID_MEASURE: Mapping[str, float] = {
     "half_width": 0.005,
     "min_samples": 10,
@@ -40,25 +32,25 @@ def command(record: Record, config: str = CONFIG) -> str:
 
     ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
     """
-    words = ["gravbench", "run", config, "--variant", record.variant, "--toolkit", record.toolkit]
     short = config == CONFIG
-    for name in ("bodies", "subset"):
-        if not short or getattr(record, name) != UNSAID[name]:
-            words += [f"--{name}", str(getattr(record, name))]
-    for name, value in _settings(record, short=short):
+    said = [name for name, part in PARTS.items() if _is_said(record, name, part, short=short)]
+    words = ["gravbench", "run", config]
+    for name in (name for name in said if PARTS[name].option):
+        words += [f"--{name}", str(getattr(record, name))]
+    settings = {name: getattr(record, name) for name in said if not PARTS[name].option}
+    # What varies most stands first.
+    settings = {"n": settings.pop("n"), **record.axes, **settings}
+    for name, value in chain(settings.items(), _protocol(record, short=short)):
         words += ["-p", f"{name}={_text(value)}"]
     return shlex.join(words)
 
 
-def _settings(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:
-    yield "n", record.n
-    yield from record.axes.items()
-    for name in ("dtype", "seed", "eps", "interaction", "timed"):
-        if not short or getattr(record, name) != UNSAID[name]:
-            yield name, getattr(record, name)
-    if record.integrator is not None:
-        yield "integrator", record.integrator
-        yield "dt", record.dt
+def _is_said(record: Record, name: str, part: Part, *, short: bool) -> bool:
+    value = getattr(record, name)
+    return name != "axes" and value is not None and not (short and value == part.usual)
+
+
+def _protocol(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:
     if record.flops_per_interaction != _own_flops(record.interaction):
         yield "flops_per_interaction", record.flops_per_interaction
     for name, usual in UNSAID_MEASURE.items():

@@ -8,12 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from gravbench.model.case import PARTS
 from gravbench.model.record import Record
-from gravbench.report.numbers import number
+from gravbench.model.statistics import CONFIDENCE
+from gravbench.report.numbers import number, percent, relative_error
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import EQUAL_MASS, Choice, Selection
-from gravbench.verdicts.compare import CONFIDENCE
 
 CHANGED = "*"
 READING = (
@@ -43,8 +44,8 @@ def render_choices(
         Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
         Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 2),
         Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
-        Column("max\nerror", lambda choice: f"{choice.chosen.error_max:.1e}", 4),
-        Column("behind\n%", lambda choice: f"{100 * choice.behind:.2f}", 6),
+        Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
+        Column("behind\n%", lambda choice: percent(choice.behind), 6),
         Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
         Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
@@ -66,8 +67,10 @@ def render_choices(
 
 
 def _task(selection: Selection) -> str:
-    plain = ("bodies", "integrator")
-    return ", ".join(str(value) if name in plain else f"{name} {value}" for name, value in selection.task.items())
+    return ", ".join(
+        str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
+        for name, value in selection.task.items()
+    )
 
 
 def _words(record: Record) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,18 +11,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.model.interaction import GRAVITY
+from gravbench.model.case import PARTS, Value, word
 from gravbench.model.record import Record
+from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count, escaped, joined
-from gravbench.report.numbers import number
+from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.table import GAP, Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.compare import CONFIDENCE, Comparison, Pair, Reason, Verdict
+from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
 
 MOST_ROWS = 40
 """Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
 
-FIELDS = ("toolkit", "n", "dtype", "bodies", "subset", "seed", "eps", "interaction", "timed", "integrator", "dt")
 READING = (
     "NEW/BASE is the ratio of the median times of one evaluation: above 1 is slower. The interval holds it with "
     f"{100 * CONFIDENCE:g} % confidence."
@@ -40,18 +39,18 @@ class Labels:
         """Look at pairs of records of one case; what the two of a pair differ in names nothing."""
         self._told: set[str] = {"variant"}
         common: list[str] = []
-        for name in ("variant", *FIELDS, *_axes(cases)):
-            both = [(_value(old, name), _value(new, name)) for old, new in cases]
+        for name in _names(record for pair in cases for record in pair):
+            both = [(old.part(name), new.part(name)) for old, new in cases]
             values = {old for old, new in both if old == new and old is not None}
             if any(old != new for old, new in both):
-                if len(values) > 1 and name in FIELDS:
+                if len(values) > 1 and name in PARTS:
                     self._told.add(name)
                 elif len(values) <= 1 and name == "variant":
                     self._told.discard(name)
             elif len(values) > 1 or name == "variant":
                 self._told.add(name)
-            elif values - {GRAVITY}:
-                common.append(_word(name, *values))
+            else:
+                common += [_word(name, value) for value in values if not _unsaid(name, value)]
         devices = {(old.device, new.device) for old, new in cases}
         self._devices = len(devices) > 1
         if len(devices) == 1:
@@ -61,30 +60,26 @@ class Labels:
 
     def words(self, old: Record, new: Record) -> str:
         """Name one case."""
-        named = [name for name in ("variant", *FIELDS, *old.axes) if name in self._told]
         words = [
             _word(name, value)
-            for name in named
-            if (value := _value(old, name)) is not None and value == _value(new, name)
+            for name in _names([old])
+            if name in self._told and (value := old.part(name)) is not None and value == new.part(name)
         ]
         return " ".join(words + [f"on {joined([old.device or '', new.device or ''])}"] * self._devices)
 
 
-def _axes(cases: Iterable[tuple[Record, Record]]) -> list[str]:
-    return list(dict.fromkeys(axis for pair in cases for record in pair for axis in record.axes))
+def _names(records: Iterable[Record]) -> list[str]:
+    axes = [axis for record in records for axis in record.axes]
+    return list(dict.fromkeys([*(name for name in PARTS if name != "axes"), *axes]))
 
 
-def _value(record: Record, name: str) -> Any:
-    if name in record.axes:
-        return record.axes[name]
-    value = getattr(record, name, None) if name == "variant" or name in FIELDS else None
-    return Path(value).name if name in ("bodies", "interaction") and value else value
+def _unsaid(name: str, value: Value) -> bool:
+    part = PARTS.get(name)
+    return part is not None and part.said == "unusual" and value == part.usual
 
 
-def _word(name: str, value: Any) -> str:
-    if name in ("variant", "toolkit", "dtype", "bodies", "integrator"):
-        return str(value)
-    return f"n={value:,}" if name == "n" else f"{name}={value}"
+def _word(name: str, value: Value) -> str:
+    return f"n={value:,}" if name == "n" else word(name, value)
 
 
 # In a terminal
@@ -107,7 +102,7 @@ def render_comparison(
         "NEW": comparison.new,
         "all": labels.shared,
         "differs": _differences(comparison),
-        "threshold": f"{percent(comparison.threshold)} %",
+        "threshold": f"{rough_percent(comparison.threshold)} %",
         "anchor": anchor_words(comparison),
     }
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
@@ -158,20 +153,13 @@ def summary(comparison: Comparison) -> str:
     )
 
 
-def percent(part: float) -> str:
-    """Write a part as a number of per cent, without the sign; three digits."""
-    if math.isinf(part):
-        return "unbounded"
-    return f"{100 * part:.3g}" if part < 10 else f"{100 * part:,.0f}"
-
-
 def anchor_words(comparison: Comparison) -> str:
     """Say what the repetitions of the anchors added to the intervals."""
     if not comparison.scatters:
         return "none was repeated: the intervals know only what varies within one process"
     words = [
-        f"{name}: medians scatter by {percent(scatter.deviation)} %, which alone makes a ratio uncertain by "
-        f"± {percent(math.expm1(scatter.of_ratio))} %"
+        f"{name}: medians scatter by {rough_percent(scatter.deviation)} %, which alone makes a ratio uncertain by "
+        f"± {rough_percent(math.expm1(scatter.of_ratio))} %"
         for name, scatter in sorted(comparison.scatters.items())
     ]
     return "; ".join(words) + "; the intervals are widened by it"
@@ -219,9 +207,7 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
         (f"only in NEW ({comparison.new})", comparison.only_new),
     ]
     for title, records in (("BASE", comparison.not_ok_base), ("NEW", comparison.not_ok_new)):
-        reasons = dict.fromkeys((record.status, record.reason) for record in records)
-        for status, reason in reasons:
-            alike = [record for record in records if (record.status, record.reason) == (status, reason)]
+        for (status, reason), alike in ranking.grouped(records, lambda record: (record.status, record.reason)).items():
             what = "ok, but without a median" if status == "ok" else f"{status}: {reason or 'no reason was recorded'}"
             lists.append((f"not ok in {title}, {what}", alike))
     return [(name, records) for name, records in lists if records]
@@ -243,7 +229,7 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
     rows, _ = _rows(comparison, everything=True)
     rows = [pair for pair in rows if everything or pair.verdict is not Verdict.SAME]
     letters = _letters(rows)
-    heading = f"**{comparison.new} against {comparison.base}** (threshold {percent(comparison.threshold)} %)"
+    heading = f"**{comparison.new} against {comparison.base}** (threshold {rough_percent(comparison.threshold)} %)"
     lines = [f"{heading}: {summary(comparison)}", ""]
     if labels.shared:
         lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
@@ -295,9 +281,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def case_json(record: Record) -> dict[str, Any]:
     """Return what a case is."""
-    names = ("variant", "toolkit", "axes", "n", "dtype", "bodies", "subset", "seed", "eps", "interaction", "timed")
-    more = ("integrator", "dt", "device")
-    return {"key": record.key} | {name: getattr(record, name) for name in (*names, *more)}
+    return {"key": record.key} | {name: getattr(record, name) for name in (*PARTS, "device")}
 
 
 def _not_ok_json(record: Record) -> dict[str, Any]:

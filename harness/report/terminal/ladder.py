@@ -7,9 +7,8 @@ said by colour only, so that a pipe or an old terminal loses nothing.
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -18,8 +17,8 @@ from rich.text import Text
 
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
-from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined
-from gravbench.report.numbers import number, percent
+from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
+from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.table import GAP, LAST_WANTED, Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift, Ladders, Parents, Rung
@@ -80,10 +79,6 @@ def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
 
 
-def _error(error: float | None) -> str:
-    return "" if error is None else f"{error:.1e}"
-
-
 # Printing
 
 
@@ -104,11 +99,11 @@ def _section(console: Console, title: str) -> None:
 def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
     found = Counter(case.status for case in cases)
     order: tuple[Status, ...] = ("ok", "invalid", "skipped", "failed")
-    times = [record.started for record in records]
+    started = [record.started for record in records]
     facts = {
         "devices": joined(_device_and_driver(case) for case in cases) or "none recorded",
-        "measured": " to ".join(dict.fromkeys([min(times), max(times)])),
-        "bodies": joined(f"{Path(case.bodies).name} {case.subset}".strip() for case in cases),
+        "measured": " to ".join(dict.fromkeys([min(started), max(started)])),
+        "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
         "precision": joined(case.dtype for case in cases),
         "eps": joined(f"{case.eps:g}" for case in cases),
         "cases": ", ".join(f"{found[status]:,} {status}" for status in order),
@@ -158,23 +153,19 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
-        Column("energy\ndrift", lambda rung: _error(rung.best.energy_drift), LAST_WANTED),
+        Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
         Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
-        Column("occup-\nancy %", lambda rung: number(_scaled(rung.best.occupancy, 100), 3), 6),
+        Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
-        Column("max\nerror", lambda rung: _error(rung.best.error_max), 5),
-        Column("error of\na cycle", lambda rung: _error(rung.best.error_cycle_max), 7),
-        Column("rms\nerror", lambda rung: _error(rung.best.error_rms), 10),
+        Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 5),
+        Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
+        Column("rms\nerror", lambda rung: relative_error(rung.best.error_rms), 10),
         Column("registers\na thread", lambda rung: number(rung.best.registers, 1), 11),
-        Column("pJ/inter-\naction", lambda rung: number(_scaled(rung.best.joules_per_interaction, 1e12), 3), 9),
+        Column("pJ/inter-\naction", lambda rung: number(times(rung.best.joules_per_interaction, 1e12), 3), 9),
         Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
         Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),
     ]
-
-
-def _scaled(number: float | None, factor: float) -> float | None:
-    return None if number is None else factor * number
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -241,16 +232,13 @@ def _anchor_section(console: Console, drifts: list[Drift]) -> None:
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
-    by_status: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for case in cases:
-        if not ranking.is_ranked(case):
-            reason = "no median was recorded" if case.status == "ok" else case.reason
-            by_status[case.status][reason or "no reason was recorded"].append(case)
-    if not by_status:
+    lost = [case for case in cases if not ranking.is_ranked(case)]
+    if not lost:
         return
     _section(console, "Not ranked")
     for status in ("failed", "invalid", "skipped", "ok"):
-        for reason, alike in sorted(by_status[status].items(), key=lambda item: -len(item[1])):
+        reasons = ranking.grouped((case for case in lost if case.status == status), why_unranked)
+        for reason, alike in sorted(reasons.items(), key=lambda item: -len(item[1])):
             _print(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
             for line in compact(alike):
                 _print(console, line, indent=GAP)
@@ -287,6 +275,6 @@ def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
         _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
         number(rung.over_parent, 3),
         number(rung.over_root, 3),
-        _error(record.error_max),
+        relative_error(record.error_max),
     ]
     return f"| {' | '.join(cells)} |"

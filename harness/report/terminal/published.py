@@ -17,9 +17,9 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
-from gravbench.report.numbers import four_digits
+from gravbench.report.numbers import number
 from gravbench.report.published import Comparison, Decision
-from gravbench.report.remarks import conditions_of, evidence, names_of, remarks, shared_by, words
+from gravbench.report.remarks import conditions_of, evidence, fact_words, names_of, remarks, shared_by, words
 
 READING = (
     "published is the source's value on its device, measured the value here. relative: the value over that of the "
@@ -48,8 +48,7 @@ def render_published(source: Source, records: Sequence[Record], console: Console
     if source.facts:
         _title(console, "Published, and answered by no record here")
         for fact in source.facts:
-            numbers = ", ".join(four_digits(value) or "lost" for value in fact.values)
-            _print(console, f"{fact.text}: {numbers}", indent=2)
+            _print(console, fact_words(fact), indent=2)
     if source.notes:
         _title(console, "Notes")
         for note in source.notes:
@@ -92,7 +91,9 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
         n = step.cell.select.get("n")
         numbers = [step.cell.published, step.answer.value, step.published_relative, step.measured_relative]
         table.add_row(
-            Text(name), Text(f"{n:,}" if isinstance(n, int) else ""), *(Text(four_digits(one)) for one in numbers)
+            Text(name),
+            Text(f"{n:,}" if isinstance(n, int) else ""),
+            *(Text(number(one, zeros=False)) for one in numbers),
         )
     console.print(table)
     for remark in remarks(found):

@@ -8,10 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count
-from gravbench.report.terminal.comparison import Labels, anchor_words, case_json, percent
+from gravbench.report.numbers import rough_percent
+from gravbench.report.terminal.comparison import Labels, anchor_words, case_json
 from gravbench.report.terminal.table import Column, table
-from gravbench.verdicts.compare import CONFIDENCE, Verdict
+from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.selftest import Repeated, SelfTest
 
 MOST_ROWS = 40
@@ -35,8 +37,8 @@ def render_selftest(test: SelfTest, console: Console, *, everything: bool = Fals
         console.print(Text(READING))
         columns: list[Column[Repeated]] = [
             Column("case", lambda case: labels.words(case.record, case.record), 0, text=True, breaks=True),
-            Column("interval\n± %", lambda case: percent(case.half_width), 0),
-            Column("differed\n%", lambda case: percent(case.difference), 0),
+            Column("interval\n± %", lambda case: rough_percent(case.half_width), 0),
+            Column("differed\n%", lambda case: rough_percent(case.difference), 0),
             *(_verdict_column(verdict) for verdict in Verdict),
         ]
         shown = cases if everything else cases[:MOST_ROWS]
@@ -72,12 +74,12 @@ def sentences(test: SelfTest) -> list[str]:
     differed = max(case.difference for case in test.cases)
     return [
         f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} with themselves, threshold "
-        f"{percent(test.threshold)} %: {verdicts}.",
-        f"False alarms: {test.false:,} of {len(test.pairs):,}, {percent(test.rate)} %; with "
-        f"{100 * CONFIDENCE:g} % confidence at most {percent(test.rate_bound)} %, were the pairs independent.",
+        f"{rough_percent(test.threshold)} %: {verdicts}.",
+        f"False alarms: {test.false:,} of {len(test.pairs):,}, {rough_percent(test.rate)} %; with "
+        f"{100 * CONFIDENCE:g} % confidence at most {rough_percent(test.rate_bound)} %, were the pairs independent.",
         _seen(middle, worst),
-        f"Two medians of one case differed by up to {percent(differed)} %; at a threshold of "
-        f"{percent(test.quiet_threshold)} % or more no verdict would have been false.",
+        f"Two medians of one case differed by up to {rough_percent(differed)} %; at a threshold of "
+        f"{rough_percent(test.quiet_threshold)} % or more no verdict would have been false.",
     ]
 
 
@@ -88,8 +90,11 @@ def _seen(middle: float, worst: float) -> str:
             "How small a change shows is left open, by too few samples in half of the cases: raise "
             "measure.budget_seconds."
         )
-    rest = "in the worst too few samples leave it open" if math.isinf(worst) else f"by {percent(worst)} % in the worst"
-    return f"A measured change shows when it exceeds the threshold by {percent(middle)} % in the median case, {rest}."
+    rest = f"by {rough_percent(worst)} % in the worst"
+    if math.isinf(worst):
+        rest = "in the worst too few samples leave it open"
+    seen = f"by {rough_percent(middle)} % in the median case, {rest}"
+    return f"A measured change shows when it exceeds the threshold {seen}."
 
 
 def selftest_json(test: SelfTest) -> dict[str, Any]:

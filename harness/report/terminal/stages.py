@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.model.record import Record
+from gravbench.report.names import Names
+from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, _by_conditions, fastest_with_stages, over_theta
+from gravbench.verdicts.ranking import fastest_with_stages, over_theta
 
 STAGES = (
     "Milliseconds of each stage of the fastest configuration at each n, every stage waiting for the one before it. "
@@ -38,10 +40,11 @@ def render_stages(records: Sequence[Record], console: Console) -> None:
     found = fastest_with_stages(records)
     if not found:
         return
+    names = Names(records)
     _heading(console, "The stages", STAGES)
     for (shared, name), chosen in found.items():
         console.print()
-        console.print(Text(f"{name}, {_conditions(shared)}", style="bold"))
+        console.print(Text(f"{name}, {names.title(shared)}", style="bold"))
         # So many columns fit into 80 characters.
         for first in range(0, len(chosen), 6):
             console.print(_stage_table(chosen[first : first + 6]))
@@ -56,10 +59,10 @@ def _stage_table(records: list[Record]) -> Table:
         table.add_column(f"{record.n:,}", justify="right")
     names = dict.fromkeys(name for record in records for name in record.stages_seconds)
     for name in names:
-        table.add_row(name, *(_ms(record.stages_seconds.get(name)) for record in records))
+        table.add_row(name, *(milliseconds(record.stages_seconds.get(name)) for record in records))
     table.add_section()
-    table.add_row("sum", *(_ms(sum(record.stages_seconds.values())) for record in records))
-    table.add_row("together", *(_ms(ranking.seconds(record)) for record in records))
+    table.add_row("sum", *(milliseconds(sum(record.stages_seconds.values())) for record in records))
+    table.add_row("together", *(milliseconds(ranking.seconds(record)) for record in records))
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
         table.add_row(f"{name}, GB/s", *(_rate(record, name) for record in records))
     table.add_section()
@@ -73,10 +76,6 @@ def _stage_table(records: list[Record]) -> Table:
     return table
 
 
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.3g}"
-
-
 def _rate(record: Record, name: str) -> str:
     seconds = record.stages_seconds.get(name)
     return f"{record.stages_bytes[name] / seconds / 1e9:.3g}" if seconds and name in record.stages_bytes else ""
@@ -87,10 +86,11 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
     groups = over_theta(records)
     if not groups:
         return
+    names = Names(records)
     _heading(console, "Speed and accuracy", ACCURACY)
     for (shared, name, n), chosen in groups.items():
         console.print()
-        console.print(Text(f"{name}, n = {n:,}, {_conditions(shared)}", style="bold"))
+        console.print(Text(f"{name}, n = {n:,}, {names.title(shared)}", style="bold"))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for header in ("theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"):
             table.add_column(header, justify="right")
@@ -100,18 +100,12 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
             errors = (record.error_median, record.error_p99, record.error_max, record.error_rms)
             table.add_row(
                 str(record.axes["theta"]),
-                _ms(ranking.seconds(record)),
+                milliseconds(ranking.seconds(record)),
                 *(f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")),
-                *("" if error is None else f"{error:.1e}" for error in errors),
+                *map(relative_error, errors),
                 Text("=" * max(1, round(BAR * ranking.seconds(record) / slowest))),
             )
         console.print(table)
-
-
-def _conditions(shared: Conditions) -> str:
-    step = f", {shared.integrator}" if shared.integrator else ""
-    device = shared.device or ("CPU" if shared.cpu else "unknown device")
-    return f"{device}, {shared.bodies}, {shared.dtype}, timed: {shared.timed}{step}"
 
 
 def render_counters(records: Sequence[Record], console: Console) -> None:
@@ -120,12 +114,13 @@ def render_counters(records: Sequence[Record], console: Console) -> None:
     reasons = sorted({record.counters_unavailable for record in records if record.counters_unavailable})
     if not counted and not reasons:
         return
+    names = Names(records)
     _heading(console, "Counters", COUNTERS)
     for reason in reasons:
         console.print(Text(f"unavailable: {reason}", style="yellow"))
-    for shared, alike in _by_conditions(counted).items():
+    for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
         console.print()
-        console.print(Text(_conditions(shared), style="bold"))
+        console.print(Text(names.title(shared), style="bold"))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("variant, toolkit, n", overflow="fold")
         for header in ("occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"):
