@@ -20,12 +20,13 @@ from gravbench.cli.options import app
 from gravbench.config import published
 from gravbench.config.load import load
 from gravbench.model import interaction_files
+from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.page import charts, columns, figures, html
 from gravbench.report.page.html import Run, page
-from gravbench.report.page.reproduce import CONFIG, UNSAID, UNSAID_MEASURE, command
+from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
 from test_report import many, record
 
@@ -100,8 +101,10 @@ def test_a_command_is_accepted_as_it_is_written(monkeypatch):
 
 def test_what_a_command_leaves_out_is_what_its_configuration_means():
     sweep = load(CONFIG, ["n=16"])
+    usual = {name: part.usual for name, part in PARTS.items() if part.usual is not None}
+    assert len(usual) >= 7
     for case in sweep.cases:
-        assert {name: getattr(case, name) for name in UNSAID} == dict(UNSAID)
+        assert {name: getattr(case, name) for name in usual} == usual
     assert {name: getattr(sweep.measure, name) for name in UNSAID_MEASURE} == dict(UNSAID_MEASURE)
 
 
@@ -244,17 +247,24 @@ def test_columns_give_every_record_back():
     assert "samples_seconds" not in found
 
 
+def everything() -> Record:
+    """A record with a value in every field."""
+    values = {"float": 0.5, "int": 7, "bool": True, "str": "word"}
+    made: dict[str, object] = {}
+    for name, field in Record.model_fields.items():
+        kind = str(field.annotation)
+        fitting = [value for word, value in values.items() if word in kind.removeprefix("dict[str, ")]
+        plain = fitting[0] if fitting else "word"
+        made[name] = {"build": plain} if kind.startswith("dict") else [plain] if kind.startswith("list") else plain
+    made |= {"status": "ok", "dtype": "float64", "sm_clock_mhz": [990, 1000, 1010], "samples_seconds": [1.0] * 3}
+    return Record(**made)
+
+
 def test_no_field_of_a_record_is_forgotten():
-    # Of those that have a value a sample, the page has the median.
-    elsewhere = {
-        "axes": "configuration", "samples_seconds": "samples", "sm_clock_mhz": "SM clock, median MHz",
-        "power_watts": "power, median W", "temperature_celsius": None, "throttle_reasons": "throttle reasons",
-        "protocol": "command", "occupancy": "occupancy %", "flags": "flags", "error_max_of": "errors of each sum",
-        "stages_seconds": "stages, seconds", "stages_bytes": "stages, bytes", "computed": "interactions of a body",
-        "counters": "counters",
-    }  # fmt: skip
-    assert Record.model_fields.keys() == (set(columns._FIELDS) & Record.model_fields.keys()) | elsewhere.keys()
-    assert {name for name in elsewhere.values() if name} <= {*columns._MADE, *columns._FIELDS, "command"}
+    every = columns.columns([everything()], ["run"], ["command"])
+    there = {columns._HEADINGS.get(name, name) for name in Record.model_fields.keys() - columns.ELSEWHERE.keys()}
+    assert there | set(columns.ELSEWHERE.values()) <= every.keys()
+    assert (every["SM clock, median MHz"]["values"], every["stages, seconds"]["values"]) == ([1000], ["build 0.5"])
 
 
 def test_the_page_of_the_h200_has_all_its_records_and_is_small(h200):

@@ -28,10 +28,10 @@ class Part:
     ``kind`` is ``technique`` (how it is done, which is what one compares), ``size`` (how many bodies), or a condition:
     which ``bodies``, in which ``precision``, and which ``work`` is done and timed.
 
-    ``usual`` needs no saying. ``title`` is the wording in the title of a table, with the fields' names in braces. It
-    stands there ``always``, or where the value is ``unusual`` or differs within a report, or only where it differs
-    (``several``). A ``bare`` value is clear without its name. The command line has an ``option`` of its own for some
-    fields, and ``-p NAME=VALUE`` for all others. The folder of a ``file`` is no part of the value.
+    ``usual`` needs no saying. ``title`` is the wording in the title of a table, with the fields' names in braces; it
+    stands there ``always``, where the value is ``unusual``, or where a report has ``several`` values. A ``bare`` value
+    is clear without its name. The command line has an ``option`` of its own for some fields, and ``-p NAME=VALUE`` for
+    all others. The folder of a ``file`` is no part of the value.
     """
 
     kind: Kind
@@ -115,15 +115,16 @@ class Case(BaseModel):
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        return {name: value for name in CONDITIONS if (value := self.part(name)) is not None}
+        found = {name: (self.part(name), part.usual) for name, part in CONDITIONS.items()}
+        return {
+            name: value for name, (own, usual) in found.items() if (value := usual if own is None else own) is not None
+        }
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
-        if name in self.axes:
-            return self.axes[name]
-        if name in PROBLEM_AXES:
-            return PROBLEM_AXES[name].usual
-        value: Value | None = getattr(self, name) if name in PARTS else None
+        if name in self.axes or name not in PARTS:
+            return self.axes.get(name)
+        value: Value | None = getattr(self, name)
         return Path(value).name if isinstance(value, str) and PARTS[name].file else value
 
 

@@ -82,8 +82,7 @@ class Names:
 
     def _says(self, name: str, value: Value) -> bool:
         part = CONDITIONS[name]
-        unusual = part.said == "unusual" and value != part.usual
-        return part.said == "always" or unusual or name in self._several
+        return name in self._several if part.said == "several" else part.said == "always" or value != part.usual
 
 
 def drift_sentence(drift: Drift) -> str:

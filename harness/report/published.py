@@ -203,8 +203,7 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
 def fits(selection: Selection, case: Case) -> bool:
     """Tell whether a case or its record is one that a selection means: gravity's, where it names no interaction."""
     for name, wanted in {"interaction": PARTS["interaction"].usual, **selection}.items():
-        own = case.part(name) if name in PARTS else case.axes.get(name)
-        if own not in (wanted if isinstance(wanted, list) else [wanted]):
+        if case.part(name) not in (wanted if isinstance(wanted, list) else [wanted]):
             return False
     return _on_cpu(selection) == (case.toolkit == CPU)
 

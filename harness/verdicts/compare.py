@@ -350,7 +350,7 @@ def compare_values(
 def _value(record: Record, by: str, place: Callable[[Record], str]) -> Value | None:
     if by == DEVICE:
         return place(record) if record.device else None
-    return record.part(by) if by in PARTS else record.axes.get(by)
+    return record.part(by)
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:

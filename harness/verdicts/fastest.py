@@ -222,7 +222,7 @@ def _usable(record: Record, variant: Variant | None) -> bool:
         and record.error_max is not None
         and record.toolkit in get_args(ToolkitName)
         and record.cycle == 1
-        and all(record.part(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
+        and all(record.conditions.get(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
         and variant is not None
         and not variant.of_positions
         and set(record.axes) == set(variant.axes)
