@@ -46,7 +46,7 @@ def run(
     folder = runs.new_folder(asked.name) if out is None else Path(out)
     existing, _ = runner.open_run(folder, resume=resume)
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
-    runner.write_environment(folder, chosen, sys.argv[1:], asked.published)
+    runner.write_environment(folder, chosen, sys.argv[1:], asked)
     return runner.run(asked, todo, folder, watcher)
 
 

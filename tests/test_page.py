@@ -19,10 +19,11 @@ from conftest import ROOT
 from gravbench.cli.options import app
 from gravbench.config import published
 from gravbench.config.load import load
+from gravbench.measuring import runner
 from gravbench.model import interaction_files
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
-from gravbench.model.runs import RecordFile, latest
+from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover
 from gravbench.report.page import charts, columns, figures, html
 from gravbench.report.page.html import Run, page
@@ -106,6 +107,32 @@ def test_what_a_command_leaves_out_is_what_its_configuration_means():
     for case in sweep.cases:
         assert {name: getattr(case, name) for name in usual} == usual
     assert {name: getattr(sweep.measure, name) for name in UNSAID_MEASURE} == dict(UNSAID_MEASURE)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "gravbench run --device cpu --resume -p n=3 'my own.yaml' --out=elsewhere"},
+        {"command": "gravbench run 'my own.yaml'"},
+        {"config": "my own.yaml", "command": "gravbench run another.yaml"},
+    ],
+)
+def test_the_command_of_a_variant_of_ones_own_names_the_configuration_of_its_run(entry):
+    text = page([Run("mine", [record("tuned_at_home")], [entry])], VARIANTS)
+    assert "gravbench run 'my own.yaml' --variant tuned_at_home" in text
+
+
+@pytest.mark.parametrize("command", ["gravbench selftest own.yaml", "gravbench run --resume", "gravbench run 'x", ""])
+def test_a_command_that_names_no_configuration_has_none(command):
+    assert config_of(command) is None
+
+
+def test_a_run_notes_its_configuration(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("variants: [{variant: naive, n: 16}]")
+    for config, noted in (("gems3", "gems3"), (str(path), str(path))):
+        runner.write_environment(tmp_path, [], ["run", config], load(config))
+        assert json.loads((tmp_path / "environment.json").read_text("utf-8"))[-1]["config"] == noted
 
 
 def test_a_name_with_a_blank_is_quoted():

@@ -515,7 +515,7 @@ def test_the_run_keeps_its_source_and_the_report_shows_it(tmp_path, monkeypatch)
     assert runs.published(folder) is None
     report = ["report", "some"]
     assert "Published and measured" not in CliRunner().invoke(app, report).output
-    runner.write_environment(folder, [], [], "gems3")
+    runner.write_environment(folder, [], [], configurations.load("gems3", ["n=1536"]))
     assert json.loads((folder / "environment.json").read_text("utf-8"))[-1]["published"] == "gems3"
     assert "GPU Gems 3, chapter 31" in flat(CliRunner().invoke(app, report).output)
     assert "3dgep.com" in CliRunner().invoke(app, [*report, "--published", "3dgep"]).output

@@ -77,7 +77,7 @@ def run(
         terminal.print(word, markup=False)
     if todo.reused:
         terminal.print(f"{todo.reused} cases are in {out} already and are kept")
-    runner.write_environment(out, devices, sys.argv[1:], sweep.published)
+    runner.write_environment(out, devices, sys.argv[1:], sweep)
     try:
         with ConsoleWatcher(terminal, todo.estimates) as watcher:
             records = runner.run(sweep, todo, out, watcher)

@@ -22,7 +22,7 @@ def evaluate(cases: list[Case], folders: tuple[Path, ...]) -> None:
     for case in cases:
         variant = discover(folders)[case.variant]
         bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
-        if case.axes.get("dim") == 2:
+        if case.planar:
             bodies = initial_conditions.flattened(bodies)
         toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
         if not isinstance(toolkit, GpuToolkit):

@@ -42,6 +42,6 @@ def measure_rounds(
         todo = plan(own, devices, no_gpu, chosen=True)
         console.print(f"round {number} of {rounds}", markup=False)
         runner.open_run(folder, resume=False)
-        runner.write_environment(folder, devices, arguments, None)
+        runner.write_environment(folder, devices, arguments, sweep)
         with ConsoleWatcher(console, todo.estimates) as watcher:
             runner.run(own, todo, folder, watcher)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-from gravbench.config.load import Sweep
+from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.plan import Plan, Task
@@ -228,10 +228,10 @@ def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[R
     return store.read(), [word] if word else []
 
 
-def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], published: str | None) -> None:
-    """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run.
+def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep) -> None:
+    """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
-    ``published`` is that of the run's ``Sweep``, kept for the report.
+    For the report it names the sweep's configuration and the source that its numbers are set beside.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
@@ -239,7 +239,8 @@ def write_environment(folder: Path, devices: list[Device], arguments: Sequence[s
     if path.exists():
         with contextlib.suppress(json.JSONDecodeError):
             entries = json.loads(path.read_text("utf-8"))
-    entries.append(environment.describe(devices, arguments) | {"published": published})
+    config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
+    entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")

@@ -140,7 +140,7 @@ def _work(
     begin("loading")
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
-    if case.axes.get("dim") == 2:
+    if case.planar:
         bodies = initial_conditions.flattened(bodies)
     fields["bodies_sha256"] = bodies.sha256
     begin("compiling")

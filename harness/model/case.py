@@ -73,17 +73,12 @@ class Case(BaseModel):
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        parts = self.model_dump(include=set(Case.model_fields))
-        # Cases without a step have the keys they had before there were steps.
-        for name in ("integrator", "dt"):
-            if parts[name] is None:
+        parts = self.model_dump(include=set(PARTS))
+        # A field that came later is left out where it is usual: older cases keep the keys they had without it.
+        for name, field in type(self).model_fields.items():
+            if name in parts and not field.is_required() and parts[name] == PARTS[name].usual:
                 del parts[name]
-        # Likewise those of gravity, from before there were other interactions.
-        if self.interaction == GRAVITY:
-            del parts["interaction"]
-        else:
-            parts["interaction"] = Path(self.interaction).name
-        parts["bodies"] = Path(self.bodies).name
+        parts |= {name: self.part(name) for name in parts if PARTS[name].file}
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -107,7 +102,7 @@ class Case(BaseModel):
     @property
     def planar(self) -> bool:
         """Whether the bodies move in a plane."""
-        return self.part("dim") == 2
+        return self.conditions["dim"] == 2
 
     @property
     def conditions(self) -> dict[str, Value]:

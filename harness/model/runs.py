@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from gravbench.model.record import Record
 RECORDS = "records.jsonl"
 ENVIRONMENT = "environment.json"
 REPORTS = Path("reports")
+SWITCHES = ("--resume", "--dry-run", "--counters")
+"""Options of ``gravbench run`` without a value."""
 
 
 def new_folder(name: str) -> Path:
@@ -77,6 +80,25 @@ def published(folder: Path) -> str | None:
     entries = environment(folder)
     name = entries[-1].get("published") if entries else None
     return name if isinstance(name, str) else None
+
+
+def config_of(command: str) -> str | None:
+    """Return the configuration that a recorded ``gravbench run`` names, for runs that did not note it by itself.
+
+    Options stand before or behind it, and all have a value but those in ``SWITCHES``.
+    """
+    try:
+        words = iter(shlex.split(command)[1:])
+    except ValueError:  # a quote without its partner: nothing that gravbench wrote
+        return None
+    if next(words, None) != "run":
+        return None
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word not in SWITCHES and "=" not in word:
+            next(words, None)
+    return None
 
 
 class RecordFile:

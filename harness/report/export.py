@@ -40,13 +40,14 @@ def write(records: Sequence[Record], path: Path) -> None:
 
 
 def _row(record: Record) -> dict[str, Any]:
-    own = record.model_dump(exclude=set(LEFT_OUT))
-    axes = {f"axis_{name}": value for name, value in record.axes.items()}
-    counted = {f"{field}_{name}": value for field in _MAPPINGS for name, value in own.pop(field).items()}
-    return {"key": record.key, **own, **axes, **counted}
-
-
-_MAPPINGS = ("error_max_of", "stages_seconds", "stages_bytes", "computed", "counters")
+    row: dict[str, Any] = {"key": record.key}
+    mappings = {"axis": record.axes}
+    for field, value in record.model_dump(exclude=set(LEFT_OUT)).items():
+        if isinstance(value, dict):
+            mappings[field] = value
+        else:
+            row[field] = value
+    return row | {f"{field}_{name}": value for field, own in mappings.items() for name, value in own.items()}
 
 
 def _csv(table: Iterable[dict[str, Any]], names: list[str], path: Path) -> None:

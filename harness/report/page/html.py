@@ -17,7 +17,7 @@ from typing import Any
 from gravbench.config.published import Source
 from gravbench.model.case import CONDITIONS, PARTS
 from gravbench.model.record import Record
-from gravbench.model.runs import latest
+from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import published
 from gravbench.report.names import count, drift_sentence, joined
@@ -363,8 +363,8 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _config(run: Run) -> str:
     """Name the configuration that the run was started with: it has the variants of one's own."""
-    words = str(run.environment[-1].get("command", "")).split() if run.environment else []
-    return words[2] if len(words) > 2 and words[1] == "run" else CONFIG
+    entry = run.environment[-1] if run.environment else {}
+    return str(entry.get("config") or config_of(str(entry.get("command", ""))) or CONFIG)
 
 
 def _environment(runs: Sequence[Run]) -> str:

@@ -1,0 +1,139 @@
+"""A case is described once: a field that is added to it needs no edit in what names, groups, compares or reproduces."""
+
+import ast
+import io
+from typing import Annotated
+
+import pytest
+from rich.console import Console
+
+from conftest import ROOT
+from gravbench.asv.export import _where
+from gravbench.config.settings import Settings
+from gravbench.model import case as cases
+from gravbench.model.case import CONDITIONS, PARTS, Case, Part
+from gravbench.model.record import Record
+from gravbench.report import export
+from gravbench.report.names import Names
+from gravbench.report.page import columns, html
+from gravbench.report.page.reproduce import command
+from gravbench.report.terminal.comparison import case_json, render_comparison
+from gravbench.report.terminal.ladder import render
+from gravbench.verdicts import ranking
+from gravbench.verdicts.best import best
+from gravbench.verdicts.compare import Run, compare_values, fields
+from test_compare import record as timed
+from test_record import CASE
+from test_record import record as plain
+
+BOUNDARY = Part("work", "{boundary} boundary", usual="open")
+
+
+class Later(Record):
+    """A record as it may be one day: with one more field of a case and one more result."""
+
+    boundary: Annotated[str, BOUNDARY] = "open"
+    cache_hits: float | None = None
+
+
+def later(seconds, **changes):
+    return Later(**(timed(seconds).model_dump() | changes))
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Two records that differ in the field of the future alone."""
+    monkeypatch.setitem(PARTS, "boundary", BOUNDARY)
+    monkeypatch.setitem(CONDITIONS, "boundary", BOUNDARY)
+    return [later(1.0), later(2.0, boundary="periodic")]
+
+
+def test_every_field_says_what_it_is():
+    assert list(PARTS) == list(Case.model_fields)
+    conditions = {name for name, part in PARTS.items() if part.kind in ("bodies", "precision", "work")}
+    assert conditions | cases.PROBLEM_AXES.keys() == CONDITIONS.keys()
+    assert PARTS.keys() - conditions == {"variant", "toolkit", "axes", "n"}
+
+
+def test_what_is_usual_of_a_case_is_what_a_configuration_means():
+    settings = {name: values[0] for name, values in Settings().model_dump().items() if values}
+    for name, part in PARTS.items():
+        if part.usual is not None:
+            assert settings[name] == part.usual
+    for name, field in Case.model_fields.items():
+        assert field.is_required() or field.default == PARTS[name].usual
+
+
+def test_a_new_condition_divides_ladders_and_is_named_where_it_is_unusual(two):
+    found = ranking.ladders(two, {"tiled": None})
+    assert len(found) == 2
+    names = Names(two)
+    assert ["periodic boundary" in names.title(shared) for shared in found] == [False, True]
+    assert "open" not in "".join(map(names.title, found))
+    file = io.StringIO()
+    render(two, Console(file=file, width=200), {"tiled": None})
+    assert "timed: force, periodic boundary" in file.getvalue()
+
+
+def test_a_new_condition_is_a_task_of_its_own(two):
+    assert [selection.task.get("boundary") for selection in best(two, {})] == ["open", "periodic"]
+
+
+def test_values_of_a_new_field_can_be_compared(two):
+    assert "boundary" in fields(two)
+    (found,) = compare_values(Run("run", two), "boundary", {})
+    assert (found.base, found.new) == ("boundary open", "boundary periodic")
+    assert [pair.interval.ratio for pair in found.pairs] == [pytest.approx(2.0)]
+    file = io.StringIO()
+    render_comparison(found, Console(file=file, width=200))
+    assert "1 SLOWER" in file.getvalue()
+
+
+def test_a_field_that_came_later_leaves_the_keys_of_older_cases(two):
+    usual, unusual = two
+    assert usual.key == timed(1.0).key != unusual.key
+    assert Case(**CASE).key == Case(**CASE, interaction="gravity", dt=None).key
+
+
+def test_a_new_field_is_in_labels_json_commands_and_settings_of_asv(two):
+    usual, unusual = two
+    assert (usual.label, unusual.label) == (usual.label, f"{usual.label} boundary=periodic")
+    assert case_json(unusual)["boundary"] == "periodic"
+    assert command(unusual).endswith("-p boundary=periodic")
+    assert "boundary" not in command(usual)
+    assert "periodic" in _where(unusual)[-1]
+    hints = html._table([html.Run("run", two, [])])["hints"]
+    assert "boundary" in hints
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Record, "model_fields", Later.model_fields)
+        assert columns.columns(two, ["a", "a"], ["x", "y"])["boundary"]["values"] == ["open", "periodic"]
+
+
+def test_a_new_result_is_in_tables_for_people_and_for_programs(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(Record, "model_fields", Later.model_fields)
+    told = [one.model_copy(update={"cache_hits": 0.5}) for one in two]
+    assert columns.columns(told, ["a", "a"], ["x", "y"])["cache_hits"]["values"] == [0.5]
+    export.write(told, tmp_path / "all.csv")
+    assert "cache_hits" in (tmp_path / "all.csv").read_text().splitlines()[0]
+
+
+NAMED_ELSEWHERE = 5
+"""Fields of a case that may stand in one list elsewhere, as those that a page shows; more describe a case again."""
+
+
+@pytest.mark.parametrize("room", ["asv", "report", "verdicts"])
+def test_no_other_module_lists_the_fields_of_a_case(room):
+    for path in sorted((ROOT / "harness" / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            listed = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+            words = {one.value for one in listed if isinstance(one, ast.Constant)}
+            assert len(words & PARTS.keys()) <= NAMED_ELSEWHERE, f"{path}:{node.lineno}: {words & PARTS.keys()}"
+
+
+def test_the_plane_is_no_space():
+    flat, solid, silent = (plain(axes=axes) for axes in ({"dim": 2}, {"dim": 3}, {}))
+    assert [one.planar for one in (flat, solid, silent)] == [True, False, False]
+    assert ranking.conditions(solid) == ranking.conditions(silent) != ranking.conditions(flat)
+    assert len(ranking.ladders([timed(1.0, axes={"dim": dim}) for dim in (2, 3)], {})) == 2
+    names = Names([flat, solid])
+    assert [names.title(ranking.conditions(one)).endswith(", dim 2") for one in (flat, solid)] == [True, False]
