@@ -2,14 +2,16 @@
 
 No chart says anything by colour alone: series differ in shape and dash too, bars and cells carry their numbers.
 Colours keep a contrast of 3 to 1 on white and on near-black, and ink follows the page's text colour.
-Altair is imported when the first chart is drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
+
+import altair as alt
 
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
@@ -29,8 +31,6 @@ ROWS = "rows"
 
 def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``), a group a variant and a toolkit a bar, each with its ``label``."""
-    import altair as alt
-
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have more words, and no label.
@@ -59,8 +59,6 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
 
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
-    import altair as alt
-
     base = alt.Chart(_rows()).encode(
         x=_log("n", "bodies, n", rows),
         color=_colour("variant", variants),
@@ -75,8 +73,6 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
 
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
-    import altair as alt
-
     chart, at = _choice(alt.Chart(_rows()), sizes, shown)
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
@@ -99,8 +95,6 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
 
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one a configuration, at one n that can be chosen."""
-    import altair as alt
-
     chart, at = _choice(alt.Chart(_rows()), sizes, shown)
     points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
         x=alt.X(
@@ -122,8 +116,6 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
     Rows with ``front`` are on it, and may carry a name before or after their point.
     """
-    import altair as alt
-
     chart, at = _choice(alt.Chart(_rows()), sizes, shown)
     base = chart.encode(
         x=_log("error", "largest relative error", rows),
@@ -145,8 +137,6 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     """Stacked bars of each stage's ``share`` of the sum, a row a size; the longer stages carry their name."""
-    import altair as alt
-
     base = alt.Chart(_rows()).encode(
         y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
@@ -166,8 +156,6 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
 
 def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
-    import altair as alt
-
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     base = alt.Chart(_rows()).encode(
         x=_log("ms", "ms an evaluation", rows),
@@ -187,8 +175,6 @@ def thetas(rows: Sequence[Row]) -> Spec:
 
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs a step, published and measured, at their values ``relative`` to the first step, and a line between."""
-    import altair as alt
-
     kinds = ["published", "measured"]
     base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
@@ -207,33 +193,15 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
 
 def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
     """Return a chart for a page, or under a ``title`` for a file that has no text around it."""
+    words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}
+    axis = {"titleFontWeight": 600, "gridColor": GREY, "gridOpacity": 0.25, "domainColor": GREY, "tickColor": GREY}
+    symbols = {"symbolSize": 80, "symbolStrokeWidth": 2, "symbolOpacity": 1}
     config: Spec = {
         "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
         "background": "white" if title else "transparent",
         "view": {"stroke": None},
-        "axis": {
-            "labelColor": ink,
-            "titleColor": ink,
-            "labelFontSize": 12,
-            "titleFontSize": 12,
-            "titleFontWeight": 600,
-            "gridColor": GREY,
-            "gridOpacity": 0.25,
-            "domainColor": GREY,
-            "tickColor": GREY,
-        },
-        "legend": {
-            "labelColor": ink,
-            "titleColor": ink,
-            "labelFontSize": 12,
-            "titleFontSize": 12,
-            "orient": "bottom",
-            "columns": 4 if title else 2,
-            "labelLimit": 150,
-            "symbolSize": 80,
-            "symbolStrokeWidth": 2,
-            "symbolOpacity": 1,
-        },
+        "axis": words | axis,
+        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 150} | symbols,
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
@@ -257,15 +225,11 @@ def _spec(chart: Any, rows: Sequence[Row]) -> Spec:
 
 
 def _rows() -> Any:
-    import altair as alt
-
     return alt.NamedData(name=ROWS)
 
 
 def _choice(chart: Any, sizes: list[int], shown: int) -> tuple[Any, Any]:
     """Keep the rows of one n, which a list beside the chart chooses where there are several."""
-    import altair as alt
-
     if len(sizes) < 2:
         return chart.transform_filter(f"datum.n == {shown}"), None
     at = alt.param(name="size", value=shown, bind=alt.binding_select(options=sizes, name="n = "))
@@ -277,46 +241,38 @@ def _with(chart: Any, param: Any) -> Any:
 
 
 def _colour(field: str, domain: list[str], title: str | None = None, *, legend: bool = True) -> Any:
-    import altair as alt
-
-    scale = alt.Scale(domain=domain, range=[COLOURS[i % len(COLOURS)] for i in range(len(domain))])
+    scale = _scale(domain, COLOURS)
     if not legend:
         return alt.Color(f"{field}:N", scale=scale, legend=None)
     return alt.Color(f"{field}:N", title=field if title is None else title, scale=scale)
 
 
 def _shape(field: str, domain: list[str], title: str | None = None) -> Any:
-    import altair as alt
-
-    scale = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in range(len(domain))])
-    return alt.Shape(f"{field}:N", title=field if title is None else title, scale=scale)
+    return alt.Shape(f"{field}:N", title=field if title is None else title, scale=_scale(domain, SHAPES))
 
 
 def _dash(field: str, domain: list[str], title: str | None = None) -> Any:
-    import altair as alt
+    return alt.StrokeDash(f"{field}:N", title=field if title is None else title, scale=_scale(domain, DASHES))
 
-    scale = alt.Scale(domain=domain, range=[DASHES[i % len(DASHES)] for i in range(len(domain))])
-    return alt.StrokeDash(f"{field}:N", title=field if title is None else title, scale=scale)
+
+def _scale(domain: list[str], signs: Sequence[Any]) -> Any:
+    return alt.Scale(domain=domain, range=[sign for sign, _ in zip(cycle(signs), domain, strict=False)])
 
 
 def _log(field: str, title: str, rows: Sequence[Row]) -> Any:
-    import altair as alt
-
-    scale = alt.Scale(type="log", nice=False, padding=14)
-    return alt.X(f"{field}:Q", title=title, scale=scale, axis=_axis(_decades(row[field] for row in rows)))
+    return alt.X(f"{field}:Q", title=title, **_logarithmic(field, rows))
 
 
 def _log_y(field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
-    import altair as alt
+    return alt.Y(f"{field}:Q", title=title, **_logarithmic(field, rows, fine=fine))
 
-    scale = alt.Scale(type="log", nice=False, padding=14)
+
+def _logarithmic(field: str, rows: Sequence[Row], *, fine: bool = False) -> dict[str, Any]:
     ticks = _decades((row[field] for row in rows), fine=fine)
-    return alt.Y(f"{field}:Q", title=title, scale=scale, axis=_axis(ticks))
+    return {"scale": alt.Scale(type="log", nice=False, padding=14), "axis": _axis(ticks)}
 
 
 def _axis(ticks: list[float] | None = None) -> Any:
-    import altair as alt
-
     label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.8~g')"
     at = {"values": ticks} if ticks else {"tickCount": 5}
     return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", labelSeparation=8, **at)
@@ -339,6 +295,4 @@ def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:
 
 
 def _tooltip(*fields: str) -> list[Any]:
-    import altair as alt
-
     return [alt.Tooltip(f"{field}:N") for field in fields]
