@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.numbers import number, percent, relative_error
+from gravbench.report.terminal.printing import heading, say, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import EQUAL_MASS, Choice, Selection
@@ -29,12 +29,11 @@ def render_choices(
     selections: Sequence[Selection], console: Console, error: float, threshold: float, *, everything: bool = False
 ) -> None:
     """Print a table a device and task: what to use for each n; with ``everything``, all that is as good below it."""
-    console.rule(Text("The best", style="bold"), align="left", style="dim")
-    console.print(
-        Text(
-            f"Of what is right within a largest relative error of {error:g} of one evaluation. Told from the fastest "
-            f"is what takes more than {100 * threshold:g} % longer with {100 * CONFIDENCE:g} % confidence. " + READING
-        )
+    heading(console, "The best")
+    say(
+        console,
+        f"Of what is right within a largest relative error of {error:g} of one evaluation. Told from the fastest "
+        f"is what takes more than {100 * threshold:g} % longer with {100 * CONFIDENCE:g} % confidence. " + READING,
     )
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
@@ -51,19 +50,18 @@ def render_choices(
     ]
     dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
     for selection in selections:
-        console.print()
         types = sorted({choice.chosen.dtype for choice in selection.choices})
-        console.print(Text(f"{selection.device}, {_task(selection)}, {' and '.join(types)}", style="bold"))
+        subsection(console, f"{selection.device}, {_task(selection)}, {' and '.join(types)}")
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         console.print(table(console, own, selection.choices))
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
-            console.print(Text(EQUAL))
+            say(console, EQUAL)
         for n, least in selection.missed.items():
-            console.print(Text(f"n = {n:,}: nothing is right enough; the least error is {least:.1e}"))
+            say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
         if everything:
             for choice in selection.choices:
                 for record in choice.as_good[1:]:
-                    console.print(Text(f"n = {choice.n:,}, as good: {_words(record)}"))
+                    say(console, f"n = {choice.n:,}, as good: {_words(record)}")
 
 
 def _task(selection: Selection) -> str:

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from gravbench.model.case import PARTS, Value, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
-from gravbench.report.terminal.table import GAP, Column, table
+from gravbench.report.terminal.printing import GAP, heading, say, say_facts, subsection
+from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
 
@@ -93,9 +91,9 @@ def render_comparison(
     Without ``partners`` a comparison that has no pair at all is one sentence.
     """
     if not comparison.pairs and not partners:
-        console.print(Text(summary(comparison)))
+        say(console, summary(comparison))
         return
-    console.rule(Text(f"{comparison.new} against {comparison.base}", style="bold"), align="left", style="dim")
+    heading(console, f"{comparison.new} against {comparison.base}")
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
     facts = {
         "BASE": comparison.base,
@@ -105,11 +103,7 @@ def render_comparison(
         "threshold": f"{rough_percent(comparison.threshold)} %",
         "anchor": anchor_words(comparison),
     }
-    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    for name, fact in facts.items():
-        if fact:
-            grid.add_row(Text(name, style="dim"), Text(fact))
-    console.print(grid)
+    say_facts(console, facts)
     if comparison.pairs:
         rows, hidden = _rows(comparison, everything)
         letters = _letters(rows)
@@ -124,22 +118,23 @@ def render_comparison(
             Column("why", lambda pair: " ".join(letters[reason] for reason in pair.reasons), 1, text=True),
         ]
         console.print()
-        console.print(Text(READING))
+        say(console, READING)
         console.print(table(console, columns, rows))
         for reason, letter in letters.items():
-            console.print(Text(f"{letter}: {reason}"))
+            say(console, f"{letter}: {reason}")
         if hidden:
-            console.print(Text(f"not shown: {', '.join(hidden)}; --all shows them"))
+            say(console, f"not shown: {', '.join(hidden)}; --all shows them")
     for title, records in _lists(comparison):
-        _listing(console, title, records)
-    console.print()
-    console.print(Text(summary(comparison), style="bold"))
+        subsection(console, f"{title}, {count(len(records), 'case')}")
+        for line in compact(records):
+            say(console, line, indent=GAP)
+    subsection(console, summary(comparison))
     devices = [
         {record.device for record in records if record.device}
         for records in (comparison.only_base, comparison.only_new)
     ]
     if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
-        console.print(Text("They ran on different devices: --by device compares these."))
+        say(console, "They ran on different devices: --by device compares these.")
 
 
 def summary(comparison: Comparison) -> str:
@@ -211,13 +206,6 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
             what = "ok, but without a median" if status == "ok" else f"{status}: {reason or 'no reason was recorded'}"
             lists.append((f"not ok in {title}, {what}", alike))
     return [(name, records) for name, records in lists if records]
-
-
-def _listing(console: Console, title: str, records: list[Record]) -> None:
-    console.print()
-    console.print(Text(f"{title}, {count(len(records), 'case')}", style="bold"))
-    for line in compact(records):
-        console.print(Padding(Text(line), (0, 0, 0, GAP), expand=False))
 
 
 # For pull requests

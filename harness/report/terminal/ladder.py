@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
-from gravbench.report.terminal.table import GAP, LAST_WANTED, Column, table
+from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
+from gravbench.report.terminal.table import LAST_WANTED, Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift, Ladders, Parents, Rung
 
@@ -46,7 +44,7 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     ``parents`` maps each known variant to its parent; variants it does not name are shown without one.
     """
     if not records:
-        _print(console, NOTHING)
+        say(console, NOTHING)
         return
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
@@ -79,20 +77,6 @@ def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
 
 
-# Printing
-
-
-def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    # Text, not str: a bracket in a reason is no markup.
-    line = Text(text, style=style)
-    console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
-
-
-def _section(console: Console, title: str) -> None:
-    console.print()
-    console.rule(Text(title, style="bold"), align="left", style="dim")
-
-
 # Sections
 
 
@@ -110,11 +94,8 @@ def _heading(console: Console, records: list[Record], cases: list[Record]) -> No
         "commit": joined(case.commit or "not recorded" for case in cases),
         "harness": joined(case.harness_version for case in cases),
     }
-    console.rule(Text("gravbench", style="bold"), align="left", style="dim")
-    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    for name, fact in facts.items():
-        grid.add_row(Text(name, style="dim"), Text(fact))
-    console.print(grid)
+    heading(console, "gravbench")
+    say_facts(console, facts)
 
 
 def _device_and_driver(case: Record) -> str:
@@ -122,22 +103,20 @@ def _device_and_driver(case: Record) -> str:
 
 
 def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
-    _section(console, "The ladder")
+    section(console, "The ladder", READING if ladders else "")
     if not ladders:
-        _print(console, "No case is ok, so there is nothing to rank.")
+        say(console, "No case is ok, so there is nothing to rank.")
         return
-    _print(console, READING)
     for shared, by_n in ladders.items():
         for n, rungs in by_n.items():
-            console.print()
-            _print(console, f"n = {n:,}, {names.title(shared)}", "bold")
+            subsection(console, f"n = {n:,}, {names.title(shared)}")
             console.print(table(console, _ladder_columns(rungs), rungs))
             for footnote in _footnotes(rungs):
-                _print(console, footnote, "yellow")
+                say(console, footnote, "yellow")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
-        _print(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
+        say(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
 
 
 def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
@@ -204,12 +183,10 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
     tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
     if not any(tables.values()):
         return
-    _section(console, "The fastest configurations")
-    _print(console, COMPARING)
+    section(console, "The fastest configurations", COMPARING)
     for shared, rows in tables.items():
         if rows:
-            console.print()
-            _print(console, names.title(shared), "bold")
+            subsection(console, names.title(shared))
             console.print(table(console, columns, rows))
 
 
@@ -225,23 +202,23 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
 def _anchor_section(console: Console, drifts: list[Drift]) -> None:
     if not drifts:
         return
-    _section(console, "The anchor")
+    section(console, "The anchor")
     for drift in drifts:
         bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        _print(console, drift_sentence(drift), "bold yellow" if bad else "")
+        say(console, drift_sentence(drift), "bold yellow" if bad else "")
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
     lost = [case for case in cases if not ranking.is_ranked(case)]
     if not lost:
         return
-    _section(console, "Not ranked")
+    section(console, "Not ranked")
     for status in ("failed", "invalid", "skipped", "ok"):
         reasons = ranking.grouped((case for case in lost if case.status == status), why_unranked)
         for reason, alike in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            _print(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
+            say(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
             for line in compact(alike):
-                _print(console, line, indent=GAP)
+                say(console, line, indent=GAP)
 
 
 # Markdown

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import simpleeval
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gravbench.model.record import Record
+from gravbench.report.terminal.printing import plain_table, say, subsection
 
 TITLE = "Loads from global memory, as each variant declares them"
 EXPLANATION = (
@@ -60,20 +59,10 @@ def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], 
     rows = loads_of(records, declared)
     if not rows:
         return
-    console.print()
-    console.print(Text(TITLE, style="bold"))
-    console.print(Text(EXPLANATION))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for header in ("variant", "axes"):
-        table.add_column(header, no_wrap=True)
-    for header in ("n", "loads a body", "loads in all"):
-        table.add_column(header, justify="right", overflow="fold")
+    subsection(console, TITLE)
+    say(console, EXPLANATION)
+    table = plain_table(["variant", "axes"], ["n", "loads a body", "loads in all"])
     for row in rows:
-        table.add_row(
-            Text(row.variant),
-            Text(row.axes),
-            f"{row.n:,}",
-            f"{row.a_body:,.0f}",
-            f"{row.an_evaluation:.3e}",
-        )
+        numbers = (f"{row.n:,}", f"{row.a_body:,.0f}", f"{row.an_evaluation:.3e}")
+        table.add_row(Text(row.variant), Text(row.axes), *numbers)
     console.print(table)

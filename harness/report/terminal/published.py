@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from gravbench.report import published
 from gravbench.report.numbers import number
 from gravbench.report.published import Comparison, Decision
 from gravbench.report.remarks import conditions_of, evidence, fact_words, names_of, remarks, shared_by, words
+from gravbench.report.terminal.printing import say, section, subsection
 
 READING = (
     "published is the source's value on its device, measured the value here. relative: the value over that of the "
@@ -34,36 +34,23 @@ GAP = 1
 def render_published(source: Source, records: Sequence[Record], console: Console) -> None:
     """Print each figure of ``source`` beside what ``records`` measured, then its claims and what stays unanswered."""
     cases = latest(records)
-    console.print()
-    console.rule(Text("Published and measured", style="bold"), align="left", style="dim")
-    _print(console, f"{source.source}. Device: {source.device}.")
+    section(console, "Published and measured", f"{source.source}. Device: {source.device}.")
     if source.figures:
-        _print(console, READING.format(flops=source.flops_per_interaction))
+        say(console, READING.format(flops=source.flops_per_interaction))
     for figure in source.figures:
         _figure(console, source, published.compare(source, figure, cases))
     if source.claims:
-        _title(console, "Claims")
+        subsection(console, "Claims")
         for claim in source.claims:
             _claim(console, published.decide(source, claim, cases))
     if source.facts:
-        _title(console, "Published, and answered by no record here")
+        subsection(console, "Published, and answered by no record here")
         for fact in source.facts:
-            _print(console, fact_words(fact), indent=2)
+            say(console, fact_words(fact), indent=2)
     if source.notes:
-        _title(console, "Notes")
+        subsection(console, "Notes")
         for note in source.notes:
-            _print(console, note, indent=2)
-
-
-def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    # Text, not str: a bracket in a reason is no markup.
-    line = Text(text, style=style)
-    console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
-
-
-def _title(console: Console, text: str) -> None:
-    console.print()
-    _print(console, text, "bold")
+            say(console, note, indent=2)
 
 
 def _figure(console: Console, source: Source, found: Comparison) -> None:
@@ -71,9 +58,9 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
     cells = [step.cell for step in found.steps]
     shared = shared_by(cells)
     everywhere = words(shared, ["n"] if any("n" not in cell.select for cell in cells) else [])
-    _title(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
+    subsection(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
     if found.shown:
-        _print(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
+        say(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0))
     room = max(12, console.width - sum(WIDTHS) - 2 * GAP * len(WIDTHS) - 1)
     named = names_of(cells, shared, ["n"])
@@ -97,9 +84,9 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
         )
     console.print(table)
     for remark in remarks(found):
-        _print(console, remark)
+        say(console, remark)
 
 
 def _claim(console: Console, decision: Decision) -> None:
     style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
-    _print(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
+    say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)

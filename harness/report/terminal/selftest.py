@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count
 from gravbench.report.numbers import rough_percent
 from gravbench.report.terminal.comparison import Labels, anchor_words, case_json
+from gravbench.report.terminal.printing import heading, say
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.selftest import Repeated, SelfTest
@@ -26,15 +26,15 @@ READING = (
 
 def render_selftest(test: SelfTest, console: Console, *, everything: bool = False) -> None:
     """Print a row a case, the widest interval first, then the rate of false alarms and what can be seen."""
-    console.rule(Text("A test of the comparison itself", style="bold"), align="left", style="dim")
+    heading(console, "A test of the comparison itself")
     cases = test.cases
     if cases:
         labels = Labels([(case.record, case.record) for case in cases])
-        console.print(Text(f"all: {labels.shared}"))
+        say(console, f"all: {labels.shared}")
         for comparison in test.comparisons:
-            console.print(Text(f"{comparison.base} and {comparison.new}, anchor: {anchor_words(comparison)}"))
+            say(console, f"{comparison.base} and {comparison.new}, anchor: {anchor_words(comparison)}")
         console.print()
-        console.print(Text(READING))
+        say(console, READING)
         columns: list[Column[Repeated]] = [
             Column("case", lambda case: labels.words(case.record, case.record), 0, text=True, breaks=True),
             Column("interval\n± %", lambda case: rough_percent(case.half_width), 0),
@@ -44,21 +44,21 @@ def render_selftest(test: SelfTest, console: Console, *, everything: bool = Fals
         shown = cases if everything else cases[:MOST_ROWS]
         console.print(table(console, columns, shown))
         if len(shown) < len(cases):
-            console.print(Text(f"not shown: {len(cases) - len(shown):,} with narrower intervals; --all shows them"))
+            say(console, f"not shown: {len(cases) - len(shown):,} with narrower intervals; --all shows them")
     for comparison in test.comparisons:
         for title, records in (
             (comparison.base, comparison.not_ok_base + comparison.only_base),
             (comparison.new, comparison.not_ok_new + comparison.only_new),
         ):
             if records:
-                console.print(Text(f"{title} has {count(len(records), 'case')} not ok, or not ok in its partner:"))
+                say(console, f"{title} has {count(len(records), 'case')} not ok, or not ok in its partner:")
                 for line in compact(records):
-                    console.print(Text(f"  {line}"))
+                    say(console, f"  {line}")
     if test.rounds % 2:
-        console.print(Text(f"round {test.rounds} has no partner and is not used"))
+        say(console, f"round {test.rounds} has no partner and is not used")
     console.print()
     for sentence in sentences(test):
-        console.print(Text(sentence, style="bold"))
+        say(console, sentence, "bold")
 
 
 def _verdict_column(verdict: Verdict) -> Column[Repeated]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from rich.text import Text
 from gravbench.model.record import Record
 from gravbench.report.names import Names
 from gravbench.report.numbers import milliseconds, relative_error
+from gravbench.report.terminal.printing import plain_table, say, section, subsection
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import fastest_with_stages, over_theta
 
@@ -41,22 +41,18 @@ def render_stages(records: Sequence[Record], console: Console) -> None:
     if not found:
         return
     names = Names(records)
-    _heading(console, "The stages", STAGES)
+    section(console, "The stages", STAGES)
     for (shared, name), chosen in found.items():
-        console.print()
-        console.print(Text(f"{name}, {names.title(shared)}", style="bold"))
+        subsection(console, f"{name}, {names.title(shared)}")
         # So many columns fit into 80 characters.
         for first in range(0, len(chosen), 6):
             console.print(_stage_table(chosen[first : first + 6]))
         for record in chosen:
-            console.print(Text(f"n = {record.n:,}: {record.toolkit}, {record.configuration}", style="dim"))
+            say(console, f"n = {record.n:,}: {record.toolkit}, {record.configuration}", "dim")
 
 
 def _stage_table(records: list[Record]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("stage, ms")
-    for record in records:
-        table.add_column(f"{record.n:,}", justify="right")
+    table = plain_table(["stage, ms"], [f"{record.n:,}" for record in records])
     names = dict.fromkeys(name for record in records for name in record.stages_seconds)
     for name in names:
         table.add_row(name, *(milliseconds(record.stages_seconds.get(name)) for record in records))
@@ -87,14 +83,10 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
     if not groups:
         return
     names = Names(records)
-    _heading(console, "Speed and accuracy", ACCURACY)
+    section(console, "Speed and accuracy", ACCURACY)
     for (shared, name, n), chosen in groups.items():
-        console.print()
-        console.print(Text(f"{name}, n = {n:,}, {names.title(shared)}", style="bold"))
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for header in ("theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"):
-            table.add_column(header, justify="right")
-        table.add_column("time")
+        subsection(console, f"{name}, n = {n:,}, {names.title(shared)}")
+        table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
         slowest = max(map(ranking.seconds, chosen))
         for record in chosen:
             errors = (record.error_median, record.error_p99, record.error_max, record.error_rms)
@@ -115,17 +107,13 @@ def render_counters(records: Sequence[Record], console: Console) -> None:
     if not counted and not reasons:
         return
     names = Names(records)
-    _heading(console, "Counters", COUNTERS)
+    section(console, "Counters", COUNTERS)
     for reason in reasons:
-        console.print(Text(f"unavailable: {reason}", style="yellow"))
+        say(console, f"unavailable: {reason}", "yellow")
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
-        console.print()
-        console.print(Text(names.title(shared), style="bold"))
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        table.add_column("variant, toolkit, n", overflow="fold")
-        for header in ("occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"):
-            table.add_column(header, justify="right")
-        table.add_column("waits for")
+        subsection(console, names.title(shared))
+        numbers = ["occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
+        table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
             table.add_row(f"{record.variant} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
@@ -151,9 +139,3 @@ def _counted(record: Record) -> list[str]:
         *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe", "tensor_pipe")),
         longest.replace("_", " "),
     ]
-
-
-def _heading(console: Console, title: str, reading: str) -> None:
-    console.print()
-    console.rule(Text(title, style="bold"), align="left", style="dim")
-    console.print(Text(reading))

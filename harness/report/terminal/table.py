@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-GAP = 2
+from gravbench.report.terminal.printing import GAP
+
 LAST_WANTED = 8
 """Columns move closer together before one of this rank or a lower one is dropped."""
 

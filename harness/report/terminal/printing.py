@@ -1,0 +1,62 @@
+"""What every section that a terminal shows is made of: headings, sentences, facts and plain tables.
+
+All is ``Text``, never markup: a bracket in a reason or a name is only a bracket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+GAP = 2
+
+
+def heading(console: Console, title: str) -> None:
+    """Begin with a title and a line to its right."""
+    console.rule(Text(title, style="bold"), align="left", style="dim")
+
+
+def section(console: Console, title: str, reading: str = "") -> None:
+    """Begin a later section likewise, and say how to read it."""
+    console.print()
+    heading(console, title)
+    if reading:
+        say(console, reading)
+
+
+def subsection(console: Console, title: str) -> None:
+    """Begin a part of a section."""
+    console.print()
+    say(console, title, "bold")
+
+
+def say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """Print a sentence; one with an indent keeps it where it wraps."""
+    line = Text(text, style=style)
+    console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
+
+
+def say_facts(console: Console, facts: Mapping[str, str]) -> None:
+    """Print names and what is known of each, those of which nothing is left out."""
+    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    for name, fact in facts.items():
+        if fact:
+            grid.add_row(Text(name, style="dim"), Text(fact))
+    console.print(grid)
+
+
+def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = ()) -> Table:
+    """Make a table of columns of words, of numbers and of words again, by their headers."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for header in words:
+        made.add_column(header, overflow="fold")
+    for header in numbers:
+        made.add_column(header, justify="right", overflow="fold")
+    for header in last:
+        made.add_column(header)
+    return made
