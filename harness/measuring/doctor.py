@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.measuring import environment
 from gravbench.measuring.runner import SILENT, Worker
 from gravbench.measuring.worker import Job
 from gravbench.model.case import Case
-from gravbench.model.device import Device
+from gravbench.model.device import Device, Finding
 from gravbench.model.variant import CPU, discover
 from gravbench.toolkits.catalogue import CATALOGUE
 from gravbench.toolkits.devices import gpus, processor_name
@@ -31,16 +30,6 @@ PROBES = {
     CPU: "numba_direct",
 }
 TIMEOUT_SECONDS = 120
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one toolkit."""
-
-    toolkit: str
-    version: str | None
-    usable: bool
-    reason: str
 
 
 def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:

@@ -1,4 +1,4 @@
-"""A device that cases run on, and what it says of itself at one moment."""
+"""A device that cases run on, what it says of itself at one moment, and what was found of a toolkit on it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ class Reading:
     throttle_reasons: tuple[str, ...] | None
     joules: float | None = None
     """The energy counter, from an arbitrary beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one toolkit: ``usable`` after it has just run a kernel and the result was right.
+
+    ``reason`` says how that is known, or why not and how to mend it.
+    """
+
+    toolkit: str
+    version: str | None
+    usable: bool
+    reason: str

@@ -60,22 +60,7 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
     """Draw the rungs of one n as bars."""
     toolkits = sorted({rung.best.toolkit for rung in rungs}, key=ranking.toolkit_order)
-    rows = []
-    for rung in rungs:
-        record, speed = rung.best, _speed(rung.best)
-        low, high = _interval(record)
-        label = f"{record.toolkit}  {number(speed)}"
-        rows.append(
-            {
-                **_said(record),
-                "speed": _short(speed),
-                "low": low,
-                "high": high,
-                "end": max(speed, high or 0),
-                "label": label,
-                "changed": summaries.get(record.variant, ""),
-            }
-        )
+    rows = [_bar(rung.best, summaries) for rung in rungs]
     spec = charts.ladder(rows, list(dict.fromkeys(row["variant"] for row in rows)), toolkits)
     said = (
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
@@ -83,6 +68,16 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) 
         "that it computes."
     )
     return Figure(f"ladder-{_slug(title)}", f"The ladder at n = {n:,}", said, spec, title)
+
+
+def _bar(record: Record, summaries: Mapping[str, str]) -> Row:
+    row = _point(record)
+    return {
+        **row,
+        "end": max(row["speed"], row["high"] or 0),
+        "label": f"{record.toolkit}  {number(_speed(record))}",
+        "changed": summaries.get(record.variant, ""),
+    }
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gravbench.model.device import Device
+from gravbench.model.device import Device, Finding
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import AxisValue, Variant
-
-
-class Finding(Protocol):
-    """What was found of one toolkit; ``harness.doctor`` makes them."""
-
-    @property
-    def toolkit(self) -> str:
-        """Its name."""
-
-    @property
-    def version(self) -> str | None:
-        """The installed version."""
-
-    @property
-    def usable(self) -> bool:
-        """Whether it has just run a kernel and the result was right."""
-
-    @property
-    def reason(self) -> str:
-        """How that is known, or why not and how to mend it."""
 
 
 def _values(values: tuple[AxisValue, ...], default: AxisValue) -> str:

@@ -61,7 +61,7 @@ def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], 
         return
     subsection(console, TITLE)
     say(console, EXPLANATION)
-    table = plain_table(["variant", "axes"], ["n", "loads a body", "loads in all"])
+    table = plain_table(["variant", "axes"], ["n", "loads a body", "loads in all"], gap=2)
     for row in rows:
         numbers = (f"{row.n:,}", f"{row.a_body:,.0f}", f"{row.an_evaluation:.3e}")
         table.add_row(Text(row.variant), Text(row.axes), *numbers)

@@ -50,9 +50,9 @@ def say_facts(console: Console, facts: Mapping[str, str]) -> None:
     console.print(grid)
 
 
-def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = ()) -> Table:
+def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = (), gap: int = 1) -> Table:
     """Make a table of columns of words, of numbers and of words again, by their headers."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     for header in words:
         made.add_column(header, overflow="fold")
     for header in numbers:
