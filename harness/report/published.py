@@ -142,16 +142,11 @@ def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | N
 
 
 def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Comparison:
-    """Answer every cell of a figure from ``records``, one a case, as ``harness.record.latest`` leaves them."""
+    """Answer every cell of a figure from ``records``, one per case, as ``gravbench.model.runs.latest`` leaves them."""
     cells = figure.steps()
-    selections = [{**source.where, **cell.select} for cell in cells]
-    candidates = _candidates(selections, records)
-    column = _best(candidates, figure.timed, cpu=False)
     flops = figure.flops_per_interaction or source.flops_per_interaction
-    answers = [
-        _in_a_process(_answer(record, figure.unit, flops, selection, records, column), figure)
-        for record, selection in zip(_chosen(selections, candidates, figure.timed), selections, strict=True)
-    ]
+    search = _Search([{**source.where, **cell.select} for cell in cells], records, figure.timed)
+    answers = [_in_a_process(search.answer(place, figure.unit, flops), figure) for place in range(len(cells))]
     steps = [
         Step(
             cell=cell,
@@ -167,8 +162,8 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
         figure=figure,
         steps=steps,
         shown=shown,
-        others=list(_others(candidates, column, figure.unit, flops)),
-        not_shown=[one for one in candidates if one.conditions not in conditions],
+        others=list(_others(search.candidates, search.best[False], figure.unit, flops)),
+        not_shown=[one for one in search.candidates if one.conditions not in conditions],
     )
 
 
@@ -184,14 +179,10 @@ def _in_a_process(answer: Answer, figure: Figure) -> Answer:
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     """Say whether a claim holds of ``records``, one a case."""
-    selections = [{**source.where, **asked.select} for asked in claim.numbers.values()]
-    candidates = _candidates(selections, records)
-    column = _best(candidates, None, cpu=False)
+    search = _Search([{**source.where, **asked.select} for asked in claim.numbers.values()], records)
     answers = {
-        name: _answer(record, asked.unit, source.flops_per_interaction, selection, records, column)
-        for (name, asked), record, selection in zip(
-            claim.numbers.items(), _chosen(selections, candidates, None), selections, strict=True
-        )
+        name: search.answer(place, asked.unit, source.flops_per_interaction)
+        for place, (name, asked) in enumerate(claim.numbers.items())
     }
     values = {name: answer.value for name, answer in answers.items()}
     if not claim.holds or None in values.values():
@@ -215,78 +206,65 @@ def _column(record: Record) -> Column:
     return Column(record.toolkit, shared._replace(task=task))
 
 
-_Candidates = Mapping[Column, Mapping[int, Record]]
+class _Search:
+    """The records that answer ``selections``, which are known by their places.
 
+    ``candidates`` has the fastest answers of each column; ``best`` the column that is shown, of GPUs and of CPUs: the
+    one with most answers, then one that timed what the source ``timed``, then by the toolkit's place.
+    """
 
-def _candidates(selections: Sequence[Selection], records: Iterable[Record]) -> _Candidates:
-    """Find, for each column, the fastest record that answers each selection, by the selection's place."""
-    found: dict[Column, dict[int, Record]] = {}
-    for column, alike in ranking.grouped(filter(ranking.is_ranked, records), _column).items():
-        answers = {place: [one for one in alike if fits(wanted, one)] for place, wanted in enumerate(selections)}
-        own = {place: min(fitting, key=ranking.seconds) for place, fitting in answers.items() if fitting}
-        if own:
-            found[column] = own
-    return found
+    def __init__(self, selections: Sequence[Selection], records: Sequence[Record], timed: Timed | None = None) -> None:
+        self._selections = selections
+        self._records = records
+        self.candidates: dict[Column, dict[int, Record]] = {}
+        for column, alike in ranking.grouped(filter(ranking.is_ranked, records), _column).items():
+            answers = {place: [one for one in alike if fits(wanted, one)] for place, wanted in enumerate(selections)}
+            if any(answers.values()):
+                self.candidates[column] = {
+                    place: min(fitting, key=ranking.seconds) for place, fitting in answers.items() if fitting
+                }
+        order = sorted(
+            self.candidates,
+            key=lambda column: (
+                -len(self.candidates[column]),
+                ("timed", timed) not in column.conditions.task,
+                ranking.toolkit_order(column.toolkit),
+            ),
+        )
+        self.best = {cpu: next((one for one in order if one.conditions.cpu == cpu), None) for cpu in (False, True)}
 
+    def answer(self, place: int, unit: Unit, flops: float) -> Answer:
+        """Answer one selection by the column that is shown."""
+        column = self.best[_on_cpu(self._selections[place])]
+        record = self.candidates[column].get(place) if column else None
+        if record is None:
+            return Answer(None, None, self._why(self._selections[place]))
+        found = value(record, unit, flops)
+        return Answer(record, found) if found is not None else Answer(None, None, f"its record has no {unit}")
 
-def _best(candidates: _Candidates, timed: Timed | None, *, cpu: bool) -> Column | None:
-    """Choose the column with most answers; then one that timed what the source timed; then by the toolkit's place."""
-    fitting = [column for column in candidates if column.conditions.cpu == cpu]
-    return min(
-        fitting,
-        key=lambda column: (
-            -len(candidates[column]),
-            ("timed", timed) not in column.conditions.task,
-            ranking.toolkit_order(column.toolkit),
-        ),
-        default=None,
-    )
-
-
-def _chosen(selections: Sequence[Selection], candidates: _Candidates, timed: Timed | None) -> list[Record | None]:
-    best = {cpu: _best(candidates, timed, cpu=cpu) for cpu in (False, True)}
-    return [
-        candidates[column].get(place) if (column := best[_on_cpu(selection)]) else None
-        for place, selection in enumerate(selections)
-    ]
+    def _why(self, selection: Selection) -> str:
+        """Say why no record answers a selection, in the words of one that was to."""
+        alike = [record for record in self._records if fits(selection, record)]
+        column = self.best[False]
+        if column and not _on_cpu(selection):
+            alike.sort(key=lambda record: record.toolkit != column.toolkit)
+        for record in alike:
+            if not ranking.is_ranked(record):
+                return f"{record.status}: {why_unranked(record)}"
+        return ELSEWHERE if alike else NOT_THERE
 
 
 def _on_cpu(selection: Selection) -> bool:
     return selection.get("toolkit") == CPU
 
 
-def _answer(
-    record: Record | None,
-    unit: Unit,
-    flops: float,
-    selection: Selection,
-    records: Iterable[Record],
-    column: Column | None,
-) -> Answer:
-    if record is None:
-        return Answer(None, None, _why(selection, records, column))
-    found = value(record, unit, flops)
-    if found is None:
-        return Answer(None, None, f"its record has no {unit}")
-    return Answer(record, found)
-
-
-def _why(selection: Selection, records: Iterable[Record], column: Column | None) -> str:
-    """Say why no record answers a selection, in the words of one that was to."""
-    alike = [record for record in records if fits(selection, record)]
-    if column and not _on_cpu(selection):
-        alike.sort(key=lambda record: record.toolkit != column.toolkit)
-    for record in alike:
-        if not ranking.is_ranked(record):
-            return f"{record.status}: {why_unranked(record)}"
-    return ELSEWHERE if alike else NOT_THERE
-
-
 def _ratio(number: float | None, first: float | None) -> float | None:
     return None if number is None or not first else number / first
 
 
-def _others(candidates: _Candidates, column: Column | None, unit: Unit, flops: float) -> Iterable[Other]:
+def _others(
+    candidates: Mapping[Column, Mapping[int, Record]], column: Column | None, unit: Unit, flops: float
+) -> Iterable[Other]:
     if column is None:
         return
     shown = _values(candidates[column], unit, flops)
