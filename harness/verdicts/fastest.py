@@ -1,6 +1,6 @@
 """Which variant is the fastest for an n and an error: a table made of measured records, and the choice from it.
 
-The table has every configuration that ``harness.best`` would choose at some n for some error, with its error and its
+The table has every configuration that ``gravbench.verdicts.best`` would choose at some n for some error, with its error and its
 time at every n that was measured. Between two of these n times are interpolated, and the larger error counts.
 """
 
@@ -177,7 +177,7 @@ def make(
     device: str | None = None,
     threshold: float = compare.THRESHOLD,
 ) -> Table:
-    """Choose, for every toolkit, n and error that one could ask for, as ``harness.best`` does.
+    """Choose, for every toolkit, n and error that one could ask for, as ``gravbench.verdicts.best`` does.
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
     bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other

@@ -153,7 +153,7 @@ def toolkit_order(toolkit: str) -> tuple[int, str]:
 def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
     """Rank records under each of their conditions: by n ascending, the rungs in ladder order.
 
-    ``records`` hold one record a case, as ``harness.record.latest`` leaves them; those that are not ok are
+    ``records`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them; those not ok are
     passed over. GPUs come before CPUs.
     """
     alike = grouped(filter(is_ranked, records), conditions)

@@ -32,7 +32,7 @@ class Group:
 def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str]) -> list[Group]:
     """Make the figures of every set of conditions, those with most variants first, GPUs before CPUs.
 
-    ``cases`` hold one record a case, as ``harness.record.latest`` leaves them.
+    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them.
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)

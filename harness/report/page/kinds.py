@@ -94,7 +94,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
 
 def _point(record: Record) -> Row:
     low, high = _interval(record)
-    return {**_said(record), "n": record.n, "speed": _short(_speed(record)), "low": low, "high": high}
+    return {**_said(record), "speed": _short(_speed(record)), "low": low, "high": high}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -138,7 +138,6 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
         speed = _speed(record)
         yield {
             **_said(record),
-            "n": record.n,
             "x": at_x,
             "y": at_y,
             "relative": _short(speed / best),
@@ -157,7 +156,6 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
     rows = [
         {
             **_said(record),
-            "n": n,
             "speed": _short(_speed(record)),
             "occupancy": _short(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
@@ -176,12 +174,11 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     """Draw speed over error, where there are several configurations."""
     told = (record for record in records if record.error_max and math.isfinite(record.error_max))
     by_n = ranking.grouped(told, ranking.size)
-    variants = {n: {record.variant for record in own} for n, own in by_n.items()}
     sizes = sorted(n for n in by_n if len(by_n[n]) > 1)
     if not sizes:
         return
     # The n with most variants; then that with most configurations.
-    shown = max(sizes, key=lambda n: (len(variants[n]), len(by_n[n]), n))
+    shown = max(sizes, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
     rows = [row for n in sizes for row in _front(by_n[n])]
     said = (
         "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
@@ -214,7 +211,6 @@ def _front(records: list[Record]) -> Iterator[Row]:
         right = (record.error_max or 0) > middle
         yield {
             **_said(record),
-            "n": record.n,
             "front": on_it,
             "name before": name if right else "",
             "name after": "" if right else name,
@@ -299,16 +295,10 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
             "published": (step.cell.published, step.published_relative),
             "measured": (step.answer.value, step.measured_relative),
         }
-        rows += [
-            {
-                "step": title,
-                "kind": kind,
-                "relative": _short(relative),
-                "value": f"{number(value, zeros=False)} {figure.unit}",
-            }
-            for kind, (value, relative) in pair.items()
-            if relative is not None and relative > 0
-        ]
+        for kind, (value, relative) in pair.items():
+            if relative is not None and relative > 0:
+                written = f"{number(value, zeros=False)} {figure.unit}"
+                rows.append({"step": title, "kind": kind, "relative": _short(relative), "value": written})
     if len({row["step"] for row in rows}) < 2:
         return None
     said = (
@@ -329,6 +319,7 @@ def _said(record: Record) -> dict[str, Any]:
     return {
         "variant": record.variant,
         "toolkit": record.toolkit,
+        "n": record.n,
         "configuration": _configuration(record),
         "interactions a second": f"{ranking.speed(record):.4g}",
         "± %": "" if width is None or not math.isfinite(width) else percent(width),
