@@ -1,7 +1,8 @@
 """Which variant is the fastest for an n and an error: a table made of measured records, and the choice from it.
 
-The table has every configuration that ``gravbench.verdicts.best`` would choose at some n for some error, with its error and its
-time at every n that was measured. Between two of these n times are interpolated, and the larger error counts.
+The table has every configuration that ``gravbench.verdicts.best`` would choose at some n for some error, with its
+error and its time at every n that was measured. Between two of these n times are interpolated, and the larger error
+counts.
 """
 
 from __future__ import annotations
