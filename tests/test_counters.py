@@ -15,7 +15,7 @@ from gravbench.model.case import Case
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.toolkits import numba
-from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.opening import open_toolkit
 from test_record import record
 
 HEADER = ["ID", "Kernel Name", counters.TIME, counters.OCCUPANCY, counters.INSTRUCTIONS, *list(counters.FLOPS)[:3]]

@@ -28,8 +28,8 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.report.terminal.ladder import render
 from gravbench.toolkits import buffers, parts
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
 from nvrtc import compile_cuda
 
@@ -263,7 +263,7 @@ def test_steps_that_end_in_nan_are_noticed():
     stepper._moved[0][3] = np.nan
     found, objection = stepper.finish(0.5)
     assert "NaN" in objection
-    assert (found["steps_per_second"], found["energy_drift"]) == (2.0, None)
+    assert (found.steps_per_second, found.energy_drift) == (2.0, None)
 
 
 @pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)

@@ -1,6 +1,6 @@
 """The suite that asv runs: a few cases, measured once a commit by the harness, and what is tracked of them.
 
-asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``harness`` from the
+asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``gravbench`` from the
 commit that it has installed: what a commit does not have yet is skipped there. Classes, because each has its own unit.
 """
 
@@ -34,23 +34,11 @@ def measured() -> dict[str, Result]:
     # asv discovers the suite with whatever commit is installed: only here does it have to have all of this.
     from dataclasses import replace
 
-    from gravbench.config import load as sweeps
+    from gravbench.config.load import load
     from gravbench.errors import InputError
     from gravbench.measuring import runner
     from gravbench.measuring.plan import plan
     from gravbench.toolkits.devices import select
-
-    class Silent:
-        """Watches a run and says nothing."""
-
-        def begins(self, label: str, device: str) -> None:
-            """A case begins."""
-
-        def phase(self, name: str) -> None:
-            """Its phase changes."""
-
-        def ends(self, record: object, done: int, total: int) -> None:
-            """It has its record."""
 
     whole = yaml.safe_load(SWEEP.read_text("utf-8"))
     results: dict[str, Result] = {}
@@ -61,7 +49,7 @@ def measured() -> dict[str, Result]:
         for name, entry in names().items():
             single.write_text(yaml.safe_dump(whole | {"variants": [entry]}), "utf-8")
             try:
-                sweep = sweeps.load(str(single))
+                sweep = load(str(single))
             except InputError as error:
                 results[name] = {"status": "skipped", "reason": str(error)}
                 continue
@@ -70,7 +58,7 @@ def measured() -> dict[str, Result]:
             return results
         sweep = replace(sweep, cases=[case for _, case in found.values()])
         todo = plan(sweep, *select([]), anchors=False)
-        for record in runner.run(sweep, todo, Path(folder), Silent()):
+        for record in runner.run(sweep, todo, Path(folder), runner.SILENT):
             seconds = record.median_seconds
             results[found[record.key][0]] = {
                 "status": record.status,

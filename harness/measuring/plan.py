@@ -14,8 +14,8 @@ from gravbench.model import initial_conditions
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.catalogue import CATALOGUE
 
 # What estimate_seconds assumes, rounded to be slow rather than fast.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -71,7 +71,7 @@ def plan(
     variants = discover(sweep.variant_folders)
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        reason = CATALOGUE[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
+        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
         if reason:
             if fitting or not chosen:
                 print_of = environment.fingerprint(case, variants[case.variant], None)

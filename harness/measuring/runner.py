@@ -184,16 +184,15 @@ def _edited(task: Task, variant: Variant) -> bool:
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
-    fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
-    fields["interaction"] = Path(task.case.interaction).name
-    fields |= task.fingerprint.model_dump() | outcome.fields
-    if outcome.status == "ok" and (median := fields.get("median_seconds")):
-        computed = fields.get("computed")
-        pairs = task.case.interactions / fields.get("cycle", 1)
-        speed = (task.case.n * sum(computed.values()) if computed else pairs) / median
-        fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
-    return Record(
-        **fields,
+    described = {
+        **task.case.model_dump(),
+        "bodies": Path(task.case.bodies).name,
+        "interaction": Path(task.case.interaction).name,
+    }
+    for part in (task.fingerprint, *outcome.found.parts()):
+        described |= part.model_dump()
+    record = Record(
+        **described,
         status=outcome.status,
         reason=outcome.reason,
         anchor=task.anchor,
@@ -202,6 +201,10 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
         started=started,
         harness_version=VERSION,
     )
+    if record.status != "ok" or not record.median_seconds:
+        return record
+    speed = record.evaluated / record.median_seconds
+    return record.model_copy(update={"interactions_per_second": speed, "gflops": speed * flops / 1e9})
 
 
 def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[Record], list[str]]:

@@ -8,18 +8,17 @@ bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) da
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
 from gravbench.model.initial_conditions import Bodies
+from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
 
 INTEGRATE = Part("integrate")
@@ -124,7 +123,7 @@ class Stepper:
         self._rewind()
         return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:
         """Return the frames a second and the relative drift of the energy over ``DRIFT_STEPS`` steps from the first."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
@@ -136,12 +135,12 @@ class Stepper:
             except InputError as error:
                 objection = f"after {DRIFT_STEPS} steps {error}"
         self._rewind()
-        found = {
-            "steps_per_second": 1 / median_seconds,
-            "energy_drift": drift,
-            "drift_steps": None if drift is None else DRIFT_STEPS,
-            "damping": None if self.leapfrog else self.damping,
-        }
+        found = Stepping(
+            steps_per_second=1 / median_seconds,
+            energy_drift=drift,
+            drift_steps=None if drift is None else DRIFT_STEPS,
+            damping=None if self.leapfrog else self.damping,
+        )
         return found, objection
 
     def energy_drift(self, steps: int) -> float | None:

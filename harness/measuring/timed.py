@@ -13,6 +13,7 @@ from gravbench.measuring.protocol import Clock
 from gravbench.measuring.step import Stepper
 from gravbench.model.case import Case
 from gravbench.model.initial_conditions import Bodies
+from gravbench.model.record import Stepping
 from gravbench.model.variant import HostBodies, Lap, Prepared
 from gravbench.toolkits import buffers
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
@@ -44,8 +45,8 @@ class Timed(Protocol):
     def start(self) -> None:
         """Make ready for ``launch`` to be timed."""
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:
-        """Return fields of ``Record``, and what the last launches left wrong. Leaves what ``objection`` leaves."""
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:
+        """Return what stepping gave, and what the last launches left wrong. Leaves what ``objection`` leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ class Force:
     def start(self) -> None:
         """Nothing has to be made ready."""
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:  # noqa: ARG002
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
         """Nothing is left."""
-        return {}, None
+        return Stepping(), None
 
 
 def open_timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
@@ -152,9 +153,9 @@ class Call:
     def start(self) -> None:
         """Every call brings its own bodies."""
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:  # noqa: ARG002
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
         """Look at what the last call returned."""
-        return {}, self._wrong()
+        return Stepping(), self._wrong()
 
     def _wrong(self) -> str | None:
         returned = np.column_stack(self.returned) if isinstance(self.returned, tuple) else self.returned

@@ -11,8 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
+
+ENTRY = Entry(
+    place=8,
+    title="Numba",
+    module="numba",
+    distributions=("numba",),
+    extras=(),
+    companions=("llvmlite", "numpy"),
+    probe="numba_direct",
+    in_force=True,
+)
 
 
 class _Kernel:
@@ -48,7 +60,7 @@ class CpuToolkit(DeviceToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         import numba
 
         return _Kernel(self, self.maker(stem)(numba, self.real, **constants))

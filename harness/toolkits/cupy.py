@@ -13,10 +13,24 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 from gravbench.toolkits.library import FirstCall
+
+ENTRY = Entry(
+    place=1,
+    title="CuPy",
+    module="cupy",
+    distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+    extras=("cuda13", "cuda12"),
+    companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
+    flags=FLAGS,
+    probe="naive",
+    cuda_c=True,
+    in_force=True,
+)
 
 PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""
@@ -80,7 +94,7 @@ class CupyToolkit(CudaToolkit):
         raw.compile()
         return raw
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if hasattr(self.variant.module, "cupy_kernel"):
             return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
         if self.dtype == "float64":

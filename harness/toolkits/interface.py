@@ -81,6 +81,7 @@ class DeviceToolkit(ABC):
         self.dtype = dtype
         self.interaction = interaction
         self.compile_seconds = 0.0
+        self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
 
     @property
     def multiprocessors(self) -> int:
@@ -113,9 +114,16 @@ class DeviceToolkit(ABC):
     def download(self, array: Any) -> NDArray[Any]:
         """Copy to the host."""
 
-    @abstractmethod
     def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Compile a kernel of the variant; adds to ``compile_seconds``."""
+        """Return a kernel of the variant, compiled when it is first asked for."""
+        which = stem, tuple(sorted(constants.items()))
+        if which not in self._kernels:
+            self._kernels[which] = self.build(stem, constants)
+        return self._kernels[which]
+
+    @abstractmethod
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
+        """Compile a kernel of the variant; adds to ``compile_seconds``, then or at its first launch."""
 
     def maker(self, stem: str) -> Callable[..., Any]:
         """Find the function of the source that makes this toolkit's kernel.

@@ -18,9 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
+
+ENTRY = Entry(
+    place=6,
+    title="JAX",
+    module="jax",
+    distributions=("jax",),
+    extras=("jax",),
+    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"),
+    probe="jax_jit",
+)
 
 
 class _Array:
@@ -88,7 +99,7 @@ class JaxToolkit(DriverToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.value)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.jax, self.real, **constants))
 
     def synchronize(self) -> None:

@@ -13,9 +13,22 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+
+ENTRY = Entry(
+    place=3,
+    title="numba-cuda",
+    module="numba_cuda",
+    distributions=("numba-cuda",),
+    extras=("cuda13", "cuda12"),
+    companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
+    flags=("fastmath=True",),
+    probe="naive",
+    in_force=True,
+)
 
 
 class _Kernel:
@@ -87,7 +100,7 @@ class NumbaToolkit(CudaToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
 
     def synchronize(self) -> None:

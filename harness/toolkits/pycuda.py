@@ -11,9 +11,23 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
+
+ENTRY = Entry(
+    place=2,
+    title="PyCUDA",
+    module="pycuda",
+    distributions=("pycuda",),
+    extras=("pycuda",),
+    flags=FLAGS,
+    probe="naive",
+    cuda_c=True,
+    in_force=True,
+    nvcc=True,
+)
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""
@@ -67,7 +81,7 @@ class PycudaToolkit(CudaToolkit):
         )
         return _Kernel(self.pycuda.driver.module_from_buffer(image).get_function(name), image, name)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()

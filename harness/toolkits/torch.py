@@ -10,10 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import FirstCall, LibraryToolkit
+
+ENTRY = Entry(
+    place=4,
+    title="PyTorch",
+    module="torch",
+    distributions=("torch",),
+    extras=("torch",),
+    companions=("triton",),
+    probe="torch_compile",
+)
 
 COMPILERS = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
@@ -54,7 +65,7 @@ class TorchToolkit(LibraryToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.cpu().numpy())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         function = self.maker(stem)(self.torch, self.real, **constants)
         # A number of NumPy's would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))

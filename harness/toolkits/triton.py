@@ -10,11 +10,22 @@ import numpy as np
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import FirstCall, LibraryToolkit
 from gravbench.toolkits.torch import TorchToolkit, plain
+
+ENTRY = Entry(
+    place=5,
+    title="Triton",
+    module="triton",
+    distributions=("triton",),
+    extras=("triton",),
+    companions=("torch",),
+    probe="triton_tiles",
+)
 
 WARP_SIZE = 32
 
@@ -52,7 +63,7 @@ class TritonToolkit(TorchToolkit):
             raise ToolkitMissingError(f"Triton cannot start: {error}") from error
         self.triton = triton
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.triton, self.real, **constants))
 
     def resources(self, kernel: Any) -> Resources:

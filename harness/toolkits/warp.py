@@ -11,10 +11,21 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import LibraryToolkit
+
+ENTRY = Entry(
+    place=7,
+    title="NVIDIA Warp",
+    module="warp",
+    distributions=("warp-lang",),
+    extras=("warp",),
+    flags=("fast_math=True",),
+    probe="warp_tiles",
+)
 
 DEVICE = "cuda:0"
 
@@ -65,7 +76,7 @@ class WarpToolkit(LibraryToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.numpy())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.warp, self.real, **constants))
 
     def synchronize(self) -> None:
