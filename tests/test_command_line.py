@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RECORDS, RecordFile
 from gravbench.model.toolkits import catalogue

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.measuring import counters
 from gravbench.measuring.counters import Finished, add, by_case, count, rows
 from gravbench.model.case import Case

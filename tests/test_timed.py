@@ -391,7 +391,7 @@ def test_what_the_force_does_not_accept(arguments, options, message):
 
 def test_the_example_in_the_readme_runs():
     text = (ROOT / "README.md").read_text("utf-8")
-    (example,) = [block for block in text.split("```python\n")[1:] if "gravbench.force" in block]
+    (example,) = [block for block in text.split("```python\n")[1:] if "import force" in block]
     done = subprocess.run([sys.executable, "-c", example.split("```")[0]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -115,9 +115,7 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
             "--target-processes", "all", "--log-file", str(log),
             sys.executable, "-m", "gravbench.measuring.once", str(asked),
         ]  # fmt: skip
-        root = str(Path(__file__).resolve().parent.parent)
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid, "PYTHONPATH": path}
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
         limit = SECONDS_A_CASE * len(cases)
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit, check=False)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from gravbench.model import interaction_files
@@ -20,11 +19,12 @@ from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint
 from gravbench.model.toolkits import catalogue, versions
 from gravbench.model.variant import Variant
+from gravbench.packaged import folder
 from gravbench.toolkits.devices import processor_name
 from gravbench.toolkits.parts import Part
 from gravbench.version import VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = folder("gravbench").parent
 SOURCES = ("harness", "variants")
 OTHER_PACKAGES = ("scipy", "pydantic", "nvidia-ml-py", "cuda-core", "cuda-bindings")
 """Beside those that toolkits name."""

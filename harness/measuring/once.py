@@ -1,4 +1,4 @@
-"""Evaluate each of some cases once, for somebody who looks on: ``python -m harness.once CASES.json``.
+"""Evaluate each of some cases once, for somebody who looks on: ``python -m gravbench.measuring.once CASES``.
 
 Before each case the toolkit's holding kernel runs, which tells whoever lists the kernels where a case begins.
 """

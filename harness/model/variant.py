@@ -42,7 +42,7 @@ TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
 
 
 class HostBodies(Protocol):
-    """The part of ``harness.bodies.Bodies`` that a variant reads: float64 arrays on the host."""
+    """The part of ``gravbench.model.initial_conditions.Bodies`` that a variant reads: float64 arrays on the host."""
 
     @property
     def mass(self) -> NDArray[np.float64]:
@@ -78,7 +78,7 @@ class Kernel(Protocol):
 
 
 class Source(Protocol):
-    """What a toolkit compiles: a variant, or a part that variants share (``harness.parts``)."""
+    """What a toolkit compiles: a variant, or a part that variants share (``gravbench.toolkits.parts``)."""
 
     @property
     def module(self) -> ModuleType:
@@ -150,7 +150,7 @@ class Prepared:
 
     With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
     ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
-    is counted of an evaluation and not timed: fields of ``harness.record.Inside``. ``kernels`` are how many one
+    is counted of an evaluation and not timed: fields of ``gravbench.model.record.Inside``. ``kernels`` are how many one
     ``launch()`` puts in the device's queue, at least.
     """
 

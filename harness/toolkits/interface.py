@@ -66,7 +66,7 @@ def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[]
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
-    ``harness.variant.Toolkit`` is what variants see of it.
+    ``gravbench.model.variant.Toolkit`` is what variants see of it.
     """
 
     name: ClassVar[str]
