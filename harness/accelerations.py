@@ -194,14 +194,14 @@ def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype,
 
 @cache
 def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
-    """Compile once a process."""
+    """Compile once per process."""
     opened = open_toolkit(toolkit, Part("force_between"), dtype)
     return opened, opened.compile("force_between", P=BLOCK)
 
 
 @cache
 def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
-    """Open once a process: its kernels are compiled once for all n and eps2, which they get when they are launched."""
+    """Open once per process: its kernels are compiled once for all n and eps2, which are arguments."""
     return open_toolkit(toolkit, discover()[variant], dtype)
 
 

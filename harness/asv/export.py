@@ -1,6 +1,6 @@
-"""Records made into results of asv, so that a sweep from any machine stands in the history that asv publishes.
+"""Convert records to asv results, so that a sweep from any machine appears in the history that asv publishes.
 
-Reads records alone. To asv bigger is always worse, so that speed is exported as time. What asv calls an environment is
+Reads records alone. To asv, bigger is always worse, so speed is exported as time. What asv calls an environment is
 GPU, driver and toolkit; a file of results has those of one commit in one environment.
 """
 

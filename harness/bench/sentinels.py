@@ -1,4 +1,4 @@
-"""The suite that asv runs: a few cases, measured once a commit by the harness, and what is tracked of them.
+"""The suite that asv runs: a few cases, measured once per commit by the harness, and what asv tracks of them.
 
 asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``gravbench`` from the
 commit that it has installed: what a commit does not have yet is skipped there. Classes, because each has its own unit.

@@ -1,6 +1,6 @@
-"""Evaluate each of some cases once, for somebody who looks on: ``python -m gravbench.measuring.once CASES``.
+"""Evaluate each of some cases once, under a profiler: ``python -m gravbench.measuring.once CASES.json``.
 
-Before each case the toolkit's holding kernel runs, which tells whoever lists the kernels where a case begins.
+The toolkit's holding kernel runs before each case, and marks in the profiler's list where the case begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live line on a terminal, one plain line a case elsewhere."""
+"""What a person sees while a run goes on: a live line on a terminal, one plain line per case elsewhere."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
             self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
 
     def ends(self, record: Record, done: int, total: int) -> None:
-        """Leave a line about it; of the cases skipped for one reason, about the first only."""
+        """Print a line about it; of the cases skipped for the same reason, only about the first."""
         self.done = done
         if self.progress:
             self.progress.update(self.bar, completed=done, left=self._left())

@@ -27,10 +27,10 @@ MOST_BATCH = 512
 
 
 ENERGY_SECONDS = 0.5
-"""The energy counter of a GPU moves a few times a second: over a shorter time it says nothing."""
+"""The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
 
 STAGED = 7
-"""Evaluations over which the stages of one are timed."""
+"""Evaluations over which stages are timed."""
 
 
 class Device(Protocol):
@@ -62,7 +62,7 @@ class Interval:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Bound the median of what the samples are drawn from, whatever their distribution.
+    """Bound the median of the distribution that the samples are drawn from, whatever it is.
 
     The bounds are order statistics, chosen by the binomial distribution (SciPy's ``quantile_test``). Fewer than
     six samples cannot bound a median with 95 % confidence: then the bounds are infinite apart.
@@ -111,7 +111,7 @@ def measure(
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
-    ``sample_seconds``. ``read`` is called once a sample, while the device works.
+    ``sample_seconds``. ``read`` is called once per sample, while the device works.
     ``kernels`` is how many of them one ``launch`` queues.
     """
     batch = 1
@@ -137,7 +137,7 @@ def measure(
         own: list[Reading | None] = []
         timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
         samples.append(timing.seconds)
-        # A batch that was repeated has several readings, the last of which goes with its time.
+        # A repeated batch has several readings; the last one belongs to its time.
         readings += [reading for reading in own[-1:] if reading]
         moments += [time.perf_counter()] * bool(own[-1:] and own[-1])
         launch_bound |= timing.launch_bound

@@ -1,6 +1,6 @@
 """A plan in, records out: isolate, verify, measure, record.
 
-No CUDA in this process. Every device has one worker process; what happens to a worker is recorded, never suffered.
+This process uses no CUDA. Every device has one worker process, and a worker that faults or hangs becomes a record.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Worker:
             self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        # Only the worker may hold its end: the pipe then tells when it has gone.
+        # Only the worker may hold its end, so that the pipe shows when the worker is gone.
         theirs.close()
 
     def ask(self, job: Job, timeout: float, watcher: Watcher) -> Outcome:
@@ -108,7 +108,7 @@ class Worker:
         return f"exit code {code}"
 
     def stop(self) -> None:
-        """End it, at once: it holds nothing that has to be put away."""
+        """End it at once; it holds nothing that needs cleaning up."""
         self.connection.close()
         self.process.kill()
         self.process.join(10)
@@ -116,7 +116,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Crew:
-    """The workers of a run, each started when its device is first needed and replaced when it broke."""
+    """The workers of a run, each started when its device is first needed and replaced when it breaks."""
 
     folders: tuple[Path, ...]
     log: Path
@@ -179,7 +179,7 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
 def _edited(task: Task, variant: Variant) -> bool:
     try:
         return environment.fingerprint(task.case, variant, task.device) != task.fingerprint
-    except InputError:  # an interaction that is gone, or no longer one
+    except InputError:  # the file of an interaction is gone, or no longer one
         return True
 
 
@@ -232,7 +232,7 @@ def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[R
 
 
 def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], published: str | None) -> None:
-    """Add a description of this machine to ``folder``/environment.json, a list with one entry a start of the run.
+    """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
     ``published`` is that of the run's ``Sweep``, kept for the report.
     """

@@ -1,8 +1,8 @@
 """``timed: step``: the force and an integrator, both on the device, bodies and velocities never leaving it.
 
 Leapfrog is kick-drift-kick. The half kick that ends a step and the one that begins the next use the same
-accelerations, so between steps they are one whole kick: velocities are held half a step behind the positions, and
-the missing half kick is given when both have to belong to one time. Samples follow one another in one long run: the
+accelerations, so between steps they are one whole kick: velocities stay half a step behind the positions, and the
+missing half kick is applied when both have to belong to one time. Samples follow one another in one long run: the
 bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) damping, x = x + v dt.
 """
 
@@ -124,7 +124,7 @@ class Stepper:
         return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
 
     def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:
-        """Return the frames a second and the relative drift of the energy over ``DRIFT_STEPS`` steps from the first."""
+        """Return the steps per second and the relative drift of the energy over the first ``DRIFT_STEPS`` steps."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"

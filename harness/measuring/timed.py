@@ -1,4 +1,4 @@
-"""What is timed of a case: the force, a step, or a call. Each in a module of its own; here is what they share."""
+"""What is timed of a case: the force, a call, or a step (``step``)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Force:
 
     @property
     def kernels(self) -> int:
-        """Those of the force."""
+        """The kernels of the force."""
         return self.prepared.kernels
 
     def launch(self) -> None:
@@ -121,7 +121,7 @@ class Call:
 
     @property
     def kernels(self) -> int:
-        """Those of the force."""
+        """The kernels of the force."""
         return self.prepared.kernels
 
     def launch(self) -> None:

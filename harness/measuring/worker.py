@@ -1,4 +1,4 @@
-"""The process in which kernels run: one a device, spawned, replaceable.
+"""The process in which kernels run: one per device, spawned, replaceable.
 
 It is given one case at a time, prepares, verifies and measures it, and sends back what it found. A kernel that
 faults takes this process with it and nothing else.
@@ -71,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Word of what the worker has begun to do."""
+    """A message that names what the worker has begun to do."""
 
     name: str
 
@@ -117,7 +117,7 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     _die_with(parent)
-    # CUDA then sees this one device, by the name that does not depend on who counts.
+    # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
     try:
         with ExitStack() as stack:
@@ -128,7 +128,7 @@ def serve(
                 job = connection.recv()
                 outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
                 if outcome.status == "failed" and device.is_gpu:
-                    # After a fault the CUDA context refuses everything; a fresh process is the one sure cure.
+                    # After a fault the CUDA context refuses all further work; only a new process helps.
                     outcome.broken = True
                 connection.send(outcome)
     except (EOFError, OSError):
@@ -181,7 +181,7 @@ def _work(
     prepared.launch()
     toolkit.synchronize()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
-    # Arrays of the host are the CPU's, whichever toolkit computes.
+    # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     judge = Judge(holder, prepared, bodies, variant.accepted(case.dtype, case.axes), case.dtype)
     found.errors, objection = judge.verdict()

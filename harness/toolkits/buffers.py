@@ -1,4 +1,4 @@
-"""The device arrays of a prepared variant in the one layout the host uses, whichever of its own it has."""
+"""Convert between a variant's own layout of device arrays and the one layout that the host uses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: A
 
 
 def fill(arrays: Any, position: Any, mass: Any) -> None:
-    """Copy positions and masses into bodies, rows or columns, that are where they are: on the host or CuPy's device."""
+    """Copy positions and masses into arrays of bodies on the same side, the host or CuPy's device; rows or columns."""
     if isinstance(arrays, tuple):
         for array, values in zip(arrays, (*position.T, mass), strict=True):
             array[...] = values
@@ -56,7 +56,7 @@ def fill(arrays: Any, position: Any, mass: Any) -> None:
 
 
 def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
-    """Copy what ``sums`` does without leaving the host or CuPy's device."""
+    """Copy the sums as ``sums`` does, but stay on the host or on CuPy's device."""
     found = prepared.accelerations
     return np.stack(found, axis=1) if isinstance(found, tuple) else found[:, : len(toolkit.interaction.sums)].copy()
 

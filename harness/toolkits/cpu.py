@@ -69,7 +69,7 @@ class CpuToolkit(DeviceToolkit):
         """Nothing is left running when a call returns."""
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time by ``perf_counter``; on a host there is no launching apart from the work."""
+        """Time by ``perf_counter``; on the host a launch is the work itself."""
         return time_on_host(launch, count, while_busy)
 
     @property

@@ -1,8 +1,8 @@
 """JAX: functions over whole arrays, compiled by XLA.
 
-An array of JAX's is never written into, so what the harness holds is a place for one; a kernel returns the new
-arrays by the names of its parameters. JAX lends nobody its streams: a batch is timed by the host's clock, from
-the first launch until the last result is there.
+JAX never writes into an array, so the harness holds a place for one, and a kernel returns the new arrays by the
+names of its parameters. JAX gives no access to its streams: a batch is timed by the host's clock, from the first launch until
+the last result is there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENTRY = Entry(
 
 
 class _Array:
-    """A place for an array of JAX's."""
+    """A place that holds the current JAX array."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -69,7 +69,7 @@ class JaxToolkit(DriverToolkit):
 
     name = "jax"
     latest: ClassVar[Any] = None
-    """What was launched last, by whichever of the toolkits: the device works in the order of the launches."""
+    """The result launched last by any instance: the device works in the order of the launches."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
@@ -84,7 +84,7 @@ class JaxToolkit(DriverToolkit):
             raise ToolkitMissingError(f"JAX cannot start on a GPU: {error}") from error
         # Without this every float64 becomes a float32; with it, numbers without a type become float64.
         jax.config.update("jax_enable_x64", dtype == "float64")
-        jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of finding
+        jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of a cache lookup
         self.jax = jax
 
     def upload(self, values: NDArray[Any]) -> Any:
@@ -108,7 +108,7 @@ class JaxToolkit(DriverToolkit):
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch by ``perf_counter``, results waited for; nothing is subtracted.
 
-        ``while_busy`` is called just behind it: what it takes would be added where the device waits for the host.
+        ``while_busy`` is called right after it, because its own time would count where the device waits for the host.
         """
         self.synchronize()
         began = time.perf_counter()

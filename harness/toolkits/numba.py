@@ -51,14 +51,14 @@ class _Kernel:
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
             with warnings.catch_warnings():
-                # A grid too small for the device is a finding of the record, not a mistake to warn of.
+                # A grid too small for the device is something the record states, not a mistake to warn about.
                 warnings.simplefilter("ignore")
                 self.configured = self.compiled[grid, launch.extents, stream or 0]
         self.configured(*arguments)
 
 
 class _Simulator:
-    """The simulator's ``cuda`` as kernels see it that hold it in a closure.
+    """The simulator's ``cuda`` for kernels that hold it in a closure.
 
     Inside a running kernel the simulator replaces the *global* name ``cuda`` by one that knows the thread; this
     does the same for a name that is not global.
@@ -139,7 +139,7 @@ class NumbaToolkit(CudaToolkit):
         if self._hold is None:
             cuda = self.cuda
 
-            @cuda.jit("void(int32)")  # compiled here: each launch of it is one that was asked for
+            @cuda.jit("void(int32)")  # compiled here, so that it is launched only where hold() asks for it
             def hold(microseconds):  # type: ignore[no-untyped-def]
                 for _ in range(microseconds):
                     cuda.nanosleep(1000)

@@ -53,7 +53,7 @@ class PycudaToolkit(CudaToolkit):
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
         try:
-            # Makes the primary context of the device current, once a process.
+            # Makes the primary context of the device current, once per process.
             import pycuda.autoprimaryctx
             import pycuda.compiler
             import pycuda.driver
@@ -126,7 +126,7 @@ class PycudaToolkit(CudaToolkit):
         self._hold(1, 1, np.int32(microseconds))
 
     def resources(self, kernel: Any) -> Resources:
-        # PyCUDA keeps the driver's handle to itself; the same cubin loaded once more has the same answers.
+        # PyCUDA does not expose the driver's handle; the same cubin, loaded once more, gives the same answers.
         return driver.resources(driver.load_function(kernel.image, kernel.name), kernel.launch)
 
     @property

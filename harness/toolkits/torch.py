@@ -31,7 +31,7 @@ COMPILERS = {
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TRITON_ALWAYS_COMPILE": "1",
 }
-"""So that what is compiled is compiled here: a compile time would else be that of a cache or of other processes."""
+"""Compile in this process and without caches, or the compile time would be that of a lookup or of another process."""
 
 
 class TorchToolkit(LibraryToolkit):
@@ -67,7 +67,7 @@ class TorchToolkit(LibraryToolkit):
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         function = self.maker(stem)(self.torch, self.real, **constants)
-        # A number of NumPy's would become an array on the host.
+        # A NumPy scalar would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))
 
     def synchronize(self) -> None:
@@ -83,7 +83,7 @@ class TorchToolkit(LibraryToolkit):
 
 
 def plain(argument: Any) -> Any:
-    """Return a number of NumPy's as one of Python's, anything else as it is."""
+    """Convert a NumPy scalar to a Python number; return anything else unchanged."""
     return argument.item() if isinstance(argument, np.generic) else argument
 
 

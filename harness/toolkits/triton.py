@@ -36,7 +36,7 @@ class _Kernel:
         self.jitted = jitted
         self.compiled: Any = None
         self.launch = driver.Launch(0, 0)
-        # Triton takes every float of Python's for a float32, so a real number is handed over as an array of one.
+        # Triton treats every Python float as float32, so a real number is passed as an array of one element.
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
 
     def __call__(self, grid: int, block: int, *arguments: Any) -> None:

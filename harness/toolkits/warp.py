@@ -40,7 +40,7 @@ class _Kernel:
     def __call__(self, grid: int, block: int, *arguments: Any) -> None:
         if self.loaded is None:
             began = time.perf_counter()
-            # Warp finds a kernel with the same text again, compiled for an earlier case.
+            # Otherwise Warp would reuse a kernel with the same text that was compiled for an earlier case.
             self.kernel.module.unload()
             self.loaded = self.kernel.module.load(DEVICE, block)
             self.toolkit.compile_seconds += time.perf_counter() - began
@@ -58,7 +58,7 @@ class WarpToolkit(LibraryToolkit):
         try:
             import warp
 
-            # What is compiled is compiled here, not found in the cache of an earlier run.
+            # Compile here, instead of finding the kernel in the cache of an earlier run.
             warp.config.cache_kernels = False
             warp.init()
             warp.get_device(DEVICE)
