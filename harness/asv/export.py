@@ -208,7 +208,7 @@ def _commit_dates() -> dict[str, int]:
 
 
 def _environment(folder: Path) -> dict[str, Any]:
-    """Return what the newest start of a run says of its machine; empty where it says nothing."""
+    """Return what the newest start of a run says about its machine; empty where it says nothing."""
     try:
         entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
     except (OSError, ValueError):
@@ -261,7 +261,7 @@ def _list_benchmarks(to: Path) -> None:
 
 
 def _offered(values: Sequence[str]) -> list[str]:
-    """Put numbers in their order and words by how often they come, for asv shows the first of each to begin with."""
+    """Sort numbers by value and words by frequency, because asv shows the first of each at the start."""
     count = Counter(values)
     numbers = all(value.isdigit() for value in count)
     return sorted(count, key=lambda value: (0 if numbers else -count[value], asv_results.natural(value)))

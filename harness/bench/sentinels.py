@@ -16,7 +16,7 @@ import yaml
 SWEEP = Path(__file__).with_name("sentinels.yaml")
 
 Result = dict[str, Any]
-"""Of one case: status, reason, and what is tracked; None for what there is none of."""
+"""Of one case: status, reason and the tracked figures, each None where it does not exist."""
 
 
 def names() -> dict[str, dict[str, Any]]:
@@ -63,7 +63,7 @@ def measured() -> dict[str, Result]:
             results[found[record.key][0]] = {
                 "status": record.status,
                 "reason": record.reason,
-                # A tree that needs fewer interactions shall count as faster: all pairs are what it stands for.
+                # All pairs, so that a tree that needs fewer interactions counts as faster.
                 "picoseconds": None if seconds is None else seconds / (record.interactions / record.cycle) * 1e12,
                 "error": record.error_max,
                 "registers": record.registers,
@@ -73,7 +73,7 @@ def measured() -> dict[str, Result]:
 
 
 class Sentinels:
-    """What the four have in common. Has nothing that asv would take for a benchmark."""
+    """What the four benchmarks share; nothing in it looks like a benchmark to asv."""
 
     params: ClassVar = list(names())
     param_names = ("case",)
@@ -108,7 +108,7 @@ class Speed(Sentinels):
 
 
 class Accuracy(Sentinels):
-    """How wrong the forces are, also where they are too wrong to be ranked."""
+    """The error of the force, also where it is too large to be ranked."""
 
     unit = "relative error"
     tracked = "error"
@@ -120,22 +120,22 @@ class Accuracy(Sentinels):
 
 
 class Registers(Sentinels):
-    """What a thread occupies."""
+    """Registers per thread."""
 
     unit = "registers"
     tracked = "registers"
 
     def track_registers(self, results: dict[str, Result], case: str) -> float:
-        """Return the registers of a thread."""
+        """Return the registers per thread."""
         return float(results[case]["registers"])
 
 
 class Spills(Sentinels):
-    """What does not fit the registers."""
+    """Bytes that do not fit into registers."""
 
     unit = "bytes"
     tracked = "local_bytes"
 
     def track_spilled_bytes(self, results: dict[str, Result], case: str) -> float:
-        """Return the local memory of a thread."""
+        """Return the local memory per thread."""
         return float(results[case]["local_bytes"])

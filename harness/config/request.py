@@ -112,7 +112,7 @@ class Request:
                 names = ", ".join(one.name for one in found)
                 raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
         for one in found:
-            # Of all variants, those are meant that have the toolkit; one that is named has to have it.
+            # `all` means the variants that have the toolkit; a variant that is named has to have it.
             if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
                 where = self.document.where(("variants", index, "toolkit"))
                 said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"

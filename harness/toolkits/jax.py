@@ -1,8 +1,8 @@
 """JAX: functions over whole arrays, compiled by XLA.
 
 JAX never writes into an array, so the harness holds a place for one, and a kernel returns the new arrays by the
-names of its parameters. JAX gives no access to its streams: a batch is timed by the host's clock, from the first launch until
-the last result is there.
+names of its parameters. JAX gives no access to its streams: a batch is timed by the host's clock, from the first
+launch until the last result is there.
 """
 
 from __future__ import annotations
