@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from gravbench.measuring.runner import Watcher
 from gravbench.model.record import Record
 
 # A sign as well as a colour, for those who see no colours.
@@ -36,7 +37,7 @@ def outcome(record: Record) -> str:
     return f"ok  {record.interactions_per_second / 1e9:,.4g}e9 interactions/s {width}"
 
 
-class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
+class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
     """Shows the progress of a run whose tasks are estimated to take ``estimates`` seconds, in order."""
 
     def __init__(self, console: Console, estimates: list[float]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gravbench.config.load import Sweep
 from gravbench.errors import InputError
@@ -32,8 +32,8 @@ from gravbench.version import VERSION
 WORKER_LOG = "worker.log"
 
 
-class Watcher(Protocol):
-    """Who is told how a run goes on."""
+class Watcher:
+    """Who is told how a run goes on; this one keeps it to itself."""
 
     def begins(self, label: str, device: str) -> None:
         """A case is about to be worked on."""
@@ -45,20 +45,7 @@ class Watcher(Protocol):
         """A case has its record."""
 
 
-class Silent:
-    """A watcher who tells nobody."""
-
-    def begins(self, label: str, device: str) -> None:
-        """Do nothing."""
-
-    def phase(self, name: str) -> None:
-        """Do nothing."""
-
-    def ends(self, record: Record, done: int, total: int) -> None:
-        """Do nothing."""
-
-
-SILENT = Silent()
+SILENT = Watcher()
 
 
 class Worker:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
+from gravbench.measuring.timed import Timed
 from gravbench.model.initial_conditions import Bodies
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
@@ -30,14 +31,12 @@ ROUNDINGS = 8
 Array = NDArray[np.float64]
 
 
-class Stepper:
-    """A prepared variant that steps its bodies."""
+class Stepper(Timed):
+    """A step: the force, then the integrator."""
 
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
         """Upload the velocities and compile the integrator for the variant's layout."""
-        self.toolkit = toolkit
-        self.clock = toolkit
-        self.prepared = prepared
+        super().__init__(toolkit, prepared)
         self.n = bodies.n
         self.leapfrog = integrator == LEAPFROG
         self.dt = dt
@@ -62,18 +61,14 @@ class Stepper:
 
     @property
     def kernels(self) -> int:
-        """Those of the force, and the integrator."""
-        return self.prepared.kernels + 1
+        return super().kernels + 1
 
     def launch(self) -> None:
-        """Do one step."""
-        self.prepared.launch()
+        super().launch()
         self._integrate(self.dt, self.damping, self.dt)
 
     def stages(self, lap: Lap) -> None:
-        """Do one step, its stages told apart."""
-        assert self.prepared.stages is not None
-        self.prepared.stages(lap)
+        super().stages(lap)
         self._integrate(self.dt, self.damping, self.dt)
         lap("integrate")
 

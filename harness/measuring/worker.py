@@ -22,11 +22,13 @@ from pydantic import BaseModel
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.measuring.timed import Timed, open_timed
+from gravbench.measuring.step import Stepper
+from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
+from gravbench.model.initial_conditions import Bodies
 from gravbench.model.record import (
     Errors,
     Inside,
@@ -189,7 +191,7 @@ def _work(
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
-    timed = open_timed(case, holder, prepared, bodies)
+    timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
         return f"the force is right, but {objection}"
     if case.timed != "force" and (objection := _again(judge, found)):
@@ -197,6 +199,15 @@ def _work(
     if job.settings is None:
         return None
     return _measure(job.settings, toolkit, timed, prepared, judge, read, begin, found)
+
+
+def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
+    """Make what ``case.timed`` names ready for one prepared variant."""
+    if case.timed == "call":
+        return Call(toolkit, prepared, bodies)
+    if case.integrator is not None and case.dt is not None:
+        return Stepper(toolkit, prepared, bodies, case.integrator, case.dt)
+    return Timed(toolkit, prepared)
 
 
 def _measure(

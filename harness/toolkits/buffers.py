@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.variant import HostBodies, Prepared
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.variant import Prepared
 from gravbench.toolkits.interface import DeviceToolkit
 
 
@@ -21,7 +22,7 @@ def bodies(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
     return _download(toolkit, prepared.bodies)
 
 
-def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: HostBodies) -> tuple[NDArray[Any], ...]:
+def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tuple[NDArray[Any], ...]:
     """Make host arrays of ``real`` in the layout of the device's: one of rows, or four of numbers."""
     if isinstance(prepared.bodies, tuple):
         arrays: tuple[NDArray[Any], ...] = (*values.position.T, values.mass)

@@ -16,15 +16,9 @@ from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 
 ENTRY = Entry(
-    place=8,
-    title="Numba",
-    module="numba",
-    distributions=("numba",),
-    extras=(),
-    companions=("llvmlite", "numpy"),
-    probe="numba_direct",
-    in_force=True,
-)
+    place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
+    companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
+)  # fmt: skip
 
 
 class _Kernel:

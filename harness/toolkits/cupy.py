@@ -20,17 +20,11 @@ from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, Toolki
 from gravbench.toolkits.library import FirstCall
 
 ENTRY = Entry(
-    place=1,
-    title="CuPy",
-    module="cupy",
-    distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+    place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     extras=("cuda13", "cuda12"),
-    companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
-    flags=FLAGS,
-    probe="naive",
-    cuda_c=True,
-    in_force=True,
-)
+    companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
+    in_force=True
+)  # fmt: skip
 
 PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""

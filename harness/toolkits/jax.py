@@ -24,14 +24,9 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
 
 ENTRY = Entry(
-    place=6,
-    title="JAX",
-    module="jax",
-    distributions=("jax",),
-    extras=("jax",),
-    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"),
-    probe="jax_jit",
-)
+    place=6, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
+    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit"
+)  # fmt: skip
 
 
 class _Array:

@@ -17,17 +17,9 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 
 ENTRY = Entry(
-    place=2,
-    title="PyCUDA",
-    module="pycuda",
-    distributions=("pycuda",),
-    extras=("pycuda",),
-    flags=FLAGS,
-    probe="naive",
-    cuda_c=True,
-    in_force=True,
-    nvcc=True,
-)
+    place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
+    probe="naive", cuda_c=True, in_force=True, nvcc=True
+)  # fmt: skip
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""

@@ -17,14 +17,9 @@ from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import FirstCall, LibraryToolkit
 
 ENTRY = Entry(
-    place=4,
-    title="PyTorch",
-    module="torch",
-    distributions=("torch",),
-    extras=("torch",),
-    companions=("triton",),
-    probe="torch_compile",
-)
+    place=4, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
+    companions=("triton",), probe="torch_compile"
+)  # fmt: skip
 
 COMPILERS = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",

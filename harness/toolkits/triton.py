@@ -18,14 +18,9 @@ from gravbench.toolkits.library import FirstCall, LibraryToolkit
 from gravbench.toolkits.torch import TorchToolkit, plain
 
 ENTRY = Entry(
-    place=5,
-    title="Triton",
-    module="triton",
-    distributions=("triton",),
-    extras=("triton",),
-    companions=("torch",),
-    probe="triton_tiles",
-)
+    place=5, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
+    companions=("torch",), probe="triton_tiles"
+)  # fmt: skip
 
 WARP_SIZE = 32
 

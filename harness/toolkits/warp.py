@@ -18,14 +18,9 @@ from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import LibraryToolkit
 
 ENTRY = Entry(
-    place=7,
-    title="NVIDIA Warp",
-    module="warp",
-    distributions=("warp-lang",),
-    extras=("warp",),
-    flags=("fast_math=True",),
-    probe="warp_tiles",
-)
+    place=7, title="NVIDIA Warp", module="warp", distributions=("warp-lang",), extras=("warp",),
+    flags=("fast_math=True",), probe="warp_tiles"
+)  # fmt: skip
 
 DEVICE = "cuda:0"
 
