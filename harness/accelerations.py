@@ -14,9 +14,9 @@ import numpy as np
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.initial_conditions import SMALLEST_EPS, Bodies
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import (
     CPU,
-    CUDA_C_TOOLKITS,
     DIRECT_SUM,
     NUMBA,
     AxisValue,
@@ -26,17 +26,15 @@ from gravbench.model.variant import (
     discover,
 )
 from gravbench.toolkits import buffers, parts
-from gravbench.toolkits.catalogue import CATALOGUE, open_toolkit
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import ERROR
-from gravbench.verdicts.fastest import Choice
+from gravbench.verdicts.fastest import Choice, Measured
 
 CUPY = "cupy"
-TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, CPU)
-"""Those for which ``variants/parts`` has the kernel."""
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 KEPT = 8
@@ -58,8 +56,9 @@ def force(
 ) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    NumPy arrays in, a NumPy array out. CuPy arrays stay on their device and the result is one; it may still be
-    being computed when this returns, as all of CuPy's are. A body in both sets does not pull itself.
+    NumPy arrays in, a NumPy array out. CuPy arrays stay on their device and the result is one; this returns before it
+    is computed, as CuPy's functions do. So nobody looks at their values first: masses count as unequal, and where
+    coordinates are not finite or too large for the kernel the result is NaN. A body in both sets does not pull itself.
 
     Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``:
     measured times and errors. An error is that of adding up bodies already rounded to ``dtype``, and is as large as it
@@ -90,7 +89,7 @@ def force(
         ToolkitMissingError: the toolkit cannot be used here.
     """
     _check_word("dtype", dtype, DTYPES)
-    _check_word("toolkit", toolkit, TOOLKITS)
+    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     eps2 = _softening(eps2)
     if not _is_number(error) or not error > 0:
         raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
@@ -106,30 +105,63 @@ def force(
         there = ", ".join(name for name, value in on_device.items() if value)
         raise InputError(f"of {', '.join(arrays)} only {there} is of CuPy; accepted: all of CuPy, or none")
     by = _toolkit(toolkit, on_device=on_device["xj"])
-    largest = {name: float(abs(array).max()) for name, array in arrays.items()}
     dtypes = DTYPES if dtype is None else (dtype,)
-
-    choice: Choice | None = None
-    least = min(DIRECT_SUM[one].max for one in dtypes)
-    if "xi" not in arrays and (known := fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by)):
+    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
+    if on_device["xj"]:
+        # Looking at a value would wait for the device: what is said here of every array is looked at there.
+        choice, used = _choose(known, by, len(xj), dtypes, dtypes, error, equal_masses=False)
+    else:
+        largest = {name: float(abs(array).max()) for name, array in arrays.items()}
         near = [one for one in dtypes if largest["xj"] <= _reach(one)]
-        fitting = known.fitting(len(xj), near, equal_masses=bool((mj == mj[0]).all()))
-        right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
-        choice = min(right, key=lambda found: found[0])[1] if right else None
-        least = min([least, *(own_error for _, own_error, _ in fitting)])
-    # What the table does not have: the kernel for two sets is as right as every direct sum has to be.
-    used = choice.dtype if choice else next((one for one in dtypes if DIRECT_SUM[one].max <= error), None)
-    if used is None:
-        raise InputError(
-            f"error is {error:g}: nothing by {by} in {' or '.join(dtypes)} is known to be so accurate for these "
-            f"{len(xj):,} bodies; the least error is {least:.1e}"
-        )
-    for name, size in largest.items():
-        _check_size(name, size, used)
+        choice, used = _choose(known, by, len(xj), dtypes, near, error, equal_masses=bool((mj == mj[0]).all()))
+        for name, size in largest.items():
+            _check_size(name, size, used)
     with _one_at_a_time:
         if choice:
-            return _among(xj, mj, eps2, by, choice, on_device=on_device["xj"])
-        return _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device["xj"])
+            result = _among(xj, mj, eps2, by, choice, on_device=on_device["xj"])
+        else:
+            result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device["xj"])
+    if on_device["xj"]:
+        positions = [array for name, array in arrays.items() if name != "mj"]
+        return _spoilt(result, positions, _reach(used) if choice else _overflow(used))
+    return result
+
+
+def _choose(
+    known: Measured | None,
+    toolkit: str,
+    n: int,
+    dtypes: Sequence[Dtype],
+    near: Sequence[Dtype],
+    error: float,
+    *,
+    equal_masses: bool,
+) -> tuple[Choice | None, Dtype]:
+    """Return the fastest choice of a table that is right enough, and the number type; ``near`` can hold the distances.
+
+    What the table does not have is None: the kernel for two sets, which is as right as every direct sum has to be.
+    """
+    fitting = known.fitting(n, near, equal_masses=equal_masses) if known else []
+    right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
+    if right:
+        choice = min(right, key=lambda found: found[0])[1]
+        return choice, choice.dtype
+    for one in dtypes:
+        if DIRECT_SUM[one].max <= error:
+            return None, one
+    least = min([*(DIRECT_SUM[one].max for one in dtypes), *(own_error for _, own_error, _ in fitting)])
+    raise InputError(
+        f"error is {error:g}: nothing by {toolkit} in {' or '.join(dtypes)} is known to be so accurate for these "
+        f"{n:,} bodies; the least error is {least:.1e}"
+    )
+
+
+def _spoilt(result: Any, positions: Sequence[Any], limit: float) -> Any:
+    """Make a result on the device NaN where a coordinate is NaN or beyond the limit of its kernel; wait for nothing."""
+    for array in positions:
+        right = abs(array).max() <= limit
+        result *= right / right  # 1 or, of zeros, NaN
+    return result
 
 
 def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
@@ -162,17 +194,15 @@ def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype,
 
 @cache
 def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
-    """Compile once a process."""
+    """Compile once per process."""
     opened = open_toolkit(toolkit, Part("force_between"), dtype)
     return opened, opened.compile("force_between", P=BLOCK)
 
 
 @cache
 def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
-    opened = open_toolkit(toolkit, discover()[variant], dtype)
-    # A kernel is compiled once for all n and eps2, which it gets when it is launched.
-    opened.compile = cache(opened.compile)  # type: ignore[method-assign]
-    return opened
+    """Open once per process: its kernels are compiled once for all n and eps2, which are arguments."""
+    return open_toolkit(toolkit, discover()[variant], dtype)
 
 
 @lru_cache(maxsize=KEPT)
@@ -191,7 +221,7 @@ def _prepared(
 @lru_cache
 def _default() -> str:
     found, _ = gpus()
-    return next((name for name in (CUPY, "numba") if found and CATALOGUE[name].missing is None), CPU)
+    return next((name for name in (CUPY, NUMBA) if found and catalogue()[name].missing is None), CPU)
 
 
 def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
@@ -249,13 +279,18 @@ def _reach(dtype: Dtype) -> float:
     return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
 
 
+def _overflow(dtype: Dtype) -> float:
+    """Return the coordinates within which the squares of distances are finite."""
+    return math.sqrt(float(np.finfo(dtype).max)) / 4
+
+
 def _check_size(name: str, largest: float, dtype: Dtype) -> None:
     # A NaN is not <=, and what overflows the number type would be infinite in it.
     most = float(np.finfo(dtype).max)
     if not largest <= most:
         raise InputError(f"{name} has values that are not finite in {dtype}; accepted: finite numbers")
-    if name != "mj" and largest > math.sqrt(most) / 4:
+    if name != "mj" and largest > _overflow(dtype):
         raise InputError(
             f"{name} has coordinates of {largest:.2g}, the squares of whose distances may be infinite in {dtype}; "
-            f"accepted: up to {math.sqrt(most) / 4:.2g}"
+            f"accepted: up to {_overflow(dtype):.2g}"
         )

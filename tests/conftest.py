@@ -51,10 +51,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def need_toolkit(request: pytest.FixtureRequest):
     """Skip, or with --require-gpu fail, where a toolkit's library is not installed."""
-    from gravbench.toolkits.catalogue import CATALOGUE
+    from gravbench.model.toolkits import catalogue
 
     def need(toolkit: str) -> None:
-        if missing := CATALOGUE[toolkit].missing:
+        if missing := catalogue()[toolkit].missing:
             if request.config.getoption("--require-gpu"):
                 pytest.fail(f"--require-gpu: {missing}")
             pytest.skip(missing)

@@ -10,7 +10,7 @@ from gravbench.measuring.protocol import stage_seconds
 from gravbench.measuring.step import Stepper
 from gravbench.model.initial_conditions import Bodies, plummer
 from gravbench.model.variant import CPU, CUDA_C_TOOLKITS, discover
-from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.opening import open_toolkit
 
 VARIANT = discover()["barnes_hut"]
 TOOLKITS = [

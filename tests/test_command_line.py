@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.toolkits.catalogue import CATALOGUE
 from test_record import record
 
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
@@ -318,7 +318,7 @@ def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_pa
     assert any("no NVIDIA GPU" in line for line in lines)
     (cpu,) = [line for line in lines if line.startswith("  + usable: cpu ")]
     assert "verified numba_direct" in cpu
-    for toolkit, entry in CATALOGUE.items():
+    for toolkit, entry in catalogue().items():
         if toolkit == "cpu":
             continue
         (line,) = [one for one in lines if one.startswith(f"  - not usable: {toolkit}")]

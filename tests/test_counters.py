@@ -8,14 +8,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.measuring import counters
 from gravbench.measuring.counters import Finished, add, by_case, count, rows
 from gravbench.model.case import Case
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.toolkits import numba
-from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.opening import open_toolkit
 from test_record import record
 
 HEADER = ["ID", "Kernel Name", counters.TIME, counters.OCCUPANCY, counters.INSTRUCTIONS, *list(counters.FLOPS)[:3]]

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.report import export

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from gravbench.asv import export as history
 from gravbench.bench import sentinels
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.model.record import Record

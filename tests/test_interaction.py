@@ -19,8 +19,8 @@ from gravbench.model import initial_conditions, interaction, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.initial_conditions import Bodies
 from gravbench.model.variant import CUDA_C_TOOLKITS, discover
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.opening import open_toolkit
 from nvrtc import compile_cuda
 
 PACKAGED = sorted(interaction_files.packaged())
@@ -239,8 +239,8 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
     assert [sweep.flops(case.interaction) for case in sweep.cases] == [29.0, 30.0]
     outcome = work(Job(sweep.cases[0], None), (), lambda: None, lambda _: None)
     assert outcome.status == "ok", outcome.reason
-    assert set(outcome.fields["error_max_of"]) == {"f", "heat"}
-    assert 0 < outcome.fields["error_max"] < 1e-3
+    assert set(outcome.found.errors.error_max_of) == {"f", "heat"}
+    assert 0 < outcome.found.errors.error_max < 1e-3
 
 
 def test_an_interaction_may_be_judged_less_strictly():

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import ROOT
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.config import published
 from gravbench.config.load import load
 from gravbench.measuring import runner

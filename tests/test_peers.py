@@ -12,14 +12,14 @@ import pytest
 from conftest import ROOT
 from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
-from gravbench.measuring.doctor import PROBES
 from gravbench.model import initial_conditions
-from gravbench.model.variant import DIRECT_SUM, TOOLKITS, discover
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
-from gravbench.toolkits.catalogue import CATALOGUE, open_toolkit
 from gravbench.toolkits.driver import HOLD, DriverError
 from gravbench.toolkits.interface import LONGEST_HOLD
 from gravbench.toolkits.library import FirstCall
+from gravbench.toolkits.opening import open_toolkit
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
@@ -31,9 +31,9 @@ EPS = 0.05
 
 def library(toolkit):
     """Import what a toolkit needs, or skip with the toolkit's own reason."""
-    if missing := CATALOGUE[toolkit].missing:
+    if missing := catalogue()[toolkit].missing:
         pytest.skip(missing)
-    return importlib.import_module(CATALOGUE[toolkit].module)
+    return importlib.import_module(catalogue()[toolkit].module)
 
 
 # Each of these runs a peer's kernel on the host and returns the accelerations.
@@ -114,10 +114,10 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    assert list(CATALOGUE) == list(PROBES) == list(TOOLKITS)
+    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "jax", "warp", "cpu"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for toolkit, entry in CATALOGUE.items():
-        assert toolkit in VARIANTS[PROBES[toolkit]].toolkits
+    for toolkit, entry in catalogue().items():
+        assert toolkit in VARIANTS[entry.probe].toolkits
         assert set(entry.extras) <= set(extras)
 
 

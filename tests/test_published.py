@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import ROOT, missing_variants
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.config import load as configurations
 from gravbench.config import published as sources
 from gravbench.config.published import Claim, Figure, Source

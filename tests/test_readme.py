@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
-from gravbench.cli.options import app
+from gravbench.cli.main import app
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 

@@ -28,8 +28,8 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.report.terminal.ladder import render
 from gravbench.toolkits import buffers, parts
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
 from nvrtc import compile_cuda
 
@@ -263,7 +263,7 @@ def test_steps_that_end_in_nan_are_noticed():
     stepper._moved[0][3] = np.nan
     found, objection = stepper.finish(0.5)
     assert "NaN" in objection
-    assert (found["steps_per_second"], found["energy_drift"]) == (2.0, None)
+    assert (found.steps_per_second, found.energy_drift) == (2.0, None)
 
 
 @pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
@@ -391,7 +391,7 @@ def test_what_the_force_does_not_accept(arguments, options, message):
 
 def test_the_example_in_the_readme_runs():
     text = (ROOT / "README.md").read_text("utf-8")
-    (example,) = [block for block in text.split("```python\n")[1:] if "gravbench.force" in block]
+    (example,) = [block for block in text.split("```python\n")[1:] if "import force" in block]
     done = subprocess.run([sys.executable, "-c", example.split("```")[0]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -20,8 +20,8 @@ from gravbench.model.initial_conditions import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE
+from gravbench.toolkits.opening import open_toolkit
 from nvrtc import compile_cuda
 
 VARIANTS = discover()

@@ -1,6 +1,6 @@
-"""Records made into results of asv, so that a sweep from any machine stands in the history that asv publishes.
+"""Convert records to asv results, so that a sweep from any machine appears in the history that asv publishes.
 
-Reads records alone. To asv bigger is always worse, so that speed is exported as time. What asv calls an environment is
+Reads records alone. To asv, bigger is always worse, so speed is exported as time. What asv calls an environment is
 GPU, driver and toolkit; a file of results has those of one commit in one environment.
 """
 
@@ -252,7 +252,7 @@ def _list_benchmarks(to: Path) -> None:
 
 
 def _offered(values: Sequence[str]) -> list[str]:
-    """Put numbers in their order and words by how often they come, for asv shows the first of each to begin with."""
+    """Sort numbers by value and words by frequency, because asv shows the first of each at the start."""
     count = Counter(values)
     numbers = all(value.isdigit() for value in count)
     return sorted(count, key=lambda value: (0 if numbers else -count[value], asv_results.natural(value)))

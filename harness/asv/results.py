@@ -55,7 +55,7 @@ class Grid:
         return [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
 
     def row(self, columns: list[str]) -> list[Any]:
-        """Return the row of the file; cells that nothing was put in are empty."""
+        """Return the row of the file; cells without a result are empty."""
         params = self.params
         found: Content = {"params": params, **self.whole}
         for name in OF_A_CELL:
@@ -117,7 +117,7 @@ def add(path: Path, heading: Content, grids: dict[str, Grid]) -> None:
     for name, grid in grids.items():
         old = content["results"].get(name)
         before = Grid.of_row(columns, old) if old else Grid()
-        # Another version of a benchmark, or other parameters, cannot stand in one grid with this one.
+        # Another version of a benchmark, or other parameters, cannot share a grid with this one.
         comparable = before.whole.get("version") == grid.whole.get("version")
         merged = Grid(before.cells | grid.cells if comparable else grid.cells, grid.whole)
         content["results"][name] = merged.row(columns)

@@ -1,6 +1,6 @@
-"""The suite that asv runs: a few cases, measured once a commit by the harness, and what is tracked of them.
+"""The suite that asv runs: a few cases, measured once per commit by the harness, and what asv tracks of them.
 
-asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``harness`` from the
+asv calls bigger worse, so the speed is tracked as time. It takes this file from the checkout and ``gravbench`` from the
 commit that it has installed: what a commit does not have yet is skipped there. Classes, because each has its own unit.
 """
 
@@ -16,7 +16,7 @@ import yaml
 SWEEP = Path(__file__).with_name("sentinels.yaml")
 
 Result = dict[str, Any]
-"""Of one case: status, reason, and what is tracked; None for what there is none of."""
+"""Of one case: status, reason and the tracked figures, each None where it does not exist."""
 
 
 def names() -> dict[str, dict[str, Any]]:
@@ -34,23 +34,11 @@ def measured() -> dict[str, Result]:
     # asv discovers the suite with whatever commit is installed: only here does it have to have all of this.
     from dataclasses import replace
 
-    from gravbench.config import load as sweeps
+    from gravbench.config.load import load
     from gravbench.errors import InputError
     from gravbench.measuring import runner
     from gravbench.measuring.plan import plan
     from gravbench.toolkits.devices import select
-
-    class Silent:
-        """Watches a run and says nothing."""
-
-        def begins(self, label: str, device: str) -> None:
-            """A case begins."""
-
-        def phase(self, name: str) -> None:
-            """Its phase changes."""
-
-        def ends(self, record: object, done: int, total: int) -> None:
-            """It has its record."""
 
     whole = yaml.safe_load(SWEEP.read_text("utf-8"))
     results: dict[str, Result] = {}
@@ -61,7 +49,7 @@ def measured() -> dict[str, Result]:
         for name, entry in names().items():
             single.write_text(yaml.safe_dump(whole | {"variants": [entry]}), "utf-8")
             try:
-                sweep = sweeps.load(str(single))
+                sweep = load(str(single))
             except InputError as error:
                 results[name] = {"status": "skipped", "reason": str(error)}
                 continue
@@ -70,12 +58,12 @@ def measured() -> dict[str, Result]:
             return results
         sweep = replace(sweep, cases=[case for _, case in found.values()])
         todo = plan(sweep, *select([]), anchors=False)
-        for record in runner.run(sweep, todo, Path(folder), Silent()):
+        for record in runner.run(sweep, todo, Path(folder), runner.SILENT):
             seconds = record.median_seconds
             results[found[record.key][0]] = {
                 "status": record.status,
                 "reason": record.reason,
-                # A tree that needs fewer interactions shall count as faster: all pairs are what it stands for.
+                # All pairs, so that a tree that needs fewer interactions counts as faster.
                 "picoseconds": None if seconds is None else seconds / (record.interactions / record.cycle) * 1e12,
                 "error": record.error_max,
                 "registers": record.registers,
@@ -85,7 +73,7 @@ def measured() -> dict[str, Result]:
 
 
 class Sentinels:
-    """What the four have in common. Has nothing that asv would take for a benchmark."""
+    """What the four benchmarks share; nothing in it looks like a benchmark to asv."""
 
     params: ClassVar = list(names())
     param_names = ("case",)
@@ -120,7 +108,7 @@ class Speed(Sentinels):
 
 
 class Accuracy(Sentinels):
-    """How wrong the forces are, also where they are too wrong to be ranked."""
+    """The error of the force, also where it is too large to be ranked."""
 
     unit = "relative error"
     tracked = "error"
@@ -132,22 +120,22 @@ class Accuracy(Sentinels):
 
 
 class Registers(Sentinels):
-    """What a thread occupies."""
+    """Registers per thread."""
 
     unit = "registers"
     tracked = "registers"
 
     def track_registers(self, results: dict[str, Result], case: str) -> float:
-        """Return the registers of a thread."""
+        """Return the registers per thread."""
         return float(results[case]["registers"])
 
 
 class Spills(Sentinels):
-    """What does not fit the registers."""
+    """Bytes that do not fit into registers."""
 
     unit = "bytes"
     tracked = "local_bytes"
 
     def track_spilled_bytes(self, results: dict[str, Result], case: str) -> float:
-        """Return the local memory of a thread."""
+        """Return the local memory per thread."""
         return float(results[case]["local_bytes"])

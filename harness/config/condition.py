@@ -1,7 +1,7 @@
 """Conditions that keep or drop points of a sweep: comparisons of names and constants, and nothing else.
 
 The expression is read as Python's, every part of it is checked against the few that are accepted, and
-simpleeval, which has neither functions nor attributes to offer here, computes it.
+simpleeval, which is given neither functions nor attributes, evaluates it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPERATORS = simpleeval.DEFAULT_OPERATORS | {kind: _of_numbers(compute) for kind
 class Condition:
     """An expression over ``names`` that is true or false; ``where`` and its ``key`` begin the messages about it.
 
-    Of an expression ``A and B``, a part that uses a name without a value is not asked: in an entry for several
+    Of an expression ``A and B``, a part that uses a name without a value is ignored: in an entry for several
     variants, ``unroll <= p and n >= p`` says only ``n >= p`` of one without the axis unroll.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A configuration file and what the command line overrides, made into the cases of a sweep.
+"""Turn a configuration file and the overrides of the command line into the cases of a sweep.
 
 A list is swept and a scalar is fixed. Everything in the file is checked, whether or not a case comes to use
 it, and every message names the file and line, or the ``-p``, that has to change.
@@ -51,7 +51,7 @@ class Sweep:
 
 
 def packaged() -> dict[str, Path]:
-    """Name the configurations that gravbench brings along."""
+    """Name the packaged configurations."""
     return {path.stem: path for path in sorted(folder("gravbench.configs").glob("*.yaml"))}
 
 

@@ -157,7 +157,7 @@ class Source(_Part):
 
 
 def packaged() -> dict[str, Path]:
-    """Name the sources whose numbers gravbench brings along."""
+    """Name the sources whose numbers are packaged."""
     return {path.stem: path for path in sorted(folder("gravbench.configs.published").glob("*.yaml"))}
 
 

@@ -18,7 +18,8 @@ from gravbench.errors import InputError, nearest
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.initial_conditions import GENERATORS
-from gravbench.model.variant import BUILT_IN, TOOLKITS, AxisValue, Variant
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 
 ALL = "all"
 MOST_CASES = 20_000
@@ -105,13 +106,13 @@ class Request:
         for position, toolkit in enumerate(entry.toolkit):
             where = self.document.where(("variants", index, "toolkit", position))
             offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
-            if toolkit not in TOOLKITS:
+            if toolkit not in catalogue():
                 raise InputError(f"{where}: no toolkit {shown(toolkit)}; {nearest(toolkit, offered)}")
             if toolkit not in offered:
                 names = ", ".join(one.name for one in found)
                 raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
         for one in found:
-            # Of all variants, those are meant that have the toolkit; one that is named has to have it.
+            # `all` means the variants that have the toolkit; a variant that is named has to have it.
             if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
                 where = self.document.where(("variants", index, "toolkit"))
                 said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
@@ -127,8 +128,8 @@ class Request:
             if name not in named:
                 raise InputError(f"--variant {name}: not in {self.document.path}; {nearest(name, list(named))}")
         for name in self.chosen_toolkits:
-            if name not in TOOLKITS:
-                raise InputError(f"--toolkit {name}: no such toolkit; {nearest(name, list(TOOLKITS))}")
+            if name not in catalogue():
+                raise InputError(f"--toolkit {name}: no such toolkit; {nearest(name, list(catalogue()))}")
         return {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
 
     def _check_overrides(self, selected: Mapping[str, Variant]) -> None:
@@ -149,7 +150,8 @@ class Request:
         settings["interaction"] = [
             self._interaction(spec, index, entry, position) for position, spec in enumerate(settings["interaction"])
         ]
-        toolkits = [name for name in entry.toolkit or TOOLKITS if name in (self.chosen_toolkits or TOOLKITS)]
+        chosen = self.chosen_toolkits or catalogue()
+        toolkits = [name for name in entry.toolkit or catalogue() if name in chosen]
         return [
             Block(
                 one,

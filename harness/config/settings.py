@@ -26,7 +26,7 @@ Location = Sequence[int | str]
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 
 FEWEST_SAMPLES = 3
-"""Taken even of a case whose single evaluation is longer than the budget."""
+"""Taken even where a single evaluation is longer than the budget."""
 
 DRIFT_STEPS = 100
 """Steps over which the drift of the energy is recorded."""
@@ -78,7 +78,7 @@ class Measure(BaseModel):
 
 
 class Settings(BaseModel):
-    """What can be said for all variants, and again for those of one entry.
+    """What can be set for all variants, and again for those of one entry.
 
     Without n: all bodies of a file. ``interaction`` is the name of a packaged one or a file. ``integrator`` and ``dt``
     are of cases with ``timed: step``; others have none.
@@ -119,7 +119,7 @@ class Entry(Settings):
 
 
 class Protocol(BaseModel):
-    """What is said once for all cases, and does not decide which there are.
+    """What is set once for all cases and does not decide which cases there are.
 
     ``flops_per_interaction`` is the convention for GFLOP/s: a number for every interaction (kept under an empty name),
     or one each for those named. Without it the count in the interaction's own file is the convention.

@@ -1,7 +1,7 @@
 """A second pass over finished cases under Nsight Compute: what the hardware counts, never while timing.
 
 ``ncu`` runs every kernel several times with other clocks and flushed caches, so its counters explain a time and never
-are one. Where it is missing, or the driver does not let it count, the records say so in its own words.
+replace one. Where it is missing, or the driver denies access to counters, the records quote its own message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 
 HOLD = re.compile(r"(?<![A-Za-z])hold")
-"""The holding kernel's name: whole in CUDA C, one of several in Numba's."""
+"""The holding kernel's name: the whole name in CUDA C, one part of a mangled name in Numba."""
 AT_ONCE = 20
 """Cases that one process under ncu evaluates."""
 SECONDS_A_CASE = 60
@@ -79,7 +79,7 @@ def add_missing(sweep: Sweep, folder: Path, tell: Callable[[str], None]) -> tupl
 
 
 def add(finished: Sequence[Finished], folders: Iterable[Path], store: RecordFile, tell: Callable[[str], None]) -> int:
-    """Append to ``store`` each record once more with its counters, or with why there are none.
+    """Append each record to ``store`` again, with its counters or with the reason why there are none.
 
     ``tell`` is given a sentence before each process. Returns how many records got counters.
     """
@@ -94,7 +94,7 @@ def add(finished: Sequence[Finished], folders: Iterable[Path], store: RecordFile
             for position, one in enumerate(some):
                 own = counted[position] if position < len(counted) else {}
                 found += bool(own)
-                # It is no repetition of the anchor, whose drift it would otherwise add to.
+                # Not a repetition of the anchor, whose drift it would otherwise widen.
                 update = {"counters": own, "counters_unavailable": None if own else reason, "anchor": 0}
                 store.append(one.record.model_copy(update=update))
             done += len(some)
@@ -115,9 +115,7 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
             "--target-processes", "all", "--log-file", str(log),
             sys.executable, "-m", "gravbench.measuring.once", str(asked),
         ]  # fmt: skip
-        root = str(Path(__file__).resolve().parent.parent)
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid, "PYTHONPATH": path}
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
         limit = SECONDS_A_CASE * len(cases)
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit, check=False)
@@ -129,7 +127,7 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """Read what ncu wrote: a row a kernel, by the names of the columns; its own remarks and the units left out."""
+    """Read what ncu wrote: one row per kernel, by the names of the columns, without its remarks and units."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     found = list(csv.DictReader(lines))
     return [row for row in found if row.get("Kernel Name")]
@@ -174,7 +172,7 @@ def _number(row: Mapping[str, str], metric: str, factor: float = 1.0) -> float |
 
 
 def _reason(text: str, done: subprocess.CompletedProcess[str]) -> str:
-    """Return the first thing that ncu, or the process under it, complained of."""
+    """Return the first complaint of ncu, or of the process under it."""
     complaints = re.findall(r"^==(?:ERROR|WARNING)== *(.*)$", text + "\n" + done.stdout, re.MULTILINE)
     last = [line.strip() for line in done.stderr.splitlines() if line.strip()][-1:]
     said = next(iter([*complaints, *last]), f"it listed no kernel of the case (exit code {done.returncode})")

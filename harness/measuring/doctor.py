@@ -15,32 +15,22 @@ from gravbench.measuring.runner import SILENT, Worker
 from gravbench.measuring.worker import Job
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.catalogue import CATALOGUE
 from gravbench.toolkits.devices import gpus, processor_name
 
-PROBES = {
-    "cupy": "naive",
-    "pycuda": "naive",
-    "numba": "naive",
-    "torch": "torch_compile",
-    "triton": "triton_tiles",
-    "jax": "jax_jit",
-    "warp": "warp_tiles",
-    CPU: "numba_direct",
-}
 TIMEOUT_SECONDS = 120
 
 
 def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
     """Try a toolkit on a device with a small verified case."""
-    entry = CATALOGUE[toolkit]
+    entry = catalogue()[toolkit]
     if missing := entry.missing:
         also = f"; also, {no_gpu}" if no_gpu and toolkit != CPU else ""
         return Finding(toolkit, None, usable=False, reason=missing + also)
     if device is None:
         return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; {_mend_device()}")
-    variant = discover()[PROBES[toolkit]]
+    variant = discover()[entry.probe]
     case = Case(
         variant=variant.name,
         toolkit=toolkit,
@@ -63,10 +53,10 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         hint = "it is installed but does not work; see whether its CUDA version suits the driver, and reinstall it"
         if entry.extras:
             hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
-        if toolkit == "pycuda" and environment.nvcc() is None:
-            hint = "PyCUDA calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin folder on PATH"
+        if entry.nvcc and environment.nvcc() is None:
+            hint = f"{entry.title} calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin on PATH"
         return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
-    compiler = outcome.fields["compiler"]
+    compiler = outcome.found.preparation.compiler
     return Finding(
         toolkit, entry.version, usable=True, reason=f"compiled, ran and verified {variant.name} with {compiler}"
     )
@@ -83,8 +73,8 @@ def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None,
     found, no_gpu = gpus()
     processor = Device(CPU, processor_name())
     findings = []
-    for toolkit in CATALOGUE:
-        begin(CATALOGUE[toolkit].title)
+    for toolkit, entry in catalogue().items():
+        begin(entry.title)
         device = processor if toolkit == CPU else (found[0] if found else None)
         findings.append(examine(toolkit, device, no_gpu))
     return [*found, processor], no_gpu, findings

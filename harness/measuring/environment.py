@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -12,43 +11,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint
+from gravbench.model.toolkits import catalogue, versions
 from gravbench.model.variant import Variant
-from gravbench.toolkits.catalogue import CATALOGUE
+from gravbench.packaged import folder
 from gravbench.toolkits.devices import processor_name
 from gravbench.toolkits.parts import Part
 from gravbench.version import VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = folder("gravbench").parent
 SOURCES = ("harness", "variants")
-PACKAGES = (
-    "numpy",
-    "numba",
-    "llvmlite",
-    "scipy",
-    "pydantic",
-    "nvidia-ml-py",
-    "numba-cuda",
-    "cuda-core",
-    "cuda-bindings",
-    "cupy-cuda13x",
-    "cupy-cuda12x",
-    "pycuda",
-    "nvidia-cuda-nvrtc",
-    "nvidia-nvvm",
-    "nvidia-nvjitlink",
-    "torch",
-    "triton",
-    "jax",
-    "jaxlib",
-    "warp-lang",
-)
+OTHER_PACKAGES = ("scipy", "pydantic", "nvidia-ml-py", "cuda-core", "cuda-bindings")
+"""Beside those that toolkits name."""
 
 
 def _output(*command: str) -> str | None:
@@ -85,18 +64,13 @@ def nvcc() -> str | None:
 
 def packages() -> dict[str, str]:
     """Return the versions of the installed packages that can change a result."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    named = (name for entry in catalogue().values() for name in (*entry.distributions, *entry.companions))
+    return dict(found.split(" ", 1) for found in versions(tuple(dict.fromkeys([*named, *OTHER_PACKAGES]))))
 
 
 def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
     """Return what the case's result depends on, as far as it can be known without opening the device."""
-    entry = CATALOGUE[case.toolkit]
+    entry = catalogue()[case.toolkit]
     computed = interaction_files.find(case.interaction)
     source = variant.source_sha256(case.toolkit, computed)
     if case.timed == "step":
@@ -104,8 +78,8 @@ def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerpr
     return Fingerprint(
         source_sha256=source,
         flags=list(entry.flags),
-        # PyCUDA's compiler is no package but whatever nvcc is on PATH.
-        toolkit_version=f"{entry.version}, {nvcc()}" if case.toolkit == "pycuda" and entry.version else entry.version,
+        # nvcc is no package but whatever is on PATH.
+        toolkit_version=f"{entry.version}, {nvcc()}" if entry.nvcc and entry.version else entry.version,
         driver=device.driver if device else None,
         device=device.name if device else None,
         device_uuid=device.uuid if device else None,

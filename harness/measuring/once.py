@@ -1,6 +1,6 @@
-"""Evaluate each of some cases once, for somebody who looks on: ``python -m harness.once CASES.json``.
+"""Evaluate each of some cases once, under a profiler: ``python -m gravbench.measuring.once CASES.json``.
 
-Before each case the toolkit's holding kernel runs, which tells whoever lists the kernels where a case begins.
+The toolkit's holding kernel runs before each case, and marks in the profiler's list where the case begins.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from gravbench.errors import InputError
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.variant import discover
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import GpuToolkit
+from gravbench.toolkits.opening import open_toolkit
 
 
 def evaluate(cases: list[Case], folders: tuple[Path, ...]) -> None:
     """Launch each case's variant once and wait for it; what fails stops the rest."""
     for case in cases:
         variant = discover(folders)[case.variant]
-        bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
-        if case.planar:
-            bodies = initial_conditions.flattened(bodies)
+        bodies = initial_conditions.of_case(case)
         toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
         if not isinstance(toolkit, GpuToolkit):
             raise InputError(f"{case.toolkit} cannot run the holding kernel that tells its cases apart")

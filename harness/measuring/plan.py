@@ -14,10 +14,10 @@ from gravbench.model import initial_conditions
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.catalogue import CATALOGUE
 
-# What estimate_seconds assumes, rounded to be slow rather than fast.
+# What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
 GPU_INTERACTIONS_PER_SECOND = 1e12
 REFERENCE_INTERACTIONS_PER_SECOND = 5e8
@@ -71,7 +71,7 @@ def plan(
     variants = discover(sweep.variant_folders)
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        reason = CATALOGUE[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
+        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
         if reason:
             if fitting or not chosen:
                 print_of = environment.fingerprint(case, variants[case.variant], None)
@@ -95,7 +95,7 @@ def plan(
 
 
 class _Finished:
-    """What earlier records have, by the case and all that its result depends on."""
+    """Earlier records, by their case and everything that the result depends on."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.records: dict[tuple[str, str], list[Record]] = {}
@@ -132,7 +132,7 @@ def _with_anchors(tasks: list[Task], typical: Task, every: int, repetitions: int
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:
-    """Guess, roughly and rather too high, how long a case takes from compiling to its record.
+    """Estimate, roughly and on the high side, how long a case takes from compiling to its record.
 
     It knows nothing of the device: the speeds it assumes are the constants of this module.
     """

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live line on a terminal, one plain line a case elsewhere."""
+"""What a person sees while a run goes on: a live line on a terminal, one plain line per case elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from gravbench.measuring.runner import Watcher
 from gravbench.model.record import Record
 
 # A sign as well as a colour, for those who see no colours.
@@ -36,7 +37,7 @@ def outcome(record: Record) -> str:
     return f"ok  {record.interactions_per_second / 1e9:,.4g}e9 interactions/s {width}"
 
 
-class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
+class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
     """Shows the progress of a run whose tasks are estimated to take ``estimates`` seconds, in order."""
 
     def __init__(self, console: Console, estimates: list[float]) -> None:
@@ -90,7 +91,7 @@ class ConsoleWatcher(AbstractContextManager["ConsoleWatcher"]):
             self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
 
     def ends(self, record: Record, done: int, total: int) -> None:
-        """Leave a line about it; of the cases skipped for one reason, about the first only."""
+        """Print a line about it; of the cases skipped for the same reason, only about the first."""
         self.done = done
         if self.progress:
             self.progress.update(self.bar, completed=done, left=self._left())

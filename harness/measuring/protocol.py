@@ -26,10 +26,10 @@ MOST_BATCH = 512
 
 
 ENERGY_SECONDS = 0.5
-"""The energy counter of a GPU moves a few times a second: over a shorter time it says nothing."""
+"""The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
 
 STAGED = 7
-"""Evaluations over which the stages of one are timed."""
+"""Evaluations over which stages are timed."""
 
 
 class Device(Protocol):
@@ -78,7 +78,7 @@ def measure(
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
-    ``sample_seconds``. ``read`` is called once a sample, while the device works.
+    ``sample_seconds``. ``read`` is called once per sample, while the device works.
     ``kernels`` is how many of them one ``launch`` queues.
     """
     batch = 1
@@ -104,7 +104,7 @@ def measure(
         own: list[Reading | None] = []
         timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
         samples.append(timing.seconds)
-        # A batch that was repeated has several readings, the last of which goes with its time.
+        # A repeated batch has several readings; the last one belongs to its time.
         readings += [reading for reading in own[-1:] if reading]
         moments += [time.perf_counter()] * bool(own[-1:] and own[-1])
         launch_bound |= timing.launch_bound

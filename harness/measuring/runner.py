@@ -1,6 +1,6 @@
 """A plan in, records out: isolate, verify, measure, record.
 
-No CUDA in this process. Every device has one worker process; what happens to a worker is recorded, never suffered.
+This process uses no CUDA. Every device has one worker process, and a worker that faults or hangs becomes a record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
@@ -32,8 +32,8 @@ from gravbench.version import VERSION
 WORKER_LOG = "worker.log"
 
 
-class Watcher(Protocol):
-    """Who is told how a run goes on."""
+class Watcher:
+    """Who is told how a run goes on; this one keeps it to itself."""
 
     def begins(self, label: str, device: str) -> None:
         """A case is about to be worked on."""
@@ -45,20 +45,7 @@ class Watcher(Protocol):
         """A case has its record."""
 
 
-class Silent:
-    """A watcher who tells nobody."""
-
-    def begins(self, label: str, device: str) -> None:
-        """Do nothing."""
-
-    def phase(self, name: str) -> None:
-        """Do nothing."""
-
-    def ends(self, record: Record, done: int, total: int) -> None:
-        """Do nothing."""
-
-
-SILENT = Silent()
+SILENT = Watcher()
 
 
 class Worker:
@@ -78,7 +65,7 @@ class Worker:
             self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        # Only the worker may hold its end: the pipe then tells when it has gone.
+        # Only the worker may hold its end, so that the pipe shows when the worker is gone.
         theirs.close()
 
     def ask(self, job: Job, timeout: float, watcher: Watcher) -> Outcome:
@@ -108,7 +95,7 @@ class Worker:
         return f"exit code {code}"
 
     def stop(self) -> None:
-        """End it, at once: it holds nothing that has to be put away."""
+        """End it at once; it holds nothing that needs cleaning up."""
         self.connection.close()
         self.process.kill()
         self.process.join(10)
@@ -116,7 +103,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Crew:
-    """The workers of a run, each started when its device is first needed and replaced when it broke."""
+    """The workers of a run, each started when its device is first needed and replaced when it breaks."""
 
     folders: tuple[Path, ...]
     log: Path
@@ -179,21 +166,20 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
 def _edited(task: Task, variant: Variant) -> bool:
     try:
         return environment.fingerprint(task.case, variant, task.device) != task.fingerprint
-    except InputError:  # an interaction that is gone, or no longer one
+    except InputError:  # the file of an interaction is gone, or no longer one
         return True
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
-    fields: dict[str, Any] = {**task.case.model_dump(), "bodies": Path(task.case.bodies).name}
-    fields["interaction"] = Path(task.case.interaction).name
-    fields |= task.fingerprint.model_dump() | outcome.fields
-    if outcome.status == "ok" and (median := fields.get("median_seconds")):
-        computed = fields.get("computed")
-        pairs = task.case.interactions / fields.get("cycle", 1)
-        speed = (task.case.n * sum(computed.values()) if computed else pairs) / median
-        fields |= {"interactions_per_second": speed, "gflops": speed * flops / 1e9}
-    return Record(
-        **fields,
+    described = {
+        **task.case.model_dump(),
+        "bodies": Path(task.case.bodies).name,
+        "interaction": Path(task.case.interaction).name,
+    }
+    for part in (task.fingerprint, *outcome.found.parts()):
+        described |= part.model_dump()
+    record = Record(
+        **described,
         status=outcome.status,
         reason=outcome.reason,
         anchor=task.anchor,
@@ -202,6 +188,10 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
         started=started,
         harness_version=VERSION,
     )
+    if record.status != "ok" or not record.median_seconds:
+        return record
+    speed = record.evaluated / record.median_seconds
+    return record.model_copy(update={"interactions_per_second": speed, "gflops": speed * flops / 1e9})
 
 
 def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[Record], list[str]]:

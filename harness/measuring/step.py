@@ -1,25 +1,25 @@
 """``timed: step``: the force and an integrator, both on the device, bodies and velocities never leaving it.
 
 Leapfrog is kick-drift-kick. The half kick that ends a step and the one that begins the next use the same
-accelerations, so between steps they are one whole kick: velocities are held half a step behind the positions, and
-the missing half kick is given when both have to belong to one time. Samples follow one another in one long run: the
+accelerations, so between steps they are one whole kick: velocities stay half a step behind the positions, and the
+missing half kick is applied when both have to belong to one time. Samples follow one another in one long run: the
 bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) damping, x = x + v dt.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
+from gravbench.measuring.timed import Timed
 from gravbench.model.initial_conditions import Bodies
+from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts
-from gravbench.toolkits.catalogue import open_toolkit
 from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
 
 INTEGRATE = Part("integrate")
@@ -31,14 +31,12 @@ ROUNDINGS = 8
 Array = NDArray[np.float64]
 
 
-class Stepper:
-    """A prepared variant that steps its bodies."""
+class Stepper(Timed):
+    """A step: the force, then the integrator."""
 
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
         """Upload the velocities and compile the integrator for the variant's layout."""
-        self.toolkit = toolkit
-        self.clock = toolkit
-        self.prepared = prepared
+        super().__init__(toolkit, prepared)
         self.n = bodies.n
         self.leapfrog = integrator == LEAPFROG
         self.dt = dt
@@ -63,18 +61,14 @@ class Stepper:
 
     @property
     def kernels(self) -> int:
-        """Those of the force, and the integrator."""
-        return self.prepared.kernels + 1
+        return super().kernels + 1
 
     def launch(self) -> None:
-        """Do one step."""
-        self.prepared.launch()
+        super().launch()
         self._integrate(self.dt, self.damping, self.dt)
 
     def stages(self, lap: Lap) -> None:
-        """Do one step, its stages told apart."""
-        assert self.prepared.stages is not None
-        self.prepared.stages(lap)
+        super().stages(lap)
         self._integrate(self.dt, self.damping, self.dt)
         lap("integrate")
 
@@ -124,8 +118,8 @@ class Stepper:
         self._rewind()
         return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:
-        """Return the frames a second and the relative drift of the energy over ``DRIFT_STEPS`` steps from the first."""
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:
+        """Return the steps per second and the relative drift of the energy over the first ``DRIFT_STEPS`` steps."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"
@@ -136,12 +130,12 @@ class Stepper:
             except InputError as error:
                 objection = f"after {DRIFT_STEPS} steps {error}"
         self._rewind()
-        found = {
-            "steps_per_second": 1 / median_seconds,
-            "energy_drift": drift,
-            "drift_steps": None if drift is None else DRIFT_STEPS,
-            "damping": None if self.leapfrog else self.damping,
-        }
+        found = Stepping(
+            steps_per_second=1 / median_seconds,
+            energy_drift=drift,
+            drift_steps=None if drift is None else DRIFT_STEPS,
+            damping=None if self.leapfrog else self.damping,
+        )
         return found, objection
 
     def energy_drift(self, steps: int) -> float | None:

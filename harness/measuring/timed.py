@@ -1,97 +1,60 @@
-"""What is timed of a case: the force, a step, or a call. Each in a module of its own; here is what they share."""
+"""What is timed of a case: the force, a call, or a step (``step``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.measuring.protocol import Clock
-from gravbench.measuring.step import Stepper
-from gravbench.model.case import Case
 from gravbench.model.initial_conditions import Bodies
-from gravbench.model.variant import HostBodies, Lap, Prepared
+from gravbench.model.record import Stepping
+from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 
 
-class Timed(Protocol):
-    """What the worker does with it: verify the force, ask for the objection, measure ``launch``, finish."""
+class Timed:
+    """The force, on the device, and what the worker does with everything that is timed.
 
-    @property
-    def clock(self) -> Clock:
-        """What times it."""
+    The worker verifies the force, asks for the ``objection``, calls ``start``, measures ``launch``, calls ``finish``.
+    """
+
+    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared) -> None:
+        """Take over what ``prepare`` returned."""
+        self.toolkit = toolkit
+        self.prepared = prepared
+        self.clock: Clock = toolkit
 
     @property
     def kernels(self) -> int:
         """Kernels one ``launch`` puts in the device's queue, at least."""
+        return self.prepared.kernels
 
     def launch(self) -> None:
         """Do once what is timed."""
+        self.prepared.launch()
 
     def stages(self, lap: Lap) -> None:
         """Do it once, its stages told apart; only of what is prepared with stages."""
+        assert self.prepared.stages is not None
+        self.prepared.stages(lap)
 
     def objection(self) -> str | None:
         """Say what is wrong with it beside the force; None when it is right.
 
         Leaves the accelerations of the bodies as they were at first, to be judged.
         """
+        return None
 
     def start(self) -> None:
         """Make ready for ``launch`` to be timed."""
 
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:
-        """Return fields of ``Record``, and what the last launches left wrong. Leaves what ``objection`` leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Force:
-    """The accelerations of all bodies, on the device."""
-
-    clock: DeviceToolkit
-    prepared: Prepared
-
-    @property
-    def kernels(self) -> int:
-        """Those of the force."""
-        return self.prepared.kernels
-
-    def launch(self) -> None:
-        """Evaluate the force."""
-        self.prepared.launch()
-
-    def stages(self, lap: Lap) -> None:
-        """Evaluate the force, its stages told apart."""
-        assert self.prepared.stages is not None
-        self.prepared.stages(lap)
-
-    def objection(self) -> str | None:
-        """There is nothing beside the force."""
-        return None
-
-    def start(self) -> None:
-        """Nothing has to be made ready."""
-
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:  # noqa: ARG002
-        """Nothing is left."""
-        return {}, None
-
-
-def open_timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
-    """Make what ``case.timed`` names ready for one prepared variant."""
-    match case.timed:
-        case "step":
-            assert case.integrator is not None
-            assert case.dt is not None
-            return Stepper(toolkit, prepared, bodies, case.integrator, case.dt)
-        case "call":
-            return Call(toolkit, prepared, bodies)
-        case _:
-            return Force(toolkit, prepared)
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
+        """Return what stepping gave, and what the last launches left wrong. Leaves what ``objection`` leaves."""
+        return Stepping(), None
 
 
 class HostClock:
@@ -102,7 +65,7 @@ class HostClock:
         return time_on_host(launch, count, while_busy)
 
 
-class Call:
+class Call(Timed):
     """Bodies from host arrays to the device, the force, accelerations back.
 
     The host arrays have the kernel's number type and layout already, and the device's arrays are there: what is
@@ -110,18 +73,12 @@ class Call:
     own arrays.
     """
 
-    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: HostBodies) -> None:
+    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> None:
         """Lay the bodies out on the host as the variant has them on the device."""
-        self.toolkit = toolkit
-        self.prepared = prepared
+        super().__init__(toolkit, prepared)
         self.clock = HostClock()
         self.values = buffers.host_bodies(toolkit, prepared, bodies)
         self.returned: NDArray[Any] | tuple[NDArray[Any], ...] = ()
-
-    @property
-    def kernels(self) -> int:
-        """Those of the force."""
-        return self.prepared.kernels
 
     def launch(self) -> None:
         """Call once; ``returned`` are the accelerations, in the layout they have on the device."""
@@ -134,13 +91,11 @@ class Call:
             self.returned = self.toolkit.download(result)
 
     def stages(self, lap: Lap) -> None:
-        """Call once, its stages told apart."""
-        assert self.prepared.stages is not None
         buffers.write_bodies(self.toolkit, self.prepared, self.values)
-        self.prepared.stages(lap)
+        super().stages(lap)
 
     def objection(self) -> str | None:
-        """Fill the device's arrays with NaN and call: the bodies have to come in and the accelerations out."""
+        # With NaN in the device's arrays, the bodies have to come in and the accelerations out.
         spoilt = tuple(np.full_like(array, np.nan) for array in self.values)
         buffers.write_bodies(self.toolkit, self.prepared, spoilt)
         result = self.prepared.accelerations
@@ -149,12 +104,8 @@ class Call:
         self.launch()
         return self._wrong()
 
-    def start(self) -> None:
-        """Every call brings its own bodies."""
-
-    def finish(self, median_seconds: float) -> tuple[dict[str, Any], str | None]:  # noqa: ARG002
-        """Look at what the last call returned."""
-        return {}, self._wrong()
+    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
+        return Stepping(), self._wrong()
 
     def _wrong(self) -> str | None:
         returned = np.column_stack(self.returned) if isinstance(self.returned, tuple) else self.returned

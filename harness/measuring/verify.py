@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.model.initial_conditions import Bodies
 from gravbench.model.interaction import GRAVITY, MATH, Interaction
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Errors
-from gravbench.model.variant import Dtype, HostBodies, Prepared, Tolerance
+from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.interface import DeviceToolkit
 
@@ -66,7 +67,7 @@ def _compiled(source: str) -> Any:
     return namespace["direct_sums"]
 
 
-def direct_sums(interaction: Interaction, bodies: HostBodies, rows: NDArray[np.int64], dtype: Dtype) -> Array:
+def direct_sums(interaction: Interaction, bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype) -> Array:
     """Add up in float64 what all bodies do to those of ``rows``; shape (rows, sums of the interaction).
 
     What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
@@ -92,7 +93,7 @@ def direct_sums(interaction: Interaction, bodies: HostBodies, rows: NDArray[np.i
     return out
 
 
-def direct_accelerations(bodies: HostBodies, rows: NDArray[np.int64], dtype: Dtype = "float64") -> Array:
+def direct_accelerations(bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype = "float64") -> Array:
     """Add up the pulls of gravity; shape (rows, 3). See ``direct_sums``."""
     return direct_sums(find(GRAVITY), bodies, rows, dtype)
 
@@ -145,7 +146,7 @@ class Judge:
     """Compares what a prepared variant has left on its device with direct sums in float64."""
 
     def __init__(
-        self, toolkit: DeviceToolkit, prepared: Prepared, bodies: HostBodies, tolerance: Tolerance, dtype: Dtype
+        self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, tolerance: Tolerance, dtype: Dtype
     ) -> None:
         """Sum the reference, once for all verdicts."""
         self.toolkit = toolkit

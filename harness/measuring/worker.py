@@ -1,4 +1,4 @@
-"""The process in which kernels run: one a device, spawned, replaceable.
+"""The process in which kernels run: one per device, spawned, replaceable.
 
 It is given one case at a time, prepares, verifies and measures it, and sends back what it found. A kernel that
 faults takes this process with it and nothing else.
@@ -12,25 +12,36 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.measuring.timed import open_timed
+from gravbench.measuring.step import Stepper
+from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
-from gravbench.model.record import Status
-from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.record import (
+    Errors,
+    Inside,
+    Measurement,
+    Preparation,
+    Resources,
+    Status,
+    Stepping,
+)
+from gravbench.model.variant import CPU, Prepared, discover
 from gravbench.toolkits.devices import sensor
-from gravbench.toolkits.interface import ToolkitMissingError
+from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
+from gravbench.toolkits.opening import open_toolkit
 
 Read = Callable[[], Reading | None]
 
@@ -62,18 +73,34 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Word of what the worker has begun to do."""
+    """A message that names what the worker has begun to do."""
 
     name: str
 
 
 @dataclass(slots=True)
+class Found:
+    """What is known of a case so far: the parts of its record, each whole."""
+
+    preparation: Preparation = field(default_factory=Preparation)
+    errors: Errors = field(default_factory=Errors)
+    resources: Resources = field(default_factory=Resources)
+    measurement: Measurement = field(default_factory=Measurement)
+    stepping: Stepping = field(default_factory=Stepping)
+    inside: Inside = field(default_factory=Inside)
+
+    def parts(self) -> Iterator[BaseModel]:
+        """Return them all."""
+        return (getattr(self, part.name) for part in fields(self))
+
+
+@dataclass(slots=True)
 class Outcome:
-    """What became of a case. ``fields`` are fields of ``Record``; ``broken`` asks for a new worker."""
+    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker."""
 
     status: Status
     reason: str | None = None
-    fields: dict[str, Any] = field(default_factory=dict)
+    found: Found = field(default_factory=Found)
     broken: bool = False
 
 
@@ -92,7 +119,7 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     _die_with(parent)
-    # CUDA then sees this one device, by the name that does not depend on who counts.
+    # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
     try:
         with ExitStack() as stack:
@@ -103,7 +130,7 @@ def serve(
                 job = connection.recv()
                 outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
                 if outcome.status == "failed" and device.is_gpu:
-                    # After a fault the CUDA context refuses everything; a fresh process is the one sure cure.
+                    # After a fault the CUDA context refuses all further work; only a new process helps.
                     outcome.broken = True
                 connection.send(outcome)
     except (EOFError, OSError):
@@ -117,16 +144,17 @@ def work(
     begin: Callable[[str], None],
 ) -> Outcome:
     """Do one job; everything that goes wrong in it becomes an outcome."""
-    fields: dict[str, Any] = {}
+    found = Found()
     try:
-        return _work(job, folders, read, begin, fields)
+        objection = _work(job, folders, read, begin, found)
     except (ToolkitMissingError, InputError) as error:
-        return Outcome("skipped", str(error), fields)
+        return Outcome("skipped", str(error), found)
     except MemoryError as error:
-        return Outcome("failed", f"out of memory: {error}", fields)
+        return Outcome("failed", f"out of memory: {error}", found)
     except Exception as error:
         traceback.print_exc()
-        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", fields)
+        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", found)
+    return Outcome("invalid" if objection else "ok", objection, found)
 
 
 def _work(
@@ -134,67 +162,94 @@ def _work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
-    fields: dict[str, Any],
-) -> Outcome:
+    found: Found,
+) -> str | None:
+    """Fill ``found``; return why the case is invalid, None when it is right."""
     case = job.case
     begin("loading")
     variant = discover(folders)[case.variant]
-    bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
-    if case.planar:
-        bodies = initial_conditions.flattened(bodies)
-    fields["bodies_sha256"] = bodies.sha256
+    bodies = initial_conditions.of_case(case)
+    found.preparation = Preparation(bodies_sha256=bodies.sha256)
     begin("compiling")
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
-    fields["start_seconds"] = START.seconds()
-    fields["compute_capability"] = toolkit.compute_capability
-    fields["compiler"] = toolkit.compiler
+    opened = {
+        "start_seconds": START.seconds(),
+        "compute_capability": toolkit.compute_capability,
+        "compiler": toolkit.compiler,
+    }
+    found.preparation = found.preparation.model_copy(update=opened)
     prepared = variant.prepare(toolkit, bodies, **case.axes)
     begin("verifying")
     prepared.launch()
     toolkit.synchronize()
-    fields["compile_seconds"] = toolkit.compile_seconds
-    # Arrays of the host are the CPU's, whichever toolkit computes.
+    found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
+    # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     judge = Judge(holder, prepared, bodies, variant.accepted(case.dtype, case.axes), case.dtype)
-    errors, objection = judge.verdict()
-    fields.update(errors.model_dump())
+    found.errors, objection = judge.verdict()
     if prepared.kernel is not None:
-        fields.update(toolkit.resources(prepared.kernel).model_dump())
+        found.resources = toolkit.resources(prepared.kernel)
     if objection:
-        return Outcome("invalid", objection, fields)
-    timed = open_timed(case, holder, prepared, bodies)
+        return objection
+    timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
-        return Outcome("invalid", f"the force is right, but {objection}", fields)
-    if case.timed != "force":
-        errors, objection = judge.verdict()
-        if objection:
-            fields.update(errors.model_dump())
-            return Outcome("invalid", f"the force is right at first, but not in a {case.timed}: {objection}", fields)
-    if job.settings is not None:
-        # SciPy and what it imports would otherwise load while the first case is measured.
-        from gravbench.measuring.protocol import measure, stage_seconds
+        return f"the force is right, but {objection}"
+    if case.timed != "force" and (objection := _again(judge, found)):
+        return f"the force is right at first, but not in a {case.timed}: {objection}"
+    if job.settings is None:
+        return None
+    return _measure(job.settings, toolkit, timed, prepared, judge, read, begin, found)
 
-        begin("measuring")
-        timed.start()
-        measured = measure(timed.clock, timed.launch, job.settings, read, timed.kernels)
-        toolkit.synchronize()
-        assert measured.median_seconds is not None
-        if prepared.stages is not None:
-            begin("measuring stages")
-            fields["stages_seconds"] = stage_seconds(toolkit, timed.stages)
-        if prepared.insight is not None:
-            begin("counting")
-            fields |= prepared.insight()
-        found, objection = timed.finish(measured.median_seconds)
-        fields.update(measured.model_dump() | found)
-        if objection:
-            return Outcome("invalid", f"right at first, but {objection}", fields)
-        # A race or a sum that is not set back may show only after many launches.
-        errors, objection = judge.verdict()
-        if objection:
-            fields.update(errors.model_dump())
-            return Outcome("invalid", f"right at first, but after the last launch: {objection}", fields)
-    return Outcome("ok", None, fields)
+
+def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
+    """Make what ``case.timed`` names ready for one prepared variant."""
+    if case.timed == "call":
+        return Call(toolkit, prepared, bodies)
+    if case.integrator is not None and case.dt is not None:
+        return Stepper(toolkit, prepared, bodies, case.integrator, case.dt)
+    return Timed(toolkit, prepared)
+
+
+def _measure(
+    settings: Measure,
+    toolkit: DeviceToolkit,
+    timed: Timed,
+    prepared: Prepared,
+    judge: Judge,
+    read: Read,
+    begin: Callable[[str], None],
+    found: Found,
+) -> str | None:
+    """Measure what was found right, and judge again: return what is wrong after the last launch."""
+    # SciPy and what it imports would otherwise load while the first case is measured.
+    from gravbench.measuring.protocol import measure, stage_seconds
+
+    begin("measuring")
+    timed.start()
+    found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels)
+    toolkit.synchronize()
+    if prepared.stages is not None:
+        begin("measuring stages")
+        found.inside = Inside(stages_seconds=stage_seconds(toolkit, timed.stages))
+    if prepared.insight is not None:
+        begin("counting")
+        found.inside = Inside(**{**found.inside.model_dump(), **prepared.insight()})
+    assert found.measurement.median_seconds is not None
+    found.stepping, objection = timed.finish(found.measurement.median_seconds)
+    if objection:
+        return f"right at first, but {objection}"
+    # A race or a sum that is not set back may show only after many launches.
+    if objection := _again(judge, found):
+        return f"right at first, but after the last launch: {objection}"
+    return None
+
+
+def _again(judge: Judge, found: Found) -> str | None:
+    """Judge once more; errors that are wrong take the place of those at first."""
+    errors, objection = judge.verdict()
+    if objection:
+        found.errors = errors
+    return objection
 
 
 def _first_lines(error: BaseException) -> str:

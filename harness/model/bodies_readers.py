@@ -52,7 +52,7 @@ def read(path: Path) -> Arrays:
 
 
 def read_table(path: Path) -> Floats:
-    """Read a NEMO table: a line ``mass x y z vx vy vz`` a body, plain or gzipped.
+    """Read a NEMO table: one line ``mass x y z vx vy vz`` per body, plain or gzipped.
 
     Blank lines are skipped, and so is everything from a ``#`` to the end of its line.
 

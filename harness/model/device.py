@@ -31,7 +31,7 @@ class Reading:
     temperature_celsius: int | None
     throttle_reasons: tuple[str, ...] | None
     joules: float | None = None
-    """The energy counter, from an arbitrary beginning."""
+    """The energy counter, counted from an arbitrary start."""
 
 
 @dataclass(frozen=True, slots=True)

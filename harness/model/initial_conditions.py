@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies_readers import Arrays, read
+from gravbench.model.case import Case
 
 Floats = NDArray[np.float64]
 
@@ -274,6 +275,16 @@ def load(spec: str, n: int | None, seed: int, eps: float, subset: str = "even") 
     chosen = np.arange(n, dtype=np.int64) * offered // n
     mass, position, velocity = (array[chosen] for array in arrays)
     return Bodies(mass, position, velocity, eps)
+
+
+def of_case(case: Case) -> Bodies:
+    """Load the bodies of a case; those of one with ``dim`` 2 lie in the plane.
+
+    Raises:
+        InputError: see ``load``.
+    """
+    bodies = load(case.bodies, case.n, case.seed, case.eps, case.subset)
+    return flattened(bodies) if case.planar else bodies
 
 
 def available(spec: str, subset: str = "even") -> int | None:

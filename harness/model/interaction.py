@@ -2,8 +2,8 @@
 
 An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
 straight lines of arithmetic what body j adds to the sums of body i; each line ends in a comment with the floating-point
-operations it counts (an FMA is two). Names in capitals before it are constants; TOLERANCE is the factor by which its
-sums may be further from the truth than those of gravity, because their parts cancel more. From these lines come the
+operations it counts (an FMA is two). Names in capitals before it are constants; TOLERANCE is the factor by which
+the errors of its sums may be larger than those of gravity, because their terms cancel more. From these lines come the
 CUDA C and the Python that kernels are compiled from, and the float64 that judges them.
 """
 

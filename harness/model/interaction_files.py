@@ -35,7 +35,7 @@ switch template this throw typedef typename union unsigned using virtual void vo
 
 
 def packaged() -> dict[str, Path]:
-    """Name the interactions that gravbench brings along."""
+    """Name the packaged interactions."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"}
 
 

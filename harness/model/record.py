@@ -30,6 +30,22 @@ class Fingerprint(BaseModel):
     device_uuid: str | None = None
 
 
+class Preparation(BaseModel):
+    """What was found before the first evaluation was judged.
+
+    ``bodies_sha256`` is the hash of the n bodies in float64. ``start_seconds`` is the time from starting the worker's
+    process to a usable device.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    bodies_sha256: str | None = None
+    compute_capability: str | None = None
+    compiler: str | None = None
+    start_seconds: float | None = None
+    compile_seconds: float | None = None
+
+
 class Errors(BaseModel):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
@@ -107,8 +123,7 @@ class Inside(BaseModel):
     their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
     ``computed`` are the interactions of one evaluation, a body, by their kind (body_body, body_cell), from a run that
     is not timed; ``walk_overlap`` is how alike the walks of a warp's bodies are, counted likewise: over all nodes that
-    one of them has to visit, the part of the warp that has to. ``start_seconds`` is the time from starting the process
-    to a usable device.
+    one of them has to visit, the part of the warp that has to.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -117,8 +132,7 @@ class Inside(BaseModel):
     stages_bytes: dict[str, float] = {}
     computed: dict[str, float] = {}
     # Its name until it was found that threads at different nodes still step together.
-    walk_overlap: float | None = Field(None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
-    start_seconds: float | None = None
+    walk_overlap: float | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
 
 class Counters(BaseModel):
@@ -155,7 +169,7 @@ class Resources(BaseModel):
     waves: float | None = None
 
 
-class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Counters, Resources):
+class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Inside, Counters, Resources):
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
@@ -168,13 +182,9 @@ class Record(Case, Fingerprint, Errors, Measurement, Stepping, Inside, Counters,
     status: Status
     reason: str | None = None
     anchor: int = 0
-    bodies_sha256: str | None = None
     interactions_per_second: float | None = None
     gflops: float | None = None
     flops_per_interaction: float
-    compile_seconds: float | None = None
-    compute_capability: str | None = None
-    compiler: str | None = None
     commit: str | None
     started: str
     harness_version: str

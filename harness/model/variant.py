@@ -6,7 +6,7 @@ a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel for another toolki
 for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be edited to add one: the toolkits a
 variant runs on are read off what its stem holds.
 
-This module knows no toolkit. ``Toolkit`` below is what a variant may ask of the one it is given.
+This module knows no toolkit: ``gravbench.toolkits.interface`` says what a variant may ask of the one it is given.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gravbench.errors import InputError
 from gravbench.model.interaction import Interaction
@@ -41,30 +38,6 @@ CPU = "cpu"
 TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
 
 
-class HostBodies(Protocol):
-    """The part of ``harness.bodies.Bodies`` that a variant reads: float64 arrays on the host."""
-
-    @property
-    def mass(self) -> NDArray[np.float64]:
-        """Masses, shape (n,), in units where G = 1."""
-
-    @property
-    def position(self) -> NDArray[np.float64]:
-        """Positions, shape (n, 3)."""
-
-    @property
-    def velocity(self) -> NDArray[np.float64]:
-        """Velocities, shape (n, 3)."""
-
-    @property
-    def n(self) -> int:
-        """Number of bodies."""
-
-    @property
-    def eps(self) -> float:
-        """Softening length, greater than zero."""
-
-
 class Kernel(Protocol):
     """A compiled kernel.
 
@@ -78,7 +51,7 @@ class Kernel(Protocol):
 
 
 class Source(Protocol):
-    """What a toolkit compiles: a variant, or a part that variants share (``harness.parts``)."""
+    """What a toolkit compiles: a variant, or a part that variants share (``gravbench.toolkits.parts``)."""
 
     @property
     def module(self) -> ModuleType:
@@ -86,49 +59,6 @@ class Source(Protocol):
 
     def cuda_source(self, interaction: Interaction) -> str:
         """The text of the CUDA C."""
-
-
-class Toolkit(Protocol):
-    """What a variant may ask of the toolkit that runs it."""
-
-    @property
-    def interaction(self) -> Interaction:
-        """What its kernels compute: gravity, unless the variant takes any interaction."""
-
-    def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
-        """Make an array on the host; where ``pinned``, in memory that the device reads by itself."""
-
-    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Allocate an array on the device, of any type and not filled; it is freed when nobody has it any more."""
-
-    def stream(self) -> Any:
-        """Make a queue of work for the device, beside the one that everything else waits in."""
-
-    def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
-        """Queue a copy of host values to the front of a device array; from pinned memory this returns at once."""
-
-    def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
-        """Queue a copy of a device array's front to the host."""
-
-    def wait(self, stream: Any) -> None:
-        """Wait until everything in a stream is done."""
-
-    @property
-    def multiprocessors(self) -> int:
-        """How many multiprocessors the device has, over which a variant may have to spread few bodies."""
-
-    @property
-    def real(self) -> type[np.floating[Any]]:
-        """The type of every real number in the kernel: ``numpy.float32`` or ``numpy.float64``."""
-
-    def upload(self, values: NDArray[Any]) -> Any:
-        """Copy a host array to the device as an array of ``real``."""
-
-    def empty(self, *shape: int) -> Any:
-        """Make a device array of ``real`` filled with NaN, so that a row nobody wrote is seen."""
-
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Compile the kernel of this variant called ``stem`` with compile-time ``constants``."""
 
 
 Lap = Callable[[str], None]
@@ -150,7 +80,7 @@ class Prepared:
 
     With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
     ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
-    is counted of an evaluation and not timed: fields of ``harness.record.Inside``. ``kernels`` are how many one
+    is counted of an evaluation and not timed: fields of ``gravbench.model.record.Inside``. ``kernels`` are how many one
     ``launch()`` puts in the device's queue, at least.
     """
 

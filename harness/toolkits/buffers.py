@@ -1,4 +1,4 @@
-"""The device arrays of a prepared variant in the one layout the host uses, whichever of its own it has."""
+"""Convert between a variant's own layout of device arrays and the one layout that the host uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.variant import HostBodies, Prepared
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.variant import Prepared
 from gravbench.toolkits.interface import DeviceToolkit
 
 
@@ -21,7 +22,7 @@ def bodies(toolkit: DeviceToolkit, prepared: Prepared) -> NDArray[Any]:
     return _download(toolkit, prepared.bodies)
 
 
-def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: HostBodies) -> tuple[NDArray[Any], ...]:
+def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tuple[NDArray[Any], ...]:
     """Make host arrays of ``real`` in the layout of the device's: one of rows, or four of numbers."""
     if isinstance(prepared.bodies, tuple):
         arrays: tuple[NDArray[Any], ...] = (*values.position.T, values.mass)
@@ -46,7 +47,7 @@ def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: A
 
 
 def fill(arrays: Any, position: Any, mass: Any) -> None:
-    """Copy positions and masses into bodies, rows or columns, that are where they are: on the host or CuPy's device."""
+    """Copy positions and masses into arrays of bodies on the same side, the host or CuPy's device; rows or columns."""
     if isinstance(arrays, tuple):
         for array, values in zip(arrays, (*position.T, mass), strict=True):
             array[...] = values
@@ -56,7 +57,7 @@ def fill(arrays: Any, position: Any, mass: Any) -> None:
 
 
 def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
-    """Copy what ``sums`` does without leaving the host or CuPy's device."""
+    """Copy the sums as ``sums`` does, but stay on the host or on CuPy's device."""
     found = prepared.accelerations
     return np.stack(found, axis=1) if isinstance(found, tuple) else found[:, : len(toolkit.interaction.sums)].copy()
 

@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
+
+ENTRY = Entry(
+    place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
+    companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
+)  # fmt: skip
 
 
 class _Kernel:
@@ -48,7 +54,7 @@ class CpuToolkit(DeviceToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         import numba
 
         return _Kernel(self, self.maker(stem)(numba, self.real, **constants))
@@ -57,7 +63,7 @@ class CpuToolkit(DeviceToolkit):
         """Nothing is left running when a call returns."""
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time by ``perf_counter``; on a host there is no launching apart from the work."""
+        """Time by ``perf_counter``; on the host a launch is the work itself."""
         return time_on_host(launch, count, while_busy)
 
     @property

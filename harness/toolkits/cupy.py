@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
 from gravbench.toolkits.library import FirstCall
+
+ENTRY = Entry(
+    place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+    extras=("cuda13", "cuda12"),
+    companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
+    in_force=True
+)  # fmt: skip
 
 PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""
@@ -43,12 +51,12 @@ class CupyToolkit(CudaToolkit):
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
-        # What is compiled here is compiled once; see _compile.
+        # Every compilation is a real one; see _compile.
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
         try:
             import cupy
 
-            # Makes the device's primary context current, which the driver is asked about before any array is made.
+            # Makes the device's primary context current: the driver is asked questions before any array exists.
             cupy.cuda.Device().synchronize()
         except Exception as error:
             raise ToolkitMissingError(f"CuPy cannot start: {error}") from error
@@ -58,7 +66,7 @@ class CupyToolkit(CudaToolkit):
     @property
     def queue(self) -> Hashable:
         stream = self.cupy.cuda.get_current_stream().ptr
-        # The default stream of each thread has one name and is many.
+        # The per-thread default stream has the same handle in every thread, but each thread has its own.
         return self.cupy.cuda.Device().id, stream, get_ident() if stream == PER_THREAD else None
 
     def upload(self, values: Any) -> Any:
@@ -75,12 +83,12 @@ class CupyToolkit(CudaToolkit):
 
     def _compile(self, source: str, name: str, constants: dict[str, int]) -> Any:
         defines = tuple(f"-D{key}={value}" for key, value in constants.items())
-        # A text that was never compiled before, or a compile time would be that of finding it in CuPy's cache.
+        # A unique text, or the compile time would be that of a lookup in CuPy's cache.
         raw = self.cupy.RawKernel(f"{source}\n// {time.time_ns()}\n", name, options=FLAGS + defines)
         raw.compile()
         return raw
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if hasattr(self.variant.module, "cupy_kernel"):
             return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
         if self.dtype == "float64":

@@ -17,7 +17,7 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.device import Device, Reading
 from gravbench.model.variant import CPU
 
-# The bits of nvmlClocksEventReasons, which NVML keeps for good; its Python names come and go.
+# The bits of nvmlClocksEventReasons. NVML never changes them, while its Python names vary between versions.
 CLOCK_REASONS = {
     0x001: "gpu idle",
     0x002: "clocks chosen by a user",
@@ -31,7 +31,7 @@ CLOCK_REASONS = {
     0x200: "board limit",
     0x400: "reliability",
 }
-# Reasons for a lower clock that are no complaint: nothing to do, or a clock somebody chose.
+# Harmless reasons for a lower clock: nothing to do, or a clock that somebody chose.
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
 
 
@@ -65,7 +65,7 @@ def _text(value: str | bytes) -> str:
 def _visible(uuids: list[str]) -> list[str]:
     """Keep the devices that ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order.
 
-    As CUDA does it: the first word that names no device, or one a second time, ends the list.
+    As in CUDA, the first word that names no device, or repeats one, ends the list.
     """
     setting = os.environ.get("CUDA_VISIBLE_DEVICES")
     if setting is None:

@@ -1,6 +1,6 @@
-"""The few questions that only the CUDA driver answers, the same way for every toolkit.
+"""Questions that only the CUDA driver can answer, asked in the same way for every toolkit.
 
-A toolkit's own occupancy calculator is a table that ages; the driver knows the compiled kernel and the device.
+The occupancy calculators of toolkits are tables that become outdated; the driver knows the kernel and the device.
 Needs a current CUDA context, so it is called in a worker only.
 """
 
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from gravbench.model.record import Resources
 
-# Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which keeps them for good.
+# Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which never change.
 SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4
 WARP_SIZE = 10
 MULTIPROCESSORS = 16
@@ -109,7 +109,7 @@ def use_device() -> None:
 
 
 class Event:
-    """A point in a stream, whose time the device notes when it gets there. Streams are their driver's handles."""
+    """A point in a stream, whose time the device records when it gets there. A stream is given by its driver handle."""
 
     def __init__(self) -> None:
         self._handle = ctypes.c_void_p()

@@ -1,4 +1,4 @@
-"""What the harness asks of a toolkit beyond what a variant does, and what all GPU toolkits share.
+"""What the harness needs from a toolkit beyond what variants use, and what all GPU toolkits share.
 
 Nothing here imports a toolkit's library.
 """
@@ -42,9 +42,9 @@ class ToolkitMissingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of a batch: seconds an evaluation took on the device's clock.
+    """Time of a batch: seconds per evaluation on the device's clock.
 
-    ``launch_seconds`` is what the host needed to launch one; None where the host is the device.
+    ``launch_seconds`` is what the host needed per launch; None where the host is the device.
     ``launch_bound`` says that the device had to wait for the host, so that ``seconds`` is not its own.
     """
 
@@ -66,7 +66,7 @@ def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[]
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
-    ``harness.variant.Toolkit`` is what variants see of it.
+    ``gravbench.model.variant.Toolkit`` is what variants see of it.
     """
 
     name: ClassVar[str]
@@ -81,6 +81,7 @@ class DeviceToolkit(ABC):
         self.dtype = dtype
         self.interaction = interaction
         self.compile_seconds = 0.0
+        self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
 
     @property
     def multiprocessors(self) -> int:
@@ -89,7 +90,7 @@ class DeviceToolkit(ABC):
 
     @property
     def queue(self) -> Hashable:
-        """Name the queue, of which device, that launches go into: what is in two may run at the same time."""
+        """Identify the queue, and its device, that launches go into; work in different queues may overlap."""
         return None
 
     @property
@@ -113,9 +114,16 @@ class DeviceToolkit(ABC):
     def download(self, array: Any) -> NDArray[Any]:
         """Copy to the host."""
 
-    @abstractmethod
     def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Compile a kernel of the variant; adds to ``compile_seconds``."""
+        """Return a kernel of the variant, compiled when it is first asked for."""
+        which = stem, tuple(sorted(constants.items()))
+        if which not in self._kernels:
+            self._kernels[which] = self.build(stem, constants)
+        return self._kernels[which]
+
+    @abstractmethod
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
+        """Compile a kernel of the variant; adds to ``compile_seconds``, then or at its first launch."""
 
     def maker(self, stem: str) -> Callable[..., Any]:
         """Find the function of the source that makes this toolkit's kernel.
@@ -171,7 +179,7 @@ class DriverToolkit(DeviceToolkit):
 
 
 class GpuToolkit(DriverToolkit):
-    """Timing on the device's own clock, from four things each library calls differently."""
+    """Timing on the device's own clock, built from four operations that each library names differently."""
 
     _hold_microseconds = 200
 
@@ -198,8 +206,8 @@ class GpuToolkit(DriverToolkit):
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch between two events.
 
-        A short kernel ends before Python has launched the next, and events around such a batch would measure
-        Python. So a holding kernel goes first; if the device had already passed the first event when the last
+        A short kernel ends before Python has launched the next one, so events around such a batch would measure
+        Python. Therefore a holding kernel goes first; if the device had already passed the first event when the last
         launch was queued, the batch is repeated behind a longer hold.
         """
         while True:
@@ -222,7 +230,7 @@ class GpuToolkit(DriverToolkit):
 
 
 class CudaToolkit(GpuToolkit):
-    """A toolkit of CUDA's own words: memory from the driver, streams, copies queued in them."""
+    """A toolkit with CUDA's own primitives: memory from the driver, streams, and copies queued in them."""
 
     @abstractmethod
     def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
@@ -230,7 +238,7 @@ class CudaToolkit(GpuToolkit):
 
     @abstractmethod
     def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Allocate by the driver, from no pool: what an allocation costs is one of the things to be measured."""
+        """Allocate through the driver, not from a pool: the cost of an allocation is one of the things measured."""
 
     @abstractmethod
     def stream(self) -> Any:

@@ -1,8 +1,8 @@
 """JAX: functions over whole arrays, compiled by XLA.
 
-An array of JAX's is never written into, so what the harness holds is a place for one; a kernel returns the new
-arrays by the names of its parameters. JAX lends nobody its streams: a batch is timed by the host's clock, from
-the first launch until the last result is there.
+JAX never writes into an array, so the harness holds a place for one, and a kernel returns the new arrays by the
+names of its parameters. JAX gives no access to its streams: a batch is timed by the host's clock, from the first
+launch until the last result is there.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
 
+ENTRY = Entry(
+    place=6, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
+    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit"
+)  # fmt: skip
+
 
 class _Array:
-    """A place for an array of JAX's."""
+    """A place that holds the current JAX array."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -58,7 +64,7 @@ class JaxToolkit(DriverToolkit):
 
     name = "jax"
     latest: ClassVar[Any] = None
-    """What was launched last, by whichever of the toolkits: the device works in the order of the launches."""
+    """The result launched last by any instance: the device works in the order of the launches."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
@@ -73,7 +79,7 @@ class JaxToolkit(DriverToolkit):
             raise ToolkitMissingError(f"JAX cannot start on a GPU: {error}") from error
         # Without this every float64 becomes a float32; with it, numbers without a type become float64.
         jax.config.update("jax_enable_x64", dtype == "float64")
-        jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of finding
+        jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of a cache lookup
         self.jax = jax
 
     def upload(self, values: NDArray[Any]) -> Any:
@@ -88,7 +94,7 @@ class JaxToolkit(DriverToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.value)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.jax, self.real, **constants))
 
     def synchronize(self) -> None:
@@ -97,7 +103,7 @@ class JaxToolkit(DriverToolkit):
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch by ``perf_counter``, results waited for; nothing is subtracted.
 
-        ``while_busy`` is called just behind it: what it takes would be added where the device waits for the host.
+        ``while_busy`` is called right after it, because its own time would count where the device waits for the host.
         """
         self.synchronize()
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Timing for libraries whose work waits in a CUDA stream that they tell, by the driver alone."""
+"""Timing through the driver alone, for libraries that expose the CUDA stream in which their work waits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LibraryToolkit(GpuToolkit):
 
 
 class FirstCall:
-    """A function over whole arrays. Its first call compiles, and counts as that."""
+    """A function over whole arrays whose first call compiles it; that call counts as compile time."""
 
     def __init__(self, toolkit: DeviceToolkit, function: Callable[..., Any]) -> None:
         self.toolkit = toolkit
@@ -50,7 +50,7 @@ class FirstCall:
             return self.function(*arguments)
         began = time.perf_counter()
         with warnings.catch_warnings():
-            # What a compiler finds could be done otherwise is part of what is measured, not a mistake to warn of.
+            # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
             warnings.simplefilter("ignore")
             result = self.function(*arguments)
         self.toolkit.compile_seconds += time.perf_counter() - began

@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+
+ENTRY = Entry(
+    place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
+    companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
+    flags=("fastmath=True",), probe="naive", in_force=True
+)  # fmt: skip
 
 
 class _Kernel:
@@ -38,14 +45,14 @@ class _Kernel:
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
             with warnings.catch_warnings():
-                # A grid too small for the device is a finding of the record, not a mistake to warn of.
+                # A grid too small for the device is something the record states, not a mistake to warn about.
                 warnings.simplefilter("ignore")
                 self.configured = self.compiled[grid, launch.extents, stream or 0]
         self.configured(*arguments)
 
 
 class _Simulator:
-    """The simulator's ``cuda`` as kernels see it that hold it in a closure.
+    """The simulator's ``cuda`` for kernels that hold it in a closure.
 
     Inside a running kernel the simulator replaces the *global* name ``cuda`` by one that knows the thread; this
     does the same for a name that is not global.
@@ -87,7 +94,7 @@ class NumbaToolkit(CudaToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.copy_to_host())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
 
     def synchronize(self) -> None:
@@ -126,7 +133,7 @@ class NumbaToolkit(CudaToolkit):
         if self._hold is None:
             cuda = self.cuda
 
-            @cuda.jit("void(int32)")  # compiled here: each launch of it is one that was asked for
+            @cuda.jit("void(int32)")  # compiled here, so that it is launched only where hold() asks for it
             def hold(microseconds):  # type: ignore[no-untyped-def]
                 for _ in range(microseconds):
                     cuda.nanosleep(1000)

@@ -1,4 +1,4 @@
-"""Kernels below ``variants/parts`` that belong to no variant: what moves the bodies, what pulls one set by another.
+"""Kernels below ``variants/parts`` that belong to no variant: the integrator, and the force between two sets of bodies.
 
 A part has the files of a variant (``STEM.py``, ``STEM.cu``) and no axes, no parent and no place in the ladder.
 """
@@ -17,12 +17,12 @@ from gravbench.model.variant import BUILT_IN, CUDA_C_TOOLKITS, Kernel, cuda_sour
 from gravbench.toolkits.interface import DeviceToolkit, GpuToolkit
 
 BLOCK = 128
-"""Threads a block of every part on a GPU."""
+"""Threads per block of every part on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of them, by its stem."""
+    """A part, by its stem."""
 
     name: str
 

@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
+
+ENTRY = Entry(
+    place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
+    probe="naive", cuda_c=True, in_force=True, nvcc=True
+)  # fmt: skip
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""
@@ -39,7 +45,7 @@ class PycudaToolkit(CudaToolkit):
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         super().__init__(variant, dtype, interaction)
         try:
-            # Makes the primary context of the device current, once a process.
+            # Makes the primary context of the device current, once per process.
             import pycuda.autoprimaryctx
             import pycuda.compiler
             import pycuda.driver
@@ -67,7 +73,7 @@ class PycudaToolkit(CudaToolkit):
         )
         return _Kernel(self.pycuda.driver.module_from_buffer(image).get_function(name), image, name)
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if self.dtype == "float64":
             constants = {"FLOAT64": 1, **constants}
         began = time.perf_counter()
@@ -112,7 +118,7 @@ class PycudaToolkit(CudaToolkit):
         self._hold(1, 1, np.int32(microseconds))
 
     def resources(self, kernel: Any) -> Resources:
-        # PyCUDA keeps the driver's handle to itself; the same cubin loaded once more has the same answers.
+        # PyCUDA does not expose the driver's handle; the same cubin, loaded once more, gives the same answers.
         return driver.resources(driver.load_function(kernel.image, kernel.name), kernel.launch)
 
     @property

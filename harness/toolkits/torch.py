@@ -10,17 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import FirstCall, LibraryToolkit
+
+ENTRY = Entry(
+    place=4, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
+    companions=("triton",), probe="torch_compile"
+)  # fmt: skip
 
 COMPILERS = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TRITON_ALWAYS_COMPILE": "1",
 }
-"""So that what is compiled is compiled here: a compile time would else be that of a cache or of other processes."""
+"""Compile in this process and without caches, or the compile time would be that of a lookup or of another process."""
 
 
 class TorchToolkit(LibraryToolkit):
@@ -54,9 +60,9 @@ class TorchToolkit(LibraryToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.cpu().numpy())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         function = self.maker(stem)(self.torch, self.real, **constants)
-        # A number of NumPy's would become an array on the host.
+        # A NumPy scalar would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))
 
     def synchronize(self) -> None:
@@ -72,7 +78,7 @@ class TorchToolkit(LibraryToolkit):
 
 
 def plain(argument: Any) -> Any:
-    """Return a number of NumPy's as one of Python's, anything else as it is."""
+    """Convert a NumPy scalar to a Python number; return anything else unchanged."""
     return argument.item() if isinstance(argument, np.generic) else argument
 
 

@@ -10,11 +10,17 @@ import numpy as np
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import FirstCall, LibraryToolkit
 from gravbench.toolkits.torch import TorchToolkit, plain
+
+ENTRY = Entry(
+    place=5, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
+    companions=("torch",), probe="triton_tiles"
+)  # fmt: skip
 
 WARP_SIZE = 32
 
@@ -25,7 +31,7 @@ class _Kernel:
         self.jitted = jitted
         self.compiled: Any = None
         self.launch = driver.Launch(0, 0)
-        # Triton takes every float of Python's for a float32, so a real number is handed over as an array of one.
+        # Triton treats every Python float as float32, so a real number is passed as an array of one element.
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
 
     def __call__(self, grid: int, block: int, *arguments: Any) -> None:
@@ -52,7 +58,7 @@ class TritonToolkit(TorchToolkit):
             raise ToolkitMissingError(f"Triton cannot start: {error}") from error
         self.triton = triton
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.triton, self.real, **constants))
 
     def resources(self, kernel: Any) -> Resources:

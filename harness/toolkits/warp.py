@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
+from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import ToolkitMissingError
 from gravbench.toolkits.library import LibraryToolkit
+
+ENTRY = Entry(
+    place=7, title="NVIDIA Warp", module="warp", distributions=("warp-lang",), extras=("warp",),
+    flags=("fast_math=True",), probe="warp_tiles"
+)  # fmt: skip
 
 DEVICE = "cuda:0"
 
@@ -29,7 +35,7 @@ class _Kernel:
     def __call__(self, grid: int, block: int, *arguments: Any) -> None:
         if self.loaded is None:
             began = time.perf_counter()
-            # Warp finds a kernel with the same text again, compiled for an earlier case.
+            # Otherwise Warp would reuse a kernel with the same text that was compiled for an earlier case.
             self.kernel.module.unload()
             self.loaded = self.kernel.module.load(DEVICE, block)
             self.toolkit.compile_seconds += time.perf_counter() - began
@@ -47,7 +53,7 @@ class WarpToolkit(LibraryToolkit):
         try:
             import warp
 
-            # What is compiled is compiled here, not found in the cache of an earlier run.
+            # Compile here, instead of finding the kernel in the cache of an earlier run.
             warp.config.cache_kernels = False
             warp.init()
             warp.get_device(DEVICE)
@@ -65,7 +71,7 @@ class WarpToolkit(LibraryToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.numpy())
 
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.warp, self.real, **constants))
 
     def synchronize(self) -> None:

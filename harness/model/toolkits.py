@@ -1,0 +1,84 @@
+"""What is known of each toolkit before its library is imported; the files of ``gravbench.toolkits`` say it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gravbench.packaged import folder
+
+PACKAGE = "gravbench.toolkits"
+DECLARES = "\nENTRY = "
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a toolkit's file says of it.
+
+    ``place`` is its place among the toolkits, wherever they are listed. ``module`` is the library it needs,
+    ``distributions`` the packages on PyPI that bring it, any one of which is enough, ``extras`` the extras of gravbench
+    that install it, ``companions`` the packages beside it that decide what it compiles to. ``flags`` are what its
+    compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
+    CUDA C of a stem; others have a function ``TOOLKIT_kernel`` there. With ``in_force``, ``gravbench.force`` uses it.
+    With ``nvcc`` it calls the compiler that is on PATH.
+    """
+
+    place: int
+    title: str
+    module: str
+    distributions: tuple[str, ...]
+    extras: tuple[str, ...]
+    probe: str
+    flags: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    cuda_c: bool = False
+    in_force: bool = False
+    nvcc: bool = False
+
+    @property
+    def version(self) -> str | None:
+        """The installed version and those of its companions, None where it is not installed."""
+        own = versions(self.distributions)
+        return ", ".join([*own[:1], *versions(self.companions)]) if own else None
+
+    @property
+    def missing(self) -> str | None:
+        """Say why it is not usable and how to mend that; None when its library is installed."""
+        if importlib.util.find_spec(self.module) is not None:
+            return None
+        return f"{self.title} is not installed; {self.mend}"
+
+    @property
+    def mend(self) -> str:
+        """The command that installs it."""
+        return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Mapping[str, Entry]:
+    """Return every toolkit by its name, which is the stem of its file, in the order of their places."""
+    found = {
+        path.stem: importlib.import_module(f"{PACKAGE}.{path.stem}").ENTRY
+        for path in folder(PACKAGE).glob("*.py")
+        if DECLARES in path.read_text("utf-8")
+    }
+    return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def versions(distributions: tuple[str, ...]) -> list[str]:
+    """Name the installed ones of these packages with their versions."""
+    found = []
+    for distribution in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{distribution} {importlib.metadata.version(distribution)}")
+    return found
+
+
+def place(toolkit: str) -> tuple[int, str]:
+    """Sort key: the toolkits in the order of their places, then unknown ones by name."""
+    names = list(catalogue())
+    return (names.index(toolkit) if toolkit in names else len(names), toolkit)

@@ -1,0 +1,22 @@
+"""Open a toolkit by its name."""
+
+from __future__ import annotations
+
+import importlib
+
+from gravbench.model.interaction import GRAVITY, Interaction
+from gravbench.model.interaction_files import find
+from gravbench.model.toolkits import PACKAGE
+from gravbench.model.variant import Dtype, Source
+from gravbench.toolkits.interface import DeviceToolkit
+
+
+def open_toolkit(name: str, variant: Source, dtype: Dtype, interaction: Interaction | None = None) -> DeviceToolkit:
+    """Import the toolkit's library and open it on the current device for one variant; without an interaction, gravity.
+
+    Raises:
+        ToolkitMissingError: it cannot be used here, with the reason.
+    """
+    module = importlib.import_module(f"{PACKAGE}.{name}")
+    toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype, interaction or find(GRAVITY))
+    return toolkit
