@@ -20,6 +20,10 @@ class Case(BaseModel):
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
     file, ``eps`` the softening length. ``interaction`` is a packaged one's name or the path of a file. ``timed`` is
     force, step or call; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
+
+    Two files of one name are two cases: ``bodies_file_sha256`` is the hash of the bytes of a file of bodies,
+    ``interaction_sha256`` that of the code of an interaction's file. They are None for what gravbench brings along by
+    its name, and in records from before they were noted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -37,13 +41,15 @@ class Case(BaseModel):
     interaction: str = GRAVITY
     integrator: str | None = None
     dt: float | None = None
+    bodies_file_sha256: str | None = None
+    interaction_sha256: str | None = None
 
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
         parts = self.model_dump(include=set(Case.model_fields))
-        # Cases without a step have the keys they had before there were steps.
-        for name in ("integrator", "dt"):
+        # Cases without a step, or without files, have the keys they had before these were noted.
+        for name in ("integrator", "dt", "bodies_file_sha256", "interaction_sha256"):
             if parts[name] is None:
                 del parts[name]
         # Likewise those of gravity, from before there were other interactions.

@@ -34,6 +34,7 @@ SHOWN: Mapping[str, str] = {
 _FIELDS = (
     *("variant", "toolkit", "configuration", "n", "dtype", "timed", "gflops", "error_max", "status"),
     *("reason", "anchor", "interaction", "integrator", "dt", "bodies", "subset", "seed", "eps", "bodies_sha256"),
+    *("bodies_file_sha256", "interaction_sha256", "code_sha256"),
     *("device", "device_uuid", "driver", "toolkit_version", "compiler", "compute_capability", "source_sha256"),
     *("commit", "harness_version", "started", "median_seconds", "ci_low", "ci_high", "stop_reason", "batch"),
     *("launch_seconds", "launch_bound", "throttled", "interactions_per_second", "flops_per_interaction"),

@@ -209,7 +209,9 @@ def _differences(comparison: Comparison) -> str:
         for name in names
         if any(getattr(pair.base, name) != getattr(pair.new, name) for pair in comparison.pairs)
     ]
-    edited = sum(pair.base.source_sha256 != pair.new.source_sha256 for pair in comparison.pairs)
+    edited = sum(
+        pair.base.fingerprint["code_sha256"] != pair.new.fingerprint["code_sha256"] for pair in comparison.pairs
+    )
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
 
 
