@@ -104,6 +104,8 @@ class _Finished:
                 self.records.setdefault(same, []).append(record)
 
     def _of(self, task: Task) -> list[Record]:
+        if not self.records:
+            return []
         return self.records.get((task.case.key, task.fingerprint.model_dump_json()), [])
 
     def has(self, task: Task) -> bool:

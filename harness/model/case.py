@@ -13,6 +13,9 @@ from gravbench.model.variant import Dtype
 
 Value = bool | int | float | str
 
+CONTENTS = ("bodies_file_sha256", "interaction_sha256")
+"""Fields of a case that tell two files of one name apart."""
+
 
 class Case(BaseModel):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
@@ -49,7 +52,7 @@ class Case(BaseModel):
         """A name for this case that does not depend on the order of its parts or of the sweep."""
         parts = self.model_dump(include=set(Case.model_fields))
         # Cases without a step, or without files, have the keys they had before these were noted.
-        for name in ("integrator", "dt", "bodies_file_sha256", "interaction_sha256"):
+        for name in ("integrator", "dt", *CONTENTS):
             if parts[name] is None:
                 del parts[name]
         # Likewise those of gravity, from before there were other interactions.
@@ -60,6 +63,11 @@ class Case(BaseModel):
         parts["bodies"] = Path(self.bodies).name
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Tell this case's files from others of the same names: the hash of each by its field, empty without any."""
+        return {name: value for name in CONTENTS if (value := getattr(self, name)) is not None}
 
     @property
     def label(self) -> str:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from gravbench.model import files
 
@@ -37,14 +38,21 @@ _Origin = tuple[str, ...]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+class Statement(NamedTuple):
+    """A statement of a module, and what the names stand for that are imported within it."""
+
+    node: ast.stmt
+    imports: dict[str, _Origin]
+
+
 @dataclass(frozen=True, slots=True)
 class Module:
     """A file, taken apart: what each imported name stands for, what is defined, and what runs on import."""
 
     path: Path
     imports: dict[str, _Origin] = field(default_factory=dict)
-    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    loose: list[ast.stmt] = field(default_factory=list)
+    definitions: dict[str, list[Statement]] = field(default_factory=dict)
+    loose: list[Statement] = field(default_factory=list)
 
 
 @files.remembered
@@ -57,17 +65,16 @@ def read(path: Path) -> Module:
     module = Module(path)
     for node in ast.parse(files.text(path)).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            module.imports.update(_imports([node]))
+            module.imports.update(_imports(node))
         elif names := _defined(node):
             for name in names:
-                module.definitions.setdefault(name, []).append(node)
+                module.definitions.setdefault(name, []).append(Statement(node, _imports(node)))
         elif not _is_text(node):
-            module.imports.update(_imports([node]))
-            module.loose.append(node)
+            module.imports.update(_imports(node))
+            module.loose.append(Statement(node, {}))
     return module
 
 
-@files.remembered
 def code(stem: Path, toolkit: str, roots: Roots) -> str:
     """Write what a toolkit runs of a stem.
 
@@ -75,16 +82,21 @@ def code(stem: Path, toolkit: str, roots: Roots) -> str:
         OSError: a file cannot be read.
         SyntaxError: a file is not Python.
     """
+    maker = f"{toolkit}_kernel"
+    return _code(stem, maker if maker in read(stem).definitions else None, roots)
+
+
+@files.remembered
+def _code(stem: Path, maker: str | None, roots: Roots) -> str:
+    """Write a stem with one maker of kernels: toolkits that have none, those of CUDA C, run the same Python."""
     module = read(stem)
-    own = f"{toolkit}_kernel"
     declared = [name for name, nodes in module.definitions.items() if any(map(_declares, nodes))]
     # The harness may ask a part for any of its constants.
-    public = [*declared, own] if declared else [name for name in module.definitions if not _MAKER.fullmatch(name)]
+    public = declared or [name for name in module.definitions if not _MAKER.fullmatch(name)]
     writer = _Writer(roots)
     writer.enter(module)
-    for name in dict.fromkeys([*public, own]):
-        if name in module.definitions:
-            writer.reference(module, name)
+    for name in [*public, *([maker] if maker else [])]:
+        writer.reference(module, name)
     return "\n".join(writer.lines())
 
 
@@ -110,10 +122,9 @@ class _Writer:
         while done < len(self.waiting):
             module, name = self.waiting[done]
             done += 1
-            nodes = module.definitions[name] if name else module.loose
-            for node in nodes:
-                own = f"@{self.numbers[module.path, name]}"
-                yield f"{own}: {self.write(node, module, _imports([node]), own)}"
+            own = f"@{self.numbers[module.path, name]}"
+            for node, local in module.definitions[name] if name else module.loose:
+                yield f"{own}: {self.write(node, module, local, own)}"
 
     def enter(self, module: Module) -> None:
         """Note that a module is imported; what it runs on import comes first."""
@@ -198,10 +209,10 @@ class _Writer:
         return None
 
 
-def _imports(nodes: Iterable[ast.AST]) -> dict[str, _Origin]:
-    """Map each name that is imported anywhere in these to the dotted name it stands for."""
+def _imports(statement: ast.stmt) -> dict[str, _Origin]:
+    """Map each name that is imported anywhere in a statement to the dotted name it stands for."""
     found: dict[str, _Origin] = {}
-    for node in (inner for outer in nodes for inner in ast.walk(outer)):
+    for node in ast.walk(statement):
         if isinstance(node, ast.Import):
             for one in node.names:
                 whole = tuple(one.name.split("."))
@@ -231,8 +242,9 @@ def _flat(target: ast.expr) -> list[ast.expr]:
     return [one for part in target.elts for one in _flat(part)] if isinstance(target, ast.Tuple) else [target]
 
 
-def _declares(node: ast.stmt) -> bool:
+def _declares(statement: Statement) -> bool:
     """Tell whether a definition is a variant's, by the name of its decorator."""
+    node = statement.node
     decorators = node.decorator_list if isinstance(node, _Definition) else []
     chains = (_chain(one.func) for one in decorators if isinstance(one, ast.Call))
     return any(chain and chain[-1] == DECLARATION for chain in chains)

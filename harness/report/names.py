@@ -59,6 +59,7 @@ class Names:
             field: len({getattr(case, field) for case in cases if ranking.is_ranked(case)}) > 1
             for field in ("subset", "seed", "eps")
         }
+        self._contents = sorted(ranking.told_apart(cases))
         by_name: dict[str | None, set[str | None]] = defaultdict(set)
         for case in cases:
             by_name[case.device].add(case.device_uuid)
@@ -78,6 +79,7 @@ class Names:
     def task(self, shared: Conditions) -> str:
         """Name what was computed, without the device."""
         told_apart = [f"{field} {getattr(shared, field)}" for field, several in self._several.items() if several]
+        told_apart += [f"{name} {getattr(shared, name)[:8]}" for name in self._contents if getattr(shared, name)]
         step = [f"{shared.integrator} dt = {shared.dt:g}"] if shared.integrator else []
         computed = [shared.interaction] if shared.interaction != GRAVITY else []
         return ", ".join([shared.bodies, shared.dtype, *computed, f"timed: {shared.timed}", *step, *told_apart])

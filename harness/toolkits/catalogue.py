@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find
@@ -42,7 +43,7 @@ class Entry:
     @property
     def missing(self) -> str | None:
         """Say why it is not usable and how to mend that; None when its library is installed."""
-        if importlib.util.find_spec(self.module) is not None:
+        if _installed(self.module):
             return None
         return f"{self.title} is not installed; {self.mend}"
 
@@ -52,6 +53,13 @@ class Entry:
         return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
 
 
+@lru_cache
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+# Once per process: a plan asks for every case, and each answer is read from a file.
+@lru_cache
 def versions(distributions: tuple[str, ...]) -> list[str]:
     """Name the installed ones of these packages with their versions."""
     found = []

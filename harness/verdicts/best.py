@@ -13,7 +13,7 @@ from gravbench.model.case import Value
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import TOOLKITS
-from gravbench.verdicts import compare
+from gravbench.verdicts import compare, ranking
 from gravbench.verdicts.compare import Defaults, Scatter
 
 ERROR = 1e-3
@@ -101,14 +101,16 @@ def best(
         least = min(map(_error, judged), default=None)
         why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
+    several = ranking.told_apart(judged)
     groups: dict[tuple[str, tuple[tuple[str, Value], ...]], dict[int, list[Record]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for record in judged:
-        groups[place(record), tuple(task(record).items())][record.n].append(record)
+        shared = task(record) | {name: value[:8] for name, value in record.contents.items() if name in several}
+        groups[place(record), tuple(shared.items())][record.n].append(record)
     simplicity = simpler_first(defaults)
     found = []
-    for (name, shared), by_n in groups.items():
+    for (name, named), by_n in groups.items():
         choices: list[Choice] = []
         missed = {}
         for n in sorted(by_n):
@@ -121,7 +123,7 @@ def best(
             changed = bool(choices) and _what(choices[-1].chosen) != _what(good[0])
             choices.append(Choice(n, good, fastest, len(right), changed))
         if choices:
-            found.append(Selection(name, dict(shared), choices, missed))
+            found.append(Selection(name, dict(named), choices, missed))
     # GPUs first.
     return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == "cpu", one.device, str(one.task)))
 

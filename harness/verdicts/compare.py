@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import Value
+from gravbench.model.case import CONTENTS, Value
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
@@ -408,6 +408,8 @@ def _without(record: Record, by: str, defaults: Defaults) -> str:
     changed: dict[str, object] = {"axes": axes}
     if by in NEUTRAL:
         changed[by] = NEUTRAL[by]
+        # The content of a file is left out with its name.
+        changed |= {name: None for name in CONTENTS if name.startswith(f"{by}_")}
     if by == "variant":
         own = defaults.get(record.variant, {})
         changed["axes"] = {name: value for name, value in axes.items() if name not in own or own[name] != value}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from gravbench.model.case import CONTENTS
 from gravbench.model.record import Record
 from gravbench.model.variant import TOOLKITS
 
@@ -27,7 +28,7 @@ DRIFT_LIMIT = 0.01
 class Conditions(NamedTuple):
     """What has to be equal, beside n, before two speeds may be compared. Unknown devices are empty strings.
 
-    Without a step, ``integrator`` is empty and ``dt`` zero.
+    Without a step, ``integrator`` is empty and ``dt`` zero; without files, their hashes are empty.
     """
 
     cpu: bool
@@ -42,6 +43,8 @@ class Conditions(NamedTuple):
     interaction: str
     integrator: str
     dt: float
+    bodies_file_sha256: str
+    interaction_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,19 @@ def conditions(record: Record) -> Conditions:
         interaction=record.interaction,
         integrator=record.integrator or "",
         dt=record.dt or 0.0,
+        bodies_file_sha256=record.bodies_file_sha256 or "",
+        interaction_sha256=record.interaction_sha256 or "",
     )
+
+
+def told_apart(records: Iterable[Record]) -> set[str]:
+    """Name the contents by which records of one file's name differ, so that the name does not say which is meant."""
+    found: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for record in records:
+        for name in CONTENTS:
+            file = record.bodies if name.startswith("bodies") else record.interaction
+            found[name, file].add(getattr(record, name))
+    return {name for (name, _), values in found.items() if len(values) > 1}
 
 
 def ladder_order(names: Collection[str], parents: Parents) -> list[str]:

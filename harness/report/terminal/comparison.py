@@ -139,12 +139,26 @@ def render_comparison(
         _listing(console, title, records)
     console.print()
     console.print(Text(summary(comparison), style="bold"))
+    for name in namesakes(comparison):
+        console.print(Text(f"{name} is not the same file in BASE and NEW: its cases are other cases."))
     devices = [
         {record.device for record in records if record.device}
         for records in (comparison.only_base, comparison.only_new)
     ]
     if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
         console.print(Text("They ran on different devices: --by device compares these."))
+
+
+def namesakes(comparison: Comparison) -> list[str]:
+    """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
+    found: list[dict[tuple[str, str], set[str]]] = [{}, {}]
+    for records, of_name in zip((comparison.only_base, comparison.only_new), found, strict=True):
+        for record in records:
+            for field, content in record.contents.items():
+                name = record.bodies if field.startswith("bodies") else record.interaction
+                of_name.setdefault((field, name), set()).add(content)
+    old, new = found
+    return [which[1] for which in old if which in new and old[which] != new[which]]
 
 
 def summary(comparison: Comparison) -> str:
@@ -265,6 +279,7 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
             ]
             lines.append(f"| {' | '.join(cells)} |")
         lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items()), ""]
+    lines += [f"{escaped(name)} is not the same file in BASE and NEW.\n" for name in namesakes(comparison)]
     for title, records in _lists(comparison):
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
         lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
@@ -299,7 +314,7 @@ def case_json(record: Record) -> dict[str, Any]:
     """Return what a case is."""
     names = ("variant", "toolkit", "axes", "n", "dtype", "bodies", "subset", "seed", "eps", "interaction", "timed")
     more = ("integrator", "dt", "device")
-    return {"key": record.key} | {name: getattr(record, name) for name in (*names, *more)}
+    return {"key": record.key} | {name: getattr(record, name) for name in (*names, *more)} | record.contents
 
 
 def _not_ok_json(record: Record) -> dict[str, Any]:
