@@ -169,6 +169,7 @@ def _export_run(
 def _where(record: Record) -> Where:
     setting = [record.bodies, record.subset, f"seed={record.seed}", f"eps={record.eps:g}", record.timed]
     setting += [record.interaction, record.integrator or "", "" if record.dt is None else f"dt={record.dt:g}"]
+    setting += [content[:8] for content in record.contents.values()]
     words = (record.configuration or "none", record.dtype, " ".join(filter(None, setting)))
     return (str(record.n), *map(repr, words))
 
