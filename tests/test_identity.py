@@ -255,6 +255,25 @@ def test_the_name_of_the_harness_is_nothing_to_the_hash(stem):
     assert code(stem) == before
 
 
+@pytest.mark.parametrize(
+    ("line", "use"),
+    [("from helpers.parts import *", "factor"), ("from helpers.parts import inner", "inner.factor"),
+     ("import helpers.parts.inner", "helpers.parts.inner.factor"), ("import helpers.parts.inner as other", "other")],
+)  # fmt: skip
+def test_every_way_to_import_is_followed(stem, line, use):
+    parts = stem.parent / "helpers" / "parts"
+    parts.mkdir()
+    (parts / "__init__.py").write_text("from . import inner\nfrom .inner import factor\nfrom .inner import *\n")
+    (parts / "inner.py").write_text("from ..launching import _grid\n\nfactor = _grid(2)\n")
+    stem.write_text(f"{line}\n\n\ndef numba_kernel(cuda, real):\n    return {use}\n")
+    before = code(stem)
+    edited(parts / "inner.py", "_grid(2)", "_grid(3)")
+    between = code(stem)
+    edited(stem.parent / "helpers" / "launching.py", "return 2 * pi", "return 3 * pi")
+    assert len({before, between, code(stem)}) == 3
+    assert str(stem.parent) not in before
+
+
 def test_two_definitions_of_one_name_are_told_apart(tmp_path):
     stem = tmp_path / "stem.py"
     for name, factor in (("one", 1), ("two", 2)):

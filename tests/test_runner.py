@@ -272,7 +272,7 @@ def prepare(cpu, bodies):
     ("old", "new", "name", "reason"),
     [
         ("numpy_direct.prepare.prepare(cpu, ", "numpy_direct.prepare.prepare(cpu, *(), ", "edits.py", "its source was"),
-        ('"""Edit, and', '"""Change, and', "edits.py", None),
+        ("Edits a file", "Changes a file", "edits.py", None),
         ("", "[]", "own.npz", "its bodies were"),
         ("", "[]", "other.npz", None),
     ],

@@ -8,12 +8,14 @@ A definition is called by the order of its first use, a library's name by where 
 is when comments, docstrings, layout, import statements, file names, or the names and places of shared functions change.
 Of a declaration it holds ``tolerance``, which decides what counts as right, and nothing that only describes.
 
-All this reads text and imports nothing, so that it can be done for the sources of an old commit as well.
+All this reads text and imports nothing, so that it can be done for the sources of an old commit as well. What a stem
+finds by a name that it makes up while it runs (``getattr``, ``import_module``) is not seen.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ from gravbench.model import files
 
 HARNESS = ("gravbench", "harness")
 """First names of what a variant imports of the harness: its name today, and in old commits."""
+ALL = "*"
 DECLARATION = "variant"
 DECIDES = ("tolerance",)
 """What of a declaration decides a result; the rest presents the variant, or is in each case with its values."""
@@ -65,12 +68,12 @@ def read(path: Path) -> Module:
     module = Module(path)
     for node in ast.parse(files.text(path)).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            module.imports.update(_imports(node))
+            module.imports.update(_imports(node, path.parent))
         elif names := _defined(node):
             for name in names:
-                module.definitions.setdefault(name, []).append(Statement(node, _imports(node)))
+                module.definitions.setdefault(name, []).append(Statement(node, _imports(node, path.parent)))
         elif not _is_text(node):
-            module.imports.update(_imports(node))
+            module.imports.update(_imports(node, path.parent))
             module.loose.append(Statement(node, {}))
     return module
 
@@ -132,6 +135,9 @@ class _Writer:
             self.entered[module.path] = module
             if module.loose:
                 self.reference(module, "")
+            for origin in module.imports.values():
+                if origin[-1] == ALL:
+                    self._imported(origin[:-1], ())
 
     def reference(self, module: Module, name: str) -> str:
         """Return the number that stands for a definition."""
@@ -181,7 +187,7 @@ class _Writer:
         whole = (*origin, *rest)
         if (found := self._find(whole)) is not None:
             return self._member(*found)
-        return ".".join([origin[-1], *rest] if origin[0] in HARNESS else whole)
+        return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
 
     def _member(self, module: Module, names: _Origin) -> str:
         self.enter(module)
@@ -192,12 +198,14 @@ class _Writer:
             return ".".join([self.reference(module, names[0]), *names[1:]])
         if names[0] in module.imports:
             return self._imported(module.imports[names[0]], names[1:])
-        return ".".join(names)
+        return ".".join([self.reference(module, ""), *names])
 
     def _find(self, names: _Origin) -> tuple[Module, _Origin] | None:
         """Find the module that a dotted name begins with, and what follows it."""
-        for package, folder in self.roots:
-            prefix = tuple(package.split(".")) if package else ()
+        places = [(tuple(package.split(".")) if package else (), folder) for package, folder in self.roots]
+        if os.sep in names[0]:
+            places = [(names[:1], Path(names[0]))]
+        for prefix, folder in places:
             if names[: len(prefix)] != prefix:
                 continue
             inner = names[len(prefix) :]
@@ -209,8 +217,11 @@ class _Writer:
         return None
 
 
-def _imports(statement: ast.stmt) -> dict[str, _Origin]:
-    """Map each name that is imported anywhere in a statement to the dotted name it stands for."""
+def _imports(statement: ast.stmt, folder: Path) -> dict[str, _Origin]:
+    """Map each name that is imported anywhere in a statement to the dotted name it stands for.
+
+    What is imported relative to the ``folder`` of the file begins with a folder. All of a module has a name of its own.
+    """
     found: dict[str, _Origin] = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
@@ -218,8 +229,11 @@ def _imports(statement: ast.stmt) -> dict[str, _Origin]:
                 whole = tuple(one.name.split("."))
                 found[one.asname or whole[0]] = whole if one.asname else whole[:1]
         elif isinstance(node, ast.ImportFrom):
-            before = tuple((node.module or "").split("."))
-            found |= {one.asname or one.name: (*before, one.name) for one in node.names}
+            start = (str(folder.joinpath(*[".."] * (node.level - 1)).resolve()),) if node.level else ()
+            before = (*start, *(node.module.split(".") if node.module else ()))
+            for one in node.names:
+                name = f"{ALL} of {before}" if one.name == ALL else one.asname or one.name
+                found[name] = (*before, one.name)
     return found
 
 
