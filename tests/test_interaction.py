@@ -259,12 +259,10 @@ def test_an_interaction_may_be_judged_less_strictly():
 def test_a_changed_interaction_is_another_source(spring):
     variant = discover()["tiled"]
     before = {
-        toolkit: variant.source_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits
+        toolkit: variant.code_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits
     }
     spring.write_text(SPRING.replace("REST = 0.7", "REST = 0.8"))
-    after = {
-        toolkit: variant.source_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits
-    }
+    after = {toolkit: variant.code_sha256(toolkit, interaction_files.find(str(spring))) for toolkit in variant.toolkits}
     assert all(before[toolkit] != after[toolkit] for toolkit in variant.toolkits)
 
 

@@ -121,17 +121,6 @@ def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
         assert set(entry.extras) <= set(extras)
 
 
-def test_a_peers_hash_is_of_its_own_family_alone():
-    """Numba's twin of body.cuh beside all_pairs, which every kernel of Numba's shares, is nothing to it."""
-    from gravbench.model.interaction import GRAVITY
-    from gravbench.model.interaction_files import find
-
-    body = ROOT / "variants" / "common" / "body.py"
-    for one in PEERS.values():
-        own = one.source_sha256(one.toolkits[0], find(GRAVITY))
-        assert own == one.source_sha256("cpu", find(GRAVITY)), f"{one.name} is hashed with {body}"
-
-
 def test_a_toolkit_that_a_stem_has_no_kernel_for_says_so():
     toolkit = open_toolkit("cpu", VARIANTS["jax_jit"], "float32")
     with pytest.raises(InputError, match=r"jax_jit has no kernel for cpu: there is no cpu_kernel in jax_jit\.py"):

@@ -175,6 +175,8 @@ def test_the_key_is_the_same_in_another_process_and_after_reading():
         {"interaction": "hermite"},
         {"integrator": "leapfrog"},
         {"dt": 0.001},
+        {"bodies_file_sha256": "0" * 64},
+        {"interaction_sha256": "0" * 64},
     ],
     ids=str,
 )
@@ -335,7 +337,7 @@ def test_of_a_repeated_anchor_the_first_is_kept():
 
 @pytest.mark.parametrize(
     "change",
-    [{"status": "failed", "reason": "a passing fault"}, {"source_sha256": "0" * 64}],
+    [{"status": "failed", "reason": "a passing fault"}, {"code_sha256": "0" * 64}],
     ids=["failed", "other source"],
 )
 def test_after_a_resume_the_anchor_is_represented_by_a_measurement_that_counts(monkeypatch, change):
@@ -363,4 +365,4 @@ def test_after_a_resume_the_anchor_is_represented_by_a_measurement_that_counts(m
     kept = {one.n: one for one in latest([*before, *after])}
     assert set(kept) == {64, 128, 256}
     assert {one.status for one in kept.values()} == {"ok"}
-    assert {one.source_sha256 for one in kept.values()} == {after[0].source_sha256}
+    assert {one.code_sha256 for one in kept.values()} == {after[0].code_sha256}

@@ -191,7 +191,7 @@ def test_resume_measures_what_is_missing_or_was_made_from_other_source(tmp_path)
     assert todo.reused == 2
     store = RecordFile(out)
     changed = [
-        record.model_copy(update={"source_sha256": "0" * 64}) if record.variant == "wrong" else record
+        record.model_copy(update={"code_sha256": "0" * 64}) if record.variant == "wrong" else record
         for record in store.read()
     ]
     store.path.write_text("".join(record.model_dump_json() + "\n" for record in changed))
@@ -247,6 +247,54 @@ def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
     (reason,) = [record.reason for record in records if record.reason]
     assert "100" in reason
     assert {record.bodies for record in records} == {"hundred.npz"}
+
+
+EDITS = '''"""Edits a file while it is prepared, and is right."""
+
+from pathlib import Path
+
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.cpu import numpy_direct
+
+OLD, NEW, FILE = {edit!r}
+
+
+@variant(parent="numpy_direct", source="a fault planted by the tests")
+def prepare(cpu, bodies):
+    """Edit, and prepare what numpy_direct does."""
+    file = Path(FILE)
+    file.write_bytes(file.read_bytes().replace(OLD.encode(), NEW.encode(), 1) if OLD else NEW.encode())
+    return numpy_direct.prepare.prepare(cpu, bodies)
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "reason"),
+    [
+        ("numpy_direct.prepare.prepare(cpu, ", "numpy_direct.prepare.prepare(cpu, *(), ", "edits.py", "its source was"),
+        ("Edits a file", "Changes a file", "edits.py", None),
+        ("", "[]", "own.npz", "its bodies were"),
+        ("", "[]", "other.npz", None),
+    ],
+    ids=["source", "docstring", "bodies", "another file"],
+)
+def test_what_is_edited_during_the_run_is_not_taken_for_what_ran(tmp_path, old, new, name, reason):
+    from gravbench.model import initial_conditions as bodies
+
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (tmp_path / "other.npz").touch()
+    file = (folder if name == "edits.py" else tmp_path) / name
+    (folder / "edits.py").write_text(EDITS.format(edit=(old, new, str(file))))
+    bodies.save(bodies.plummer(50, 1, 0.1), tmp_path / "own.npz")
+    config = tmp_path / "file.yaml"
+    config.write_text(f"variant_folders: [mine]\nbodies: own.npz\nn: 50\n{QUICK % 60}variants: edits\n")
+    records, _, _ = run(config, tmp_path / "out")
+    if reason is None:
+        assert (records["edits"].status, records["edits"].reason) == ("ok", None)
+    else:
+        assert records["edits"].status == "failed"
+        assert f"{reason} edited during the run" in records["edits"].reason
 
 
 def test_an_edited_file_of_bodies_is_measured_again(tmp_path):

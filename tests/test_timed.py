@@ -439,8 +439,8 @@ def test_a_step_depends_on_the_source_of_the_integrator():
     )  # fmt: skip
     step = case.model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.1})
     call = case.model_copy(update={"timed": "call"})
-    own = VARIANTS["naive"].source_sha256("cupy", find(GRAVITY))
-    prints = [fingerprint(one, VARIANTS["naive"], None).source_sha256 for one in (case, call, step)]
+    own = VARIANTS["naive"].code_sha256("cupy", find(GRAVITY))
+    prints = [fingerprint(one, VARIANTS["naive"], None).code_sha256 for one in (case, call, step)]
     assert prints[:2] == [own, own]
     assert prints[2] != own
     assert "timed=step leapfrog dt=0.1" in step.label

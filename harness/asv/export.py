@@ -24,7 +24,7 @@ from gravbench.asv import results as asv_results
 from gravbench.asv.results import Grid, Where
 from gravbench.errors import InputError
 from gravbench.model import statistics
-from gravbench.model.case import PARTS, word
+from gravbench.model.case import PARTS, brief, word
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, environment
 
@@ -174,7 +174,7 @@ def _where(record: Record) -> Where:
     setting = [name for name, part in PARTS.items() if part.kind in ("bodies", "work")]
     setting.sort(key=lambda name: not type(record).model_fields[name].is_required())
     values = [(name, value) for name in setting if (value := record.part(name)) is not None]
-    said = " ".join(value if isinstance(value, str) else word(name, value) for name, value in values)
+    said = " ".join(brief(name, value) if isinstance(value, str) else word(name, value) for name, value in values)
     return (str(record.n), *map(repr, (record.configuration or "none", record.dtype, said)))
 
 

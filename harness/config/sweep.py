@@ -13,7 +13,7 @@ from gravbench.config.condition import Condition
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
-from gravbench.model.initial_conditions import GENERATORS, SUBSETS, available
+from gravbench.model.initial_conditions import GENERATORS, SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import AxisValue, Variant
 
@@ -64,10 +64,14 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
                 f"timed: step, whose integrator wants ax, ay, az of positions, and not {settings['interaction']}"
             ] += 1
             continue
+        contents: dict[str, Any] = {
+            "bodies_file_sha256": file_sha256(settings["bodies"]),
+            "interaction_sha256": interaction_files.code_sha256(settings["interaction"]),
+        }
         for toolkit, axes in product(block.toolkits, grid):
             said = {name: value for name, value in settings.items() if value is not None}
             if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **said, **axes}):
-                yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings)
+                yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)
             else:
                 removed[f"when: {block.wanted.text}"] += 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shlex
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from gravbench.model import interaction_files
+from gravbench.model import identity, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint
@@ -72,11 +71,11 @@ def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerpr
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = catalogue()[case.toolkit]
     computed = interaction_files.find(case.interaction)
-    source = variant.source_sha256(case.toolkit, computed)
+    code = variant.code_sha256(case.toolkit, computed)
     if case.timed == "step":
-        source = hashlib.sha256((source + Part("integrate").source_sha256(case.toolkit, computed)).encode()).hexdigest()
+        code = identity.joined_sha256(code, Part("integrate").code_sha256(case.toolkit, computed))
     return Fingerprint(
-        source_sha256=source,
+        code_sha256=code,
         flags=list(entry.flags),
         # nvcc is no package but whatever is on PATH.
         toolkit_version=f"{entry.version}, {nvcc()}" if entry.nvcc and entry.version else entry.version,

@@ -10,7 +10,6 @@ from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
 from gravbench.measuring import environment
 from gravbench.measuring.verify import ALL_ROWS_UP_TO
-from gravbench.model import initial_conditions
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
@@ -105,16 +104,12 @@ class _Finished:
                 self.records.setdefault(same, []).append(record)
 
     def _of(self, task: Task) -> list[Record]:
+        if not self.records:
+            return []
         return self.records.get((task.case.key, task.fingerprint.model_dump_json()), [])
 
     def has(self, task: Task) -> bool:
-        found = self._of(task)
-        if not found or task.case.bodies in initial_conditions.GENERATORS:
-            return bool(found)
-        # A file may have been edited, or be another of the same name.
-        case = task.case
-        bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
-        return any(record.bodies_sha256 == bodies.sha256 for record in found)
+        return bool(self._of(task))
 
     def repetitions(self, task: Task) -> int:
         return max((record.anchor for record in self._of(task)), default=0)

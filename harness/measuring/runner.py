@@ -23,6 +23,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.worker import Job, Outcome, Phase, serve
+from gravbench.model import initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RecordFile
@@ -149,8 +150,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             else:
                 watcher.begins(task.case.label, task.device.selector)
                 outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
-                if _edited(task, variants[task.case.variant]):
-                    outcome = Outcome("failed", "its source was edited during the run, so it is not known what ran")
+                if what := _edited(task, variants[task.case.variant]):
+                    outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
             if store:
                 store.append(record)
@@ -163,11 +164,19 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     return records
 
 
-def _edited(task: Task, variant: Variant) -> bool:
+def _edited(task: Task, variant: Variant) -> str | None:
+    """Name what is not as it was planned: what ran may then be the old, the new, or something in between."""
     try:
-        return environment.fingerprint(task.case, variant, task.device) != task.fingerprint
-    except InputError:  # the file of an interaction is gone, or no longer one
-        return True
+        if environment.fingerprint(task.case, variant, task.device) != task.fingerprint:
+            return "source was"
+    except (InputError, OSError, SyntaxError):  # a file that is gone, or no longer what it was
+        return "source was"
+    try:
+        if initial_conditions.file_sha256(task.case.bodies) != task.case.bodies_file_sha256:
+            return "bodies were"
+    except InputError:
+        return "bodies were"
+    return None
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:

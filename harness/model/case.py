@@ -31,7 +31,7 @@ class Part:
     ``usual`` needs no saying. ``title`` is the wording in the title of a table, with the fields' names in braces; it
     stands there ``always``, where the value is ``unusual``, or where a report has ``several`` values. A ``bare`` value
     is clear without its name. The command line has an ``option`` of its own for some fields, and ``-p NAME=VALUE`` for
-    all others. The folder of a ``file`` is no part of the value.
+    all others. The folder of a ``file`` is no part of the value; another field is the hash of the ``content_of`` it.
     """
 
     kind: Kind
@@ -41,6 +41,7 @@ class Part:
     bare: bool = False
     option: bool = False
     file: bool = False
+    content_of: str = ""
 
 
 class Case(BaseModel):
@@ -49,6 +50,10 @@ class Case(BaseModel):
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
     file, ``eps`` the softening length. ``interaction`` is a packaged one's name or the path of a file. ``timed`` is
     force, step or call; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
+
+    Two files of one name are two cases: ``bodies_file_sha256`` is the hash of the bytes of a file of bodies,
+    ``interaction_sha256`` that of the code of an interaction's file. They are None for what gravbench brings along by
+    its name, and in records from before they were noted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,6 +74,12 @@ class Case(BaseModel):
     # The title of dt names the integrator too.
     integrator: Annotated[str | None, Part("work", bare=True)] = None
     dt: Annotated[float | None, Part("work", "{integrator} dt = {dt:g}")] = None
+    bodies_file_sha256: Annotated[
+        str | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
+    ] = None
+    interaction_sha256: Annotated[
+        str | None, Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction")
+    ] = None
 
     @property
     def key(self) -> str:
@@ -83,10 +94,15 @@ class Case(BaseModel):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def contents(self) -> dict[str, str]:
+        """Tell this case's files from others of the same names: the hash of each by its field, empty without any."""
+        return {name: value for name, part in PARTS.items() if part.content_of and (value := getattr(self, name))}
+
+    @property
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
         words = [word(name, self.part(name)) for name in ("variant", "toolkit", "n", "dtype")]
-        work = [name for name, part in PARTS.items() if part.kind == "work" and self.part(name) != part.usual]
+        work = [name for name in stated() if PARTS[name].kind == "work" and self.part(name) != PARTS[name].usual]
         return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in work)])
 
     @property
@@ -140,8 +156,18 @@ CONDITIONS: dict[str, Part] = {
 """What has to be equal before two speeds are compared, in the order of a title."""
 
 
+def stated() -> list[str]:
+    """Name the fields that a person states one by one: all but the axes and the hashes of files."""
+    return [name for name, part in PARTS.items() if name != "axes" and not part.content_of]
+
+
 def word(name: str, value: object) -> str:
     """Write the value of a field or an axis in a word: ``n=1024``, or what is clear without its name."""
     if name in PARTS and PARTS[name].bare:
         return str(value)
     return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def brief(name: str, value: str) -> str:
+    """Shorten a hash to what a person tells it by."""
+    return value[:8] if name in PARTS and PARTS[name].content_of else value

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.errors import InputError, nearest
+from gravbench.model import files
 from gravbench.model.bodies_readers import Arrays, read
 from gravbench.model.case import Case
 
@@ -295,6 +296,20 @@ def available(spec: str, subset: str = "even") -> int | None:
     """
     _check_subset(subset)
     return None if spec in GENERATORS else _offered(spec, _parsed(spec)[0].size, subset)
+
+
+def file_sha256(spec: str) -> str | None:
+    """Hash the bytes of a file of bodies; None for a generator, which its name stands for.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    if spec in GENERATORS:
+        return None
+    try:
+        return files.content_sha256(Path(spec))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{spec}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def save(bodies: Bodies, path: Path) -> None:

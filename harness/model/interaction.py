@@ -134,7 +134,26 @@ class Interaction:
 
         ``real`` is the number type and ``inverse_sqrt`` the function that the compiler has for it.
         """
-        source = "\n".join(
+        namespace: dict[str, Any] = {**MATH, "real": real, "inverse_sqrt": inverse_sqrt}
+        exec(compile(self.interact_source(), f"<{self.name}>", "exec"), namespace)
+        made: Callable[..., Any] = namespace["interact"]
+        return made
+
+    def python_add(self) -> Callable[..., Any]:
+        """Write ``add(sums, others)``, which takes and returns tuples, in Python for Numba to compile."""
+        namespace: dict[str, Any] = {}
+        exec(self.add_source(), namespace)
+        made: Callable[..., Any] = namespace["add"]
+        return made
+
+    def python_source(self) -> str:
+        """Return all that decides what Numba makes of the interaction: its Python, and the widths of rows."""
+        widths = f"body_width, sums_width = {self.body_width}, {self.sums_width}"
+        return "\n".join([widths, self.interact_source(), self.add_source()])
+
+    def interact_source(self) -> str:
+        """Write the text that ``python`` makes a function of."""
+        return "\n".join(
             [
                 "def interact(sums, i, j, eps2):",
                 f"    {_names('sums', self.sums)} = sums",
@@ -144,18 +163,11 @@ class Interaction:
                 f"    return {_names('sums', self.sums)}",
             ]
         )
-        namespace: dict[str, Any] = {**MATH, "real": real, "inverse_sqrt": inverse_sqrt}
-        exec(compile(source, f"<{self.name}>", "exec"), namespace)
-        made: Callable[..., Any] = namespace["interact"]
-        return made
 
-    def python_add(self) -> Callable[..., Any]:
-        """Write ``add(sums, others)``, which takes and returns tuples, in Python for Numba to compile."""
+    def add_source(self) -> str:
+        """Write the text that ``python_add`` makes a function of."""
         total = "".join(f"sums[{place}] + others[{place}], " for place in range(len(self.sums)))
-        namespace: dict[str, Any] = {}
-        exec(f"def add(sums, others):\n    return ({total})", namespace)
-        made: Callable[..., Any] = namespace["add"]
-        return made
+        return f"def add(sums, others):\n    return ({total})"
 
     def python_lines(self, number: Callable[[float], str]) -> Iterator[str]:
         """Write the lines in Python, ``i.x`` as ``i_x`` and numbers as ``number`` does."""

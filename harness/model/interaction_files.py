@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
 import math
 import re
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gravbench.errors import InputError, nearest
+from gravbench.model import files, python_code
 from gravbench.model.interaction import (
     ALWAYS,
     BODY,
@@ -35,10 +37,11 @@ switch template this throw typedef typename union unsigned using virtual void vo
 
 
 def packaged() -> dict[str, Path]:
-    """Name the packaged interactions."""
-    return {path.stem: path for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"}
+    """Name the interactions that gravbench brings along."""
+    return {path.stem: path for path in files.listing(FOLDER, "*.py") if path.stem != "__init__"}
 
 
+@files.remembered
 def find(name: str) -> Interaction:
     """Read an interaction by the name of a packaged one, or by its path.
 
@@ -48,13 +51,25 @@ def find(name: str) -> Interaction:
     own = packaged()
     path = own.get(name, Path(name))
     try:
-        text = path.read_text("utf-8")
+        text = files.text(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
         raise InputError(
             f"interaction {name}: no packaged one, and no file ({reason}); {nearest(name, list(own))}"
         ) from None
     return parse(text, name if name in own else path.name, str(path))
+
+
+@files.remembered
+def code_sha256(name: str) -> str | None:
+    """Hash the code of the file of an interaction of one's own; None for a packaged one, which its name stands for.
+
+    Raises:
+        InputError: as for ``find``.
+    """
+    if name in packaged():
+        return None
+    return hashlib.sha256(python_code.normal(find(name).text).encode()).hexdigest()
 
 
 def parse(text: str, name: str, where: str) -> Interaction:

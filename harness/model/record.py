@@ -17,12 +17,14 @@ Status = Literal["ok", "invalid", "skipped", "failed"]
 class Fingerprint(BaseModel):
     """What a result depends on beside its case: while any of it differs, an old result is not reused.
 
-    What a missing toolkit or device leaves unknown is None.
+    What a missing toolkit or device leaves unknown is None. ``code_sha256`` is the hash of what ran, as
+    ``harness/model/identity.py`` makes it; None marks a record as stale: it is not known which code ran, so that its
+    result is never reused and counts as measured with another source.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    source_sha256: str
+    code_sha256: str | None = None
     flags: list[str]
     toolkit_version: str | None = None
     driver: str | None = None
@@ -173,7 +175,8 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
-    0 for an ordinary record, 1, 2, ... for the anchor's.
+    0 for an ordinary record, 1, 2, ... for the anchor's. ``source_sha256`` is what stood for ``code_sha256`` once: a
+    hash of the bytes of files. From it ``reports/prove_sources.py`` proves which sources a record was made from.
     """
 
     # JSON has no NaN: an error that is one is written as a string, rather than lost.
@@ -182,6 +185,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     status: Status
     reason: str | None = None
     anchor: int = 0
+    source_sha256: str | None = None
     interactions_per_second: float | None = None
     gflops: float | None = None
     flops_per_interaction: float
@@ -191,8 +195,12 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """The part of the record that has to match for its result to be reused."""
-        return self.model_dump(include=set(Fingerprint.model_fields))
+        """The part of the record that has to match for its result to be reused.
+
+        A stale record has the hash of its files there, which tells it from others and matches no case of today.
+        """
+        known = self.model_dump(include=set(Fingerprint.model_fields))
+        return known | {"code_sha256": self.code_sha256 or self.source_sha256}
 
     @property
     def joules_per_interaction(self) -> float | None:

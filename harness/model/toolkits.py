@@ -48,7 +48,7 @@ class Entry:
     @property
     def missing(self) -> str | None:
         """Say why it is not usable and how to mend that; None when its library is installed."""
-        if importlib.util.find_spec(self.module) is not None:
+        if _installed(self.module):
             return None
         return f"{self.title} is not installed; {self.mend}"
 
@@ -56,6 +56,11 @@ class Entry:
     def mend(self) -> str:
         """The command that installs it."""
         return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+
+
+@lru_cache
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 @lru_cache(maxsize=1)
@@ -69,6 +74,8 @@ def catalogue() -> Mapping[str, Entry]:
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 
+# Once per process: a plan asks for every case, and each answer is read from a file.
+@lru_cache
 def versions(distributions: tuple[str, ...]) -> list[str]:
     """Name the installed ones of these packages with their versions."""
     found = []

@@ -22,7 +22,9 @@ from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from gravbench.errors import InputError
+from gravbench.model import files, identity
 from gravbench.model.interaction import Interaction
+from gravbench.model.python_code import Roots
 from gravbench.packaged import folder
 
 AxisValue = int | float | str | bool
@@ -162,20 +164,9 @@ class Variant:
         """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
         return cuda_source(self.path.with_suffix(".cu"), interaction)
 
-    def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
-        """Hash everything in the stem, its family's shared files and the interaction that ``toolkit`` runs."""
-        shared = [path for path in self.folder.glob("*.py") if path != self.path and not _declares(path)]
-        cuda_c = toolkit in CUDA_C_TOOLKITS and self.has_cuda_c
-        if not list(self.folder.glob("*.cuh")) and (cuda_c or toolkit == NUMBA):
-            shared += [path for path in SHARED.glob("*.py") if not _declares(path)]
-        digest = hashlib.sha256()
-        for path in [self.path, *sorted(shared)]:
-            digest.update(path.read_bytes())
-        if cuda_c:
-            digest.update(self.cuda_source(interaction).encode())
-        elif toolkit == NUMBA:
-            digest.update(interaction.text.encode())
-        return digest.hexdigest()
+    def code_sha256(self, toolkit: str, interaction: Interaction) -> str:
+        """Hash what ``toolkit`` runs of the stem, of what this imports, and of the interaction."""
+        return code_sha256(self.path, toolkit, interaction)
 
     def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
         """Return the errors that count as right for these values of the axes."""
@@ -253,14 +244,33 @@ def cuda_source(path: Path, interaction: Interaction) -> str:
     Joined rather than included, because a kernel cache keyed by the text of the source does not
     see an edited header. A folder without a header has that of ``variants/all_pairs``.
     """
-    headers = sorted(path.parent.glob("*.cuh")) or sorted(SHARED.glob("*.cuh"))
-    parts = [(header.name, header.read_text("utf-8")) for header in headers]
-    parts += [(interaction.name, interaction.cuda_source()), (path.name, path.read_text("utf-8"))]
+    headers = files.listing(path.parent, "*.cuh") or files.listing(SHARED, "*.cuh")
+    parts = [(header.name, files.text(header)) for header in headers]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, files.text(path))]
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
+@files.remembered
+def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
+    """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
+    cuda_c = path.with_suffix(".cu")
+    cuda = cuda_source(cuda_c, interaction) if toolkit in CUDA_C_TOOLKITS and cuda_c.exists() else None
+    generated = interaction.python_source() if toolkit == NUMBA else None
+    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance)
+
+
+def _roots(path: Path) -> Roots:
+    """Return where the modules are that a stem imports and that are hashed with it: no library's."""
+    built_in = ("gravbench.variants", BUILT_IN)
+    if path.is_relative_to(BUILT_IN):
+        return (built_in,)
+    # Where Python finds what lies beside a stem of one's own; a folder that has gravbench in it has libraries.
+    beside = [folder for folder in path.parents if str(folder) in sys.path and not BUILT_IN.is_relative_to(folder)]
+    return (built_in, *(("", folder) for folder in beside))
+
+
 def _declares(path: Path) -> bool:
-    return "@variant(" in path.read_text("utf-8")
+    return "@variant(" in files.text(path)
 
 
 def _load(path: Path) -> Variant:

@@ -58,8 +58,7 @@ class Names:
     """Writes conditions as a title: what every record shares is left out, what would be ambiguous is not."""
 
     def __init__(self, cases: Sequence[Record] = ()) -> None:
-        ranked = [case.conditions for case in cases if ranking.is_ranked(case)]
-        self._several = {name for name in CONDITIONS if len({own.get(name) for own in ranked}) > 1}
+        self._several = ranking.told_apart(filter(ranking.is_ranked, cases))
         self._namesakes = ranking.namesakes(cases)
 
     def device(self, shared: Conditions) -> str:

@@ -5,7 +5,6 @@ A part has the files of a variant (``STEM.py``, ``STEM.cu``) and no axes, no par
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from gravbench.model.interaction import Interaction
-from gravbench.model.variant import BUILT_IN, CUDA_C_TOOLKITS, Kernel, cuda_source
+from gravbench.model.variant import BUILT_IN, Kernel, code_sha256, cuda_source
 from gravbench.toolkits.interface import DeviceToolkit, GpuToolkit
 
 BLOCK = 128
@@ -40,12 +39,9 @@ class Part:
         """Join its CUDA C with the interaction and the header of ``variants/all_pairs``."""
         return cuda_source(self.path.with_suffix(".cu"), interaction)
 
-    def source_sha256(self, toolkit: str, interaction: Interaction) -> str:
-        """Hash everything that decides what ``toolkit`` runs."""
-        digest = hashlib.sha256(self.path.read_bytes())
-        if toolkit in CUDA_C_TOOLKITS:
-            digest.update(self.cuda_source(interaction).encode())
-        return digest.hexdigest()
+    def code_sha256(self, toolkit: str, interaction: Interaction) -> str:
+        """Hash what ``toolkit`` runs of it."""
+        return code_sha256(self.path, toolkit, interaction)
 
 
 def launch(toolkit: DeviceToolkit, kernel: Kernel, n: int, *arguments: Any) -> None:

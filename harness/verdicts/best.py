@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value
+from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import CPU
-from gravbench.verdicts import compare
+from gravbench.verdicts import compare, ranking
 from gravbench.verdicts.compare import Defaults, Scatter
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size, toolkit_order
 
@@ -100,7 +100,8 @@ def best(
         least = min(map(_error, judged), default=None)
         why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
-    groups = grouped(judged, lambda record: (place(record), tuple(task(record).items())))
+    several = ranking.told_apart(judged)
+    groups = grouped(judged, lambda record: (place(record), tuple((task(record) | _content(record, several)).items())))
     simplicity = simpler_first(defaults)
     found = []
     for (name, shared), alike in groups.items():
@@ -135,8 +136,13 @@ def task(record: Record) -> dict[str, Value]:
     return {
         name: value
         for name, value in record.conditions.items()
-        if CONDITIONS[name].kind != "precision" and not (name in PROBLEM_AXES and value == PROBLEM_AXES[name].usual)
+        if CONDITIONS[name].kind != "precision" and not CONDITIONS[name].content_of
+        if not (name in PROBLEM_AXES and value == PROBLEM_AXES[name].usual)
     }
+
+
+def _content(record: Record, several: Collection[str]) -> dict[str, Value]:
+    return {name: brief(name, value) for name, value in record.contents.items() if name in several}
 
 
 def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:

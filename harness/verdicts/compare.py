@@ -17,7 +17,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import PARTS, Value
+from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.statistics import CONFIDENCE, bounds
@@ -161,7 +161,7 @@ def threshold(text: str) -> float:
 
 def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
-    own = [name for name in PARTS if name not in ("axes", "n")]
+    own = [name for name in stated() if name != "n"]
     return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
 
 
@@ -368,7 +368,8 @@ def _without(record: Record, by: str, stand_in: Value, defaults: Defaults) -> st
     axes = {name: value for name, value in record.axes.items() if name != by}
     changed: dict[str, object] = {"axes": axes}
     if by in PARTS:
-        changed[by] = stand_in
+        # The content of a file is left out with its name.
+        changed |= {by: stand_in} | {name: None for name, part in PARTS.items() if part.content_of == by}
     if by == "variant":
         own = defaults.get(record.variant, {})
         changed["axes"] = {name: value for name, value in axes.items() if name not in own or own[name] != value}

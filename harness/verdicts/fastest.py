@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gravbench.config.document import read as read_document
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import CONDITIONS, PARTS, Value
+from gravbench.model.case import CONDITIONS, PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import TOOLKITS, AxisValue, Dtype, Variant, discover
@@ -196,7 +196,7 @@ def make(
     records = list(newest.values())
     if not records:
         raise InputError("--save: no record of these runs is of an exact force that is ok; accepted: a run with some")
-    tasks = [dict(found) for found in {tuple(task(record).items()) for record in records}]
+    tasks = [dict(found) for found in {tuple((task(record) | record.contents).items()) for record in records}]
     if len(tasks) > 1:
         names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
         raise InputError(f"--save: the records are of several kinds of bodies ({names}); accepted: one")
@@ -212,7 +212,7 @@ def make(
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
-        bodies={name: tasks[0][name] for name, part in PARTS.items() if part.kind == "bodies"},
+        bodies={name: tasks[0][name] for name in stated() if PARTS[name].kind == "bodies"},
         measured=measured,
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from gravbench.model.case import Value
+from gravbench.model.case import CONDITIONS, Value
 from gravbench.model.record import Record
 from gravbench.model.variant import CPU, TOOLKITS
 
@@ -114,6 +114,13 @@ def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, l
 def fastest(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, Record]:
     """Return the fastest record of each key, in the order of first use."""
     return {which: min(alike, key=seconds) for which, alike in grouped(records, key).items()}
+
+
+def told_apart(records: Iterable[Record]) -> set[str]:
+    """Name the conditions in which records differ; a file's content where files of one name do."""
+    tasks = [record.conditions for record in records]
+    found = {name: {(own.get(part.content_of), own.get(name)) for own in tasks} for name, part in CONDITIONS.items()}
+    return {name for name, pairs in found.items() if len(pairs) > len({owner for owner, _ in pairs})}
 
 
 def ladder_order(names: Collection[str], parents: Parents) -> list[str]:

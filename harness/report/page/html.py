@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.config.published import Source
-from gravbench.model.case import CONDITIONS, PARTS
+from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
@@ -357,7 +357,11 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
         "shown": columns.SHOWN,
         "columns": columns.columns(records, names, commands),
         # The whole configuration of a record, as pointing at its row shows it.
-        "hints": ["configuration", *(name for name in PARTS if name in CONDITIONS), "device"],
+        "hints": [
+            "configuration",
+            *(name for name in stated() if name in CONDITIONS),
+            "device",
+        ],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
-from gravbench.model.case import PARTS, Part
+from gravbench.model.case import PARTS, stated
 from gravbench.model.record import Record
 
 CONFIG = "quick"
@@ -33,21 +33,20 @@ def command(record: Record, config: str = CONFIG) -> str:
     ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
     """
     short = config == CONFIG
-    said = [name for name, part in PARTS.items() if _is_said(record, name, part, short=short)]
+    values = {name: getattr(record, name) for name in stated()}
+    said = {
+        name: value
+        for name, value in values.items()
+        if value is not None and not (short and value == PARTS[name].usual)
+    }
     words = ["gravbench", "run", config]
     for name in (name for name in said if PARTS[name].option):
-        words += [f"--{name}", str(getattr(record, name))]
-    settings = {name: getattr(record, name) for name in said if not PARTS[name].option}
+        words += [f"--{name}", str(said[name])]
     # What varies most stands first.
-    settings = {"n": settings.pop("n"), **record.axes, **settings}
+    settings = {"n": record.n, **record.axes} | {name: said[name] for name in said if not PARTS[name].option}
     for name, value in chain(settings.items(), _protocol(record, short=short)):
         words += ["-p", f"{name}={_text(value)}"]
     return shlex.join(words)
-
-
-def _is_said(record: Record, name: str, part: Part, *, short: bool) -> bool:
-    value = getattr(record, name)
-    return name != "axes" and value is not None and not (short and value == part.usual)
 
 
 def _protocol(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:

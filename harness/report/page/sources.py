@@ -42,7 +42,7 @@ def changed_since(variant: Variant, records: Iterable[Record]) -> int:
     own = [record for record in records if record.variant == variant.name and record.timed != "step"]
     kinds = {(record.toolkit, record.interaction) for record in own if record.toolkit in variant.toolkits}
     here = {kind: _sha256(variant, *kind) for kind in kinds}
-    return sum(here.get((record.toolkit, record.interaction)) not in (None, record.source_sha256) for record in own)
+    return sum(here.get((record.toolkit, record.interaction)) not in (None, record.code_sha256) for record in own)
 
 
 def _python(variant: Variant) -> str:
@@ -64,6 +64,6 @@ def _listing(title: str, path: Path, parent: Path | None) -> Listing:
 
 def _sha256(variant: Variant, toolkit: str, interaction: str) -> str | None:
     try:
-        return variant.source_sha256(toolkit, interaction_files.find(interaction))
+        return variant.code_sha256(toolkit, interaction_files.find(interaction))
     except InputError:
         return None

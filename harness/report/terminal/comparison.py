@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gravbench.model.case import PARTS, Value, word
+from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count, escaped, joined
@@ -68,7 +68,7 @@ class Labels:
 
 def _names(records: Iterable[Record]) -> list[str]:
     axes = [axis for record in records for axis in record.axes]
-    return list(dict.fromkeys([*(name for name in PARTS if name != "axes"), *axes]))
+    return list(dict.fromkeys([*stated(), *axes]))
 
 
 def _unsaid(name: str, value: Value) -> bool:
@@ -129,12 +129,26 @@ def render_comparison(
         for line in compact(records):
             say(console, line, indent=GAP)
     subsection(console, summary(comparison))
+    for name in namesakes(comparison):
+        say(console, f"{name} is not the same file in BASE and NEW: its cases are other cases.")
     devices = [
         {record.device for record in records if record.device}
         for records in (comparison.only_base, comparison.only_new)
     ]
     if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
         say(console, "They ran on different devices: --by device compares these.")
+
+
+def namesakes(comparison: Comparison) -> list[str]:
+    """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
+    found: list[dict[tuple[str, str], set[str]]] = [{}, {}]
+    for records, of_name in zip((comparison.only_base, comparison.only_new), found, strict=True):
+        for record in records:
+            for field, content in record.contents.items():
+                name = record.bodies if field.startswith("bodies") else record.interaction
+                of_name.setdefault((field, name), set()).add(content)
+    old, new = found
+    return [which[1] for which in old if which in new and old[which] != new[which]]
 
 
 def summary(comparison: Comparison) -> str:
@@ -192,7 +206,9 @@ def _differences(comparison: Comparison) -> str:
         for name in names
         if any(getattr(pair.base, name) != getattr(pair.new, name) for pair in comparison.pairs)
     ]
-    edited = sum(pair.base.source_sha256 != pair.new.source_sha256 for pair in comparison.pairs)
+    edited = sum(
+        pair.base.fingerprint["code_sha256"] != pair.new.fingerprint["code_sha256"] for pair in comparison.pairs
+    )
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
 
 
@@ -237,6 +253,7 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
             ]
             lines.append(f"| {' | '.join(cells)} |")
         lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items()), ""]
+    lines += [f"{escaped(name)} is not the same file in BASE and NEW.\n" for name in namesakes(comparison)]
     for title, records in _lists(comparison):
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
         lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
@@ -269,7 +286,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def case_json(record: Record) -> dict[str, Any]:
     """Return what a case is."""
-    return {"key": record.key} | {name: getattr(record, name) for name in (*PARTS, "device")}
+    own = {name: getattr(record, name) for name in ("axes", *stated(), "device")}
+    return {"key": record.key} | own | record.contents
 
 
 def _not_ok_json(record: Record) -> dict[str, Any]:

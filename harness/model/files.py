@@ -1,0 +1,101 @@
+"""Read files once per process, and again when they have changed.
+
+A plan asks the same few files for the hash of every case. What is made of files is remembered here together with the
+stamps of the files that were read for it, and made again as soon as one of them has another stamp. So nothing is read
+twice, and an edit during a run still shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+Stamp = tuple[int, int, int] | None
+"""Time of the last change, size and inode; None where there is no such file."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_noted: ContextVar[dict[Path, Stamp] | None] = ContextVar("noted", default=None)
+
+
+def stamp(path: Path) -> Stamp:
+    """Return what changes when a file is edited or replaced, or a file is added to a folder."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def remembered(make: Callable[P, T]) -> Callable[P, T]:
+    """Keep what the function returns, by its arguments, until a file that it read here has changed.
+
+    The function reads by ``text`` and ``content_sha256``, lists by ``listing``, and may call others that are
+    remembered. An error is not kept.
+    """
+    kept: dict[object, tuple[T, dict[Path, Stamp]]] = {}
+
+    @wraps(make)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        key = (arguments, tuple(sorted(options.items())))
+        known = kept.get(key)
+        if known is None or any(stamp(path) != before for path, before in known[1].items()):
+            known = kept[key] = _made(make, *arguments, **options)
+        _note(known[1])
+        return known[0]
+
+    return call
+
+
+def _made(make: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> tuple[T, dict[Path, Stamp]]:
+    noted: dict[Path, Stamp] = {}
+    token = _noted.set(noted)
+    try:
+        return make(*arguments, **options), noted
+    finally:
+        _noted.reset(token)
+
+
+def _note(stamps: dict[Path, Stamp]) -> None:
+    """Tell whoever is making something of files that it was made of these."""
+    if (outer := _noted.get()) is not None:
+        outer.update(stamps)
+
+
+# In each of these the stamp is taken before the file is read: an edit in between makes it read again, never too late.
+
+
+@remembered
+def text(path: Path) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no text in UTF-8.
+    """
+    _note({path: stamp(path)})
+    return path.read_text("utf-8")
+
+
+@remembered
+def content_sha256(path: Path) -> str:
+    """Hash the bytes of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    _note({path: stamp(path)})
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@remembered
+def listing(folder: Path, pattern: str) -> tuple[Path, ...]:
+    """Return the files directly in a folder that match, sorted."""
+    _note({folder: stamp(folder)})
+    return tuple(sorted(folder.glob(pattern)))

@@ -1,0 +1,68 @@
+"""What identifies a measurement is what ran: the hash of the code of a kernel, of its launch and of its interaction.
+
+The hash is of what is compiled and of the Python around it, not of files:
+
+- For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments and layout.
+- For Numba, the interaction as it is generated, which its kernels compile.
+- For every toolkit, what it runs of the stem's Python and of the modules that this imports; see ``python_code``.
+
+Flags, versions and the device are not in it: they stand beside it in a ``Fingerprint``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gravbench.model import python_code
+
+_NOT_CODE = re.compile(
+    r"""
+    (?P<kept> "(?:\\.|[^"\\\n])*" | \b\d(?:'?[\w.])* | '(?:\\.|[^'\\\n])*' )
+    | //[^\n]* | /\*.*?\*/
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TOKEN = re.compile(
+    r"""
+    "(?:\\.|[^"\\])*" | \.?\d(?:[eEpP][+-]|'?[\w.])* | '(?:\\.|[^'\\])*' | \w+
+    | <<<|>>>|<<=|>>=|->\*|\.\.\.|[-+*/%&|^=!<>]=|\+\+|--|&&|\|\||<<|>>|->|::|\#\#|\S
+    """,
+    re.VERBOSE,
+)
+
+
+def code_sha256(
+    stem: Path, toolkit: str, roots: python_code.Roots, cuda: str | None, generated: str | None, tolerance: float
+) -> str:
+    """Hash what a toolkit runs of a stem.
+
+    ``roots`` is where the modules are that the stem imports, ``cuda`` the joined text of CUDA C and ``generated`` the
+    Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
+    the interaction on the errors that count as right, by which a result was judged.
+    """
+    parts = [
+        python_code.code(stem, toolkit, roots),
+        "" if cuda is None else "\n".join(cuda_tokens(cuda)),
+        "" if generated is None else python_code.normal(generated),
+        repr(tolerance),
+    ]
+    return joined_sha256(*parts)
+
+
+def joined_sha256(*parts: str) -> str:
+    """Hash several texts, so that none can take over the end of the one before it."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def cuda_tokens(text: str) -> Iterator[str]:
+    """Split CUDA C into what its compiler sees; a preprocessor's line, whose layout may matter, stays together."""
+    spliced = text.replace("\\\n", "")
+    for line in _NOT_CODE.sub(lambda found: found["kept"] or " ", spliced).splitlines():
+        words = line.split()
+        if not words or not words[0].startswith("#"):
+            yield from _TOKEN.findall(line)
+        elif words[0] != "#line":
+            yield " ".join(words)
