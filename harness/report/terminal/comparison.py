@@ -286,8 +286,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def case_json(record: Record) -> dict[str, Any]:
     """Return what a case is."""
-    own = {name: getattr(record, name) for name in ("axes", *stated(), "device")}
-    return {"key": record.key} | own | record.contents
+    own = {name: getattr(record, name) for name, part in PARTS.items() if not part.content_of}
+    return {"key": record.key} | own | {"device": record.device} | record.contents
 
 
 def _not_ok_json(record: Record) -> dict[str, Any]:
