@@ -50,7 +50,7 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
     scale = alt.Scale(domain=[0, most * 1.6], nice=False)
     bars = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
-        color=_colour("toolkit", toolkits, legend=False),
+        color=_colour("toolkit", toolkits).legend(None),
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
@@ -60,11 +60,11 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
     base = alt.Chart(_rows()).encode(
-        x=_log("n", "bodies, n", rows),
+        x=_log(alt.X, "n", "bodies, n", rows),
         color=_colour("variant", variants),
         tooltip=_tooltip("variant", "n", "configuration", "interactions a second", "± %"),
     )
-    speed = _log_y("speed", SPEED, rows)
+    speed = _log(alt.Y, "speed", SPEED, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
     lines = base.mark_line(strokeWidth=1.8).encode(y=speed, strokeDash=_dash("variant", variants))
     points = base.mark_point(size=55, filled=True, opacity=1).encode(y=speed, shape=_shape("variant", variants))
@@ -118,8 +118,8 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     """
     chart, at = _choice(alt.Chart(_rows()), sizes, shown)
     base = chart.encode(
-        x=_log("error", "largest relative error", rows),
-        y=_log_y("rate", "evaluations/s", rows, fine=True),
+        x=_log(alt.X, "error", "largest relative error", rows),
+        y=_log(alt.Y, "rate", "evaluations/s", rows, fine=True),
     )
     on_it = base.transform_filter("datum.front")
     front = on_it.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY).encode(
@@ -158,8 +158,8 @@ def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     base = alt.Chart(_rows()).encode(
-        x=_log("ms", "ms an evaluation", rows),
-        y=_log_y("error", "relative error", rows),
+        x=_log(alt.X, "ms", "ms an evaluation", rows),
+        y=_log(alt.Y, "error", "relative error", rows),
         color=_colour("kind", kinds, "error"),
         tooltip=_tooltip("theta", "kind", "relative error", "ms", "configuration"),
     )
@@ -178,10 +178,10 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     kinds = ["published", "measured"]
     base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
-        x=_log("relative", "relative to the first step", rows), detail="step:N"
+        x=_log(alt.X, "relative", "relative to the first step", rows), detail="step:N"
     )
     points = base.mark_point(filled=True, opacity=1).encode(
-        x=_log("relative", "relative to the first step", rows),
+        x=_log(alt.X, "relative", "relative to the first step", rows),
         color=_colour("kind", kinds, ""),
         shape=_shape("kind", kinds, ""),
         # Where the two agree, the smaller measured one lies on the published one.
@@ -240,36 +240,27 @@ def _with(chart: Any, param: Any) -> Any:
     return chart if param is None else chart.add_params(param)
 
 
-def _colour(field: str, domain: list[str], title: str | None = None, *, legend: bool = True) -> Any:
-    scale = _scale(domain, COLOURS)
-    if not legend:
-        return alt.Color(f"{field}:N", scale=scale, legend=None)
-    return alt.Color(f"{field}:N", title=field if title is None else title, scale=scale)
+def _colour(field: str, domain: list[str], title: str | None = None) -> Any:
+    return _signs(alt.Color, COLOURS, field, domain, title)
 
 
 def _shape(field: str, domain: list[str], title: str | None = None) -> Any:
-    return alt.Shape(f"{field}:N", title=field if title is None else title, scale=_scale(domain, SHAPES))
+    return _signs(alt.Shape, SHAPES, field, domain, title)
 
 
 def _dash(field: str, domain: list[str], title: str | None = None) -> Any:
-    return alt.StrokeDash(f"{field}:N", title=field if title is None else title, scale=_scale(domain, DASHES))
+    return _signs(alt.StrokeDash, DASHES, field, domain, title)
 
 
-def _scale(domain: list[str], signs: Sequence[Any]) -> Any:
-    return alt.Scale(domain=domain, range=[sign for sign, _ in zip(cycle(signs), domain, strict=False)])
+def _signs(channel: Any, signs: Sequence[Any], field: str, domain: list[str], title: str | None) -> Any:
+    scale = alt.Scale(domain=domain, range=[sign for sign, _ in zip(cycle(signs), domain, strict=False)])
+    return channel(f"{field}:N", title=field if title is None else title, scale=scale)
 
 
-def _log(field: str, title: str, rows: Sequence[Row]) -> Any:
-    return alt.X(f"{field}:Q", title=title, **_logarithmic(field, rows))
-
-
-def _log_y(field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
-    return alt.Y(f"{field}:Q", title=title, **_logarithmic(field, rows, fine=fine))
-
-
-def _logarithmic(field: str, rows: Sequence[Row], *, fine: bool = False) -> dict[str, Any]:
+def _log(axis: Any, field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
+    """Encode a field on a logarithmic ``axis``, which is ``alt.X`` or ``alt.Y``."""
     ticks = _decades((row[field] for row in rows), fine=fine)
-    return {"scale": alt.Scale(type="log", nice=False, padding=14), "axis": _axis(ticks)}
+    return axis(f"{field}:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=14), axis=_axis(ticks))
 
 
 def _axis(ticks: list[float] | None = None) -> Any:

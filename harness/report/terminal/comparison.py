@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -141,14 +142,16 @@ def render_comparison(
 
 def namesakes(comparison: Comparison) -> list[str]:
     """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
-    found: list[dict[tuple[str, str], set[str]]] = [{}, {}]
-    for records, of_name in zip((comparison.only_base, comparison.only_new), found, strict=True):
-        for record in records:
-            for field, content in record.contents.items():
-                name = record.bodies if field.startswith("bodies") else record.interaction
-                of_name.setdefault((field, name), set()).add(content)
-    old, new = found
-    return [which[1] for which in old if which in new and old[which] != new[which]]
+    old, new = map(_contents, (comparison.only_base, comparison.only_new))
+    return [file for file in old if file in new and old[file] != new[file]]
+
+
+def _contents(records: Iterable[Record]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        for field, content in record.contents.items():
+            found[str(record.part(PARTS[field].content_of))].add(content)
+    return found
 
 
 def summary(comparison: Comparison) -> str:

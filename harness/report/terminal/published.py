@@ -18,7 +18,7 @@ from gravbench.model.runs import latest
 from gravbench.report import published
 from gravbench.report.numbers import number
 from gravbench.report.published import Comparison, Decision
-from gravbench.report.remarks import conditions_of, evidence, fact_words, names_of, remarks, shared_by, words
+from gravbench.report.remarks import conditions_of, every_step, evidence, fact_words, names_of, remarks, shared_by
 from gravbench.report.terminal.printing import say, section, subsection
 
 READING = (
@@ -56,32 +56,23 @@ def render_published(source: Source, records: Sequence[Record], console: Console
 def _figure(console: Console, source: Source, found: Comparison) -> None:
     figure = found.figure
     cells = [step.cell for step in found.steps]
-    shared = shared_by(cells)
-    everywhere = words(shared, ["n"] if any("n" not in cell.select for cell in cells) else [])
+    everywhere = every_step(found)
     subsection(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
     if found.shown:
         say(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0))
     room = max(12, console.width - sum(WIDTHS) - 2 * GAP * len(WIDTHS) - 1)
-    named = names_of(cells, shared, ["n"])
+    named = names_of(cells, shared_by(cells), ["n"])
     table.add_column("step", width=min(room, max(map(len, [*named, "step"]))), overflow="fold")
-    headers = (
-        "n",
-        f"published\n{figure.device or source.device}",
-        "measured",
-        "published\nrelative",
-        "measured\nrelative",
-    )
+    relative = ["published\nrelative", "measured\nrelative"]
+    headers = ["n", f"published\n{figure.device or source.device}", "measured", *relative]
     for header, width in zip(headers, WIDTHS, strict=True):
         table.add_column(Text(header), justify="right", width=width, overflow="fold")
     for step, name in zip(found.steps, named, strict=True):
         n = step.cell.select.get("n")
         numbers = [step.cell.published, step.answer.value, step.published_relative, step.measured_relative]
-        table.add_row(
-            Text(name),
-            Text(f"{n:,}" if isinstance(n, int) else ""),
-            *(Text(number(one, zeros=False)) for one in numbers),
-        )
+        written = [f"{n:,}" if isinstance(n, int) else "", *(number(one, zeros=False) for one in numbers)]
+        table.add_row(*map(Text, [name, *written]))
     console.print(table)
     for remark in remarks(found):
         say(console, remark)
