@@ -311,26 +311,39 @@ def changed(before, after):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "edit", "toolkits"),
+    ("name", "edit", "toolkits"),
     [
-        ("tiled", "common/body.cuh", ("rsqrtf(value)", "-rsqrtf(value)"), {"cupy", "pycuda"}),
-        ("tiled", "common/body.cuh", ("// What every all-pairs kernel shares", "// What kernels share"), set()),
-        ("tiled", "common/body.py", ("cuda.libdevice.rsqrtf", "cuda.libdevice.frsqrt_rn"), {"numba"}),
-        ("tiled", "common/body.py", ("(grid, block or p, own", "(grid, p, own"), {"cupy", "pycuda", "numba"}),
-        ("tiled", "common/body.py", ("def a_window_a_step(", "def a_window(x, "), set()),
-        ("tiled", "all_pairs/tiled.py", ("P=p, ", "P=2 * p, "), {"cupy", "pycuda", "numba"}),
-        ("tiled", "all_pairs/tiled.cu", ("i < n) accelerations", "i <= n) accelerations"), {"cupy", "pycuda"}),
-        ("tiled", "all_pairs/split.py", ("P=p, ", "P=2 * p, "), set()),
-        ("split_j", "blocked/blocks.py", ("def pull_several(", "def pull_several(x, "), {"numba"}),
-        ("numba_direct", "cpu/loops.py", ("cpu.real(bodies.eps**2)", "cpu.real(bodies.eps)"), {"cpu"}),
-        ("jax_jit", "peers/columns.py", ("gpu.real(bodies.eps**2)", "gpu.real(bodies.eps)"), {"jax"}),
-        ("jax_jit", "common/body.py", ("cuda.libdevice.rsqrtf", "cuda.libdevice.frsqrt_rn"), set()),
+        ("tiled", ("rsqrtf(value);", "-rsqrtf(value);"), {"cupy", "pycuda"}),
+        ("tiled", ("rsqrtf(value);", "rsqrtf(value);  // a word"), set()),
+        ("tiled", ("begin + thread < n) tile", "begin + thread <= n) tile"), {"cupy", "pycuda"}),
+        ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba"}),
+        ("tiled", ("(grid, block or p, own", "(grid, p, own"), {"cupy", "pycuda", "numba"}),
+        ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {"cupy", "pycuda", "numba"}),
+        ("tiled", ("cycle = min(round(1 / fraction), bodies.n)", "cycle = 1"), set()),
+        ("tiled", ('"split", P=p, Q=q', '"split", P=2 * p, Q=q'), set()),
+        ("split_j", ("def pull_several(", "def pull_several(x, "), {"numba"}),
+        ("numba_direct", ("kernel(*columns, eps2, *acc", "kernel(*columns, -eps2, *acc"), {"cpu"}),
+        ("jax_jit", ("arguments = (*threads, *columns", "arguments = (*columns, *threads"), {"jax"}),
+        ("jax_jit", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), set()),
     ],
 )  # fmt: skip
-def test_a_shared_file_counts_where_it_runs(copied, name, file, edit, toolkits):
+def test_a_shared_file_counts_where_it_runs(copied, name, edit, toolkits):
+    sources = [path for path in copied.rglob("*.[cp][uy]*") if path.suffix in (".py", ".cu", ".cuh")]
+    found = [path for path in sources if edit[0] in path.read_text()]
+    (path,) = found
     before = hashes(copied, name)
-    edited(copied / file, *edit)
+    edited(path, *edit)
     assert changed(before, hashes(copied, name)) == toolkits
+
+
+def test_every_shared_header_counts_in_every_kernel_that_has_it(copied):
+    for header in (copied / "common").glob("*.cuh"):
+        users = [
+            name for name, one in VARIANTS.items() if one.has_cuda_c and f'"{header.name}"' in one.cuda_source(GRAVITY)
+        ]
+        before = {name: hashes(copied, name)["cupy"] for name in users}
+        rewritten(header, header.read_text() + "__device__ int more;\n")
+        assert changed(before, {name: hashes(copied, name)["cupy"] for name in users}) == set(users) != set()
 
 
 def test_a_sign_flipped_in_the_generator_changes_the_hash_of_all_that_compile_it(monkeypatch):
