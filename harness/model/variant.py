@@ -119,9 +119,9 @@ class Variant:
     """One technique for computing the accelerations.
 
     ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
-    said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
-    the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
-    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
+    said; ``when``, an expression over the axes and ``toolkit``, says which combinations can run at all: a kernel
+    that ignores an axis on one toolkit excludes there all values but the one it implements. ``loads`` are the loads
+    from global memory per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
     ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
     ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
     are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits the positions it was given;

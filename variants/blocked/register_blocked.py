@@ -50,7 +50,8 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
         "warps": blocks.WARPS,
     },
     defaults={"p": 128, "r": 4, "unroll": 8, "mass_first": 1, "warps": 0},
-    when="unroll <= p",
+    # The Numba kernel puts the mass first and leaves the number of registers to the compiler.
+    when='unroll <= p and (toolkit != "numba" or (mass_first == 1 and warps == 0))',
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):

@@ -77,7 +77,8 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         "warps": blocks.WARPS,
     },
     defaults={"p": 64, "r": 4, "unroll": 8, "parts": 0, "warps": 0},
-    when="unroll <= p",
+    # The Numba kernel leaves the number of registers to the compiler.
+    when='unroll <= p and (toolkit != "numba" or warps == 0)',
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, parts, warps):
