@@ -14,11 +14,7 @@ struct __align__(16) Row {
     real mass, x, y, z;
 };
 
-// Where a part of the units begins, all parts being as long as the others or one longer.
-__device__ __forceinline__ int begin_of(int part, int parts, int units) {
-    const int each = units / parts;
-    return part * each + part * (units - parts * each) / parts;
-}
+#include "begin_of.cuh"
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     split_j(const Body* __restrict__ bodies, Sums* accelerations, int n, real eps2, int parts, Sums* partial,

@@ -65,11 +65,7 @@ __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
 }
 
-// Where a part of the units begins, all parts being as long as the others or one longer.
-__device__ __forceinline__ int begin_of(int part, int parts, int units) {
-    const int each = units / parts;
-    return part * each + part * (units - parts * each) / parts;
-}
+#include "begin_of.cuh"
 
 // Add to the sums of i what j does to it, and to those of j what i does to it; without masses where EQUAL_NOW.
 template <bool EQUAL_NOW>
