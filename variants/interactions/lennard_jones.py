@@ -13,18 +13,18 @@ TOLERANCE = 10  # repulsion and attraction cancel, and the twelfth power of a ra
 
 def interact(sums, i, j, eps2):
     """Add what j does to i."""
-    dx = j.x - i.x  # 1
-    dy = j.y - i.y  # 1
-    dz = j.z - i.z  # 1
-    r2 = dx * dx + (dy * dy + (dz * dz + eps2))  # 6
-    inverse = inverse_sqrt(r2)  # 2
-    ratio = SIGMA * inverse  # 1
-    ratio2 = ratio * ratio  # 1
-    ratio6 = ratio2 * ratio2 * ratio2  # 2
-    attraction = 4 * DEPTH * ratio6  # 1
-    repulsion = attraction * ratio6  # 1
-    strength = (6 * attraction - 12 * repulsion) * (inverse * inverse)  # 5
-    sums.fx += strength * dx  # 2
-    sums.fy += strength * dy  # 2
-    sums.fz += strength * dz  # 2
-    sums.energy += repulsion - attraction  # 2
+    dx = j.x - i.x
+    dy = j.y - i.y
+    dz = j.z - i.z
+    r2 = dx * dx + (dy * dy + (dz * dz + eps2))
+    inverse = inverse_sqrt(r2)
+    ratio = SIGMA * inverse
+    ratio2 = ratio * ratio
+    ratio6 = ratio2 * ratio2 * ratio2
+    attraction = 4 * DEPTH * ratio6
+    repulsion = attraction * ratio6
+    strength = (6 * attraction - 12 * repulsion) * (inverse * inverse)
+    sums.fx += strength * dx
+    sums.fy += strength * dy
+    sums.fz += strength * dz
+    sums.energy += repulsion - attraction
