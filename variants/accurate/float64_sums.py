@@ -7,7 +7,7 @@ rounding error of the sum is gone and that of the interactions is left.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
@@ -55,4 +55,4 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
 )
 def prepare(gpu, bodies, *, p, unroll, batch):
     """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("float64_sums", P=p, UNROLL=unroll, BATCH=batch), p)
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("float64_sums", P=p, UNROLL=unroll, BATCH=batch), p)

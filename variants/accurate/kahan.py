@@ -7,7 +7,7 @@ interactions. It costs three more additions a component, 22 instructions an inte
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -63,4 +63,4 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
 )
 def prepare(gpu, bodies, *, p, unroll):
     """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("kahan", P=p, UNROLL=unroll), p)
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("kahan", P=p, UNROLL=unroll), p)

@@ -8,7 +8,7 @@ whole; the mean over a cycle is exact for bodies that do not move meanwhile.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -35,11 +35,11 @@ def numba_kernel(cuda, real, interaction):
 @variant(
     parent="float4",
     source="Lee 2008, phase III",
-    axes={"p": (64, 128, 256, 512), "fraction": body.FRACTIONS},
+    axes={"p": (64, 128, 256, 512), "fraction": layouts.FRACTIONS},
     defaults={"p": 256, "fraction": 0.5},
     loads="fraction * n",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )
 def prepare(gpu, bodies, *, p, fraction):
     """One thread a body, p threads a block."""
-    return body.a_window_a_step(gpu, bodies, gpu.compile("approximate_global"), p, fraction)
+    return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_global"), p, fraction)

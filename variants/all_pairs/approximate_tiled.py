@@ -7,7 +7,7 @@ approximate_global.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -42,7 +42,7 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     axes={
         "p": (64, 128, 256, 512),
         "unroll": (1, 2, 4, 8, 16, 32, 64, 128),
-        "fraction": body.FRACTIONS,
+        "fraction": layouts.FRACTIONS,
     },
     defaults={"p": 256, "unroll": 32, "fraction": 0.5},
     when="unroll <= p",
@@ -51,4 +51,4 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
 )
 def prepare(gpu, bodies, *, p, unroll, fraction):
     """One thread a body, p threads a block."""
-    return body.a_window_a_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)
+    return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)

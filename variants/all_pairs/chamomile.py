@@ -7,7 +7,7 @@ when the bag is done. The rounding error then grows with the length of a bag and
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
@@ -61,4 +61,4 @@ def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
 )
 def prepare(gpu, bodies, *, p, j_bag, unroll):
     """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("chamomile", P=p, J_BAG=j_bag, UNROLL=unroll), p)
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("chamomile", P=p, J_BAG=j_bag, UNROLL=unroll), p)

@@ -7,7 +7,7 @@ same bytes.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -40,4 +40,4 @@ def numba_kernel(cuda, real, interaction):
 )
 def prepare(gpu, bodies, *, p):
     """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("float4_kernel"), p)
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("float4_kernel"), p)

@@ -7,7 +7,7 @@ same address at once, so the caches serve it, but every interaction issues four 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -39,4 +39,4 @@ def numba_kernel(cuda, real, interaction):
 )
 def prepare(gpu, bodies, *, p):
     """One thread a body, p threads a block."""
-    return body.over_columns(gpu, bodies, gpu.compile("naive"), p)
+    return layouts.over_columns(gpu, bodies, gpu.compile("naive"), p)

@@ -7,7 +7,7 @@ then projected onto z = 0, for the float64 reference too.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, DIM):
@@ -42,4 +42,4 @@ def numba_kernel(cuda, real, interaction, *, DIM):
 )
 def prepare(gpu, bodies, *, p, dim):
     """One thread a body, p threads a block."""
-    return body.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p, dim)
+    return layouts.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p, dim)

@@ -7,7 +7,7 @@ a hundred thousand threads; their q sums meet in shared memory at the end.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
@@ -55,4 +55,4 @@ def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
 def prepare(gpu, bodies, *, p, q, unroll):
     """Blocks of p x q threads, each block p bodies."""
     kernel = gpu.compile("split", P=p, Q=q, UNROLL=unroll)
-    return body.one_thread_a_body(gpu, bodies, kernel, p, block=(p, q))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p, block=(p, q))

@@ -8,7 +8,7 @@ show whether that matters: blocks of 16 x 16 threads, and blocks that begin at d
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
@@ -67,4 +67,4 @@ def prepare(gpu, bodies, *, p, unroll, block_shape, stagger):
     """One thread a body, p threads a block."""
     columns = 16 if block_shape == "16x16" else p
     kernel = gpu.compile("tiled", P=p, UNROLL=unroll, COLUMNS=columns, STAGGER=stagger)
-    return body.one_thread_a_body(gpu, bodies, kernel, p, block=(columns, p // columns))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p, block=(columns, p // columns))

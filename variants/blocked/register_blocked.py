@@ -9,7 +9,7 @@ import numpy as np
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST):
@@ -58,4 +58,4 @@ def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):
     """Blocks of p threads for p * r bodies."""
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("register_blocked", P=p, R=r, UNROLL=unroll, RESIDENT=resident, MASS_FIRST=mass_first)
-    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p * r, block=(p, 1))

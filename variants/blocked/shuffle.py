@@ -7,7 +7,7 @@ whose simulator knows no shuffles.
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body
+from gravbench.variants.common import layouts
 
 
 @variant(
@@ -26,4 +26,4 @@ def prepare(gpu, bodies, *, p, r, unroll, warps):
     """Blocks of p threads for p * r bodies."""
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("shuffle", P=p, R=r, UNROLL=unroll, RESIDENT=resident)
-    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p * r, block=(p, 1))

@@ -5,7 +5,7 @@ kept, so the compiler may not use SIMD.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.cpu import loops
+from gravbench.variants.common import layouts
 
 
 def cpu_kernel(numba, real):
@@ -34,4 +34,4 @@ def cpu_kernel(numba, real):
 @variant(parent="numpy_direct", source="GPU Gems 3, section 31.5, portable C on a Core 2 Duo")
 def prepare(cpu, bodies):
     """Lay x, y, z and mass out apart."""
-    return loops.over_columns(cpu, bodies, cpu.compile("numba_direct"))
+    return layouts.on_the_host(cpu, bodies, cpu.compile("numba_direct"))

@@ -5,7 +5,7 @@ that a vector register's worth of bodies is added at once.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.cpu import loops
+from gravbench.variants.common import layouts
 
 
 def cpu_kernel(numba, real):
@@ -38,4 +38,4 @@ def cpu_kernel(numba, real):
 @variant(parent="numba_direct", source="Elsen et al. 2006, tuned SSE, as quoted by GPU Gems 3, section 31.5")
 def prepare(cpu, bodies):
     """Lay x, y, z and mass out apart."""
-    return loops.over_columns(cpu, bodies, cpu.compile("numba_parallel"))
+    return layouts.on_the_host(cpu, bodies, cpu.compile("numba_parallel"))

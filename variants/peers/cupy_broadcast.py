@@ -6,7 +6,7 @@ bound, two orders of magnitude behind a kernel. A block of rows bounds the memor
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 OPERATIONS = 18
 """Kernels that a block of rows takes."""
@@ -39,4 +39,4 @@ def cupy_kernel(cupy, real, *, ROWS):
 def prepare(gpu, bodies, *, rows):
     """Lay x, y, z and mass out apart."""
     kernel = gpu.compile("cupy_broadcast", ROWS=rows)
-    return columns.over_columns(gpu, bodies, kernel, kernels=OPERATIONS * -(-bodies.n // rows))
+    return layouts.over_arrays(gpu, bodies, kernel, kernels=OPERATIONS * -(-bodies.n // rows))

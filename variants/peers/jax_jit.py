@@ -6,7 +6,7 @@ them may compute the same distances three times. There is no matrix product in i
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def jax_kernel(jax, real, *, ROWS):
@@ -32,4 +32,4 @@ def jax_kernel(jax, real, *, ROWS):
 )
 def prepare(gpu, bodies, *, rows):
     """Lay x, y, z and mass out apart."""
-    return columns.over_columns(gpu, bodies, gpu.compile("jax_jit", ROWS=rows))
+    return layouts.over_arrays(gpu, bodies, gpu.compile("jax_jit", ROWS=rows))

@@ -7,7 +7,7 @@ operation not be fused. There is no matrix product in it, so nothing is rounded 
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def torch_kernel(torch, real, *, ROWS):
@@ -43,4 +43,4 @@ def torch_kernel(torch, real, *, ROWS):
 def prepare(gpu, bodies, *, rows):
     """Lay x, y, z and mass out apart."""
     kernel = gpu.compile("torch_compile", ROWS=rows)
-    return columns.over_columns(gpu, bodies, kernel, kernels=-(-bodies.n // rows))
+    return layouts.over_arrays(gpu, bodies, kernel, kernels=-(-bodies.n // rows))

@@ -7,7 +7,7 @@ interaction for its 13. The sums of a row meet once, behind the loop.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def triton_kernel(triton, real, *, P, TILE):
@@ -52,4 +52,4 @@ def triton_kernel(triton, real, *, P, TILE):
 def prepare(gpu, bodies, *, p, tile, warps):
     """A program for p bodies, run by so many warps."""
     kernel = gpu.compile("triton_tiles", P=p, TILE=tile)
-    return columns.over_columns(gpu, bodies, kernel, -(-bodies.n // p), 32 * warps)
+    return layouts.over_arrays(gpu, bodies, kernel, -(-bodies.n // p), 32 * warps)

@@ -7,7 +7,7 @@ CUDA C, 1 / sqrt is two instructions of the slowest unit.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def warp_kernel(warp, real, *, P):
@@ -58,4 +58,4 @@ def warp_kernel(warp, real, *, P):
 )
 def prepare(gpu, bodies, *, p):
     """One thread a body, p threads a block and p bodies a tile."""
-    return columns.over_columns(gpu, bodies, gpu.compile("warp_tiles", P=p), -(-bodies.n // p), p)
+    return layouts.over_arrays(gpu, bodies, gpu.compile("warp_tiles", P=p), -(-bodies.n // p), p)
