@@ -1,7 +1,7 @@
-"""Pull by a window of the bodies only, another window each step, read from global memory.
+"""Sum over a window of the bodies only, another window in each step, read from global memory.
 
-Against float4: a step sums over a fraction of the bodies and multiplies by what is missing; the window moves on, and
-after 1 / fraction steps every pair has been counted. One step is wrong by as much as its window differs from the
+Against float4: a step sums over a fraction of the bodies and scales the sum up to all of them. The window moves on, and
+after 1 / fraction steps every pair has been counted. The error of one step is the difference between its window and the
 whole; the mean over a cycle is exact for bodies that do not move meanwhile.
 """
 
@@ -41,5 +41,5 @@ def numba_kernel(cuda, real, interaction):
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )
 def prepare(gpu, bodies, *, p, fraction):
-    """One thread a body, p threads a block."""
+    """One thread per body, p threads per block."""
     return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_global"), p, fraction)

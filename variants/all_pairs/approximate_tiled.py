@@ -1,7 +1,6 @@
-"""Pull by a window of the bodies only, another window each step, staged in tiles of p.
+"""Sum over a window of the bodies only, another window in each step, staged in tiles of p.
 
-Against tiled: the tiles of a step cover a window instead of all bodies; what that approximates is said in
-approximate_global.
+Against tiled: the tiles of a step cover a window instead of all bodies. approximate_global describes the approximation.
 """
 
 import numpy as np
@@ -50,5 +49,5 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )
 def prepare(gpu, bodies, *, p, unroll, fraction):
-    """One thread a body, p threads a block."""
+    """One thread per body, p threads per block."""
     return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)

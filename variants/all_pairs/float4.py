@@ -1,7 +1,7 @@
 """Read a body, its position and mass together, with one 16-byte load.
 
-Against naive: four arrays become one of x, y, z, mass, so an interaction issues one load instead of four, for the
-same bytes.
+Against naive: the four arrays become one array of rows x, y, z, mass, so an interaction issues one load instead of
+four, for the same bytes.
 """
 
 import numpy as np
@@ -39,5 +39,5 @@ def numba_kernel(cuda, real, interaction):
     loads="n",
 )
 def prepare(gpu, bodies, *, p):
-    """One thread a body, p threads a block."""
+    """One thread per body, p threads per block."""
     return layouts.one_thread_per_body(gpu, bodies, gpu.compile("float4_kernel"), p)

@@ -1,7 +1,7 @@
-"""Lay bodies and accelerations out as a kernel reads and writes them, and launch it over them.
+"""Lay bodies and accelerations out as a kernel reads and writes them, and prepare its launch.
 
-Rows hold the numbers of one body each, columns one number of all bodies each. ``bodies`` come from the host; what is
-returned holds the arrays and the launch that is timed.
+A row has all numbers of one body, a column one number of all bodies. Each function uploads ``bodies`` in one layout and
+returns the arrays together with the launch that is timed.
 """
 
 import itertools
@@ -11,7 +11,7 @@ import numpy as np
 from gravbench.model.variant import Prepared
 
 FRACTIONS = (1, 0.5, 0.25, 0.125, 0.0625)
-"""Parts of the bodies that an approximation may count a step (Lee 2008)."""
+"""Parts of the bodies that an approximation may count per step (Lee 2008)."""
 
 
 def one_thread_per_body(gpu, bodies, kernel, p, block=None):
@@ -34,7 +34,7 @@ def _rows(gpu, bodies):
 def over_columns(gpu, bodies, kernel, p, dim=3):
     """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks.
 
-    In the plane (``dim`` 2) the kernel leaves az alone, and nothing accelerates along z.
+    In the plane (``dim`` 2) the kernel does not write az, which is zero.
     """
     columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     along_z = gpu.empty(bodies.n) if dim == 3 else gpu.upload(np.zeros(bodies.n))
@@ -47,7 +47,7 @@ def over_columns(gpu, bodies, kernel, p, dim=3):
 def window_per_step(gpu, bodies, kernel, p, fraction):
     """Launch ``kernel(bodies, accelerations, n, eps2, first, last, scale)`` over one window after another.
 
-    The windows of a cycle, 1 / fraction of them and at most n, hold every body once.
+    A cycle has 1 / fraction windows, at most n, which together hold every body once.
     """
     own, accelerations = _rows(gpu, bodies)
     grid = -(-bodies.n // p)
@@ -67,7 +67,8 @@ def window_per_step(gpu, bodies, kernel, p, fraction):
 def over_arrays(gpu, bodies, kernel, *threads, kernels=1):
     """Call ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` with arrays of n numbers each.
 
-    ``threads`` are the grid and the block of a kernel that is written for threads.
+    ``threads`` are the grid and the block, for a kernel that is written for threads; ``kernels`` are how many one call
+    launches.
     """
     columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     accelerations = tuple(gpu.empty(bodies.n) for _ in range(3))
