@@ -99,7 +99,7 @@ def _both_loads(cuda, load, distance):
 
 
 def store_several(cuda, r, stride):
-    """Return ``store(array, start, i, n, sums)``, which writes sums of bodies i, i + stride, ... below n from start + i on."""
+    """Return ``store(array, start, i, n, sums)``: bodies i, i + stride, ... below n write to rows start + i, ..."""
     store_row = body.store_row(cuda, 4)
 
     @cuda.jit(device=True, fastmath=True)

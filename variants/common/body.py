@@ -1,7 +1,7 @@
-"""What every all-pairs kernel for numba.cuda shares: the twin of body.cuh.
+"""What every Numba kernel shares: the twin of body.cuh.
 
 ``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``;
-``interaction`` is what the kernel computes. A body and its sums are tuples of numbers in a kernel.
+``interaction`` is what the kernel computes. In a kernel a body and its sums are tuples of numbers.
 """
 
 import math
@@ -15,7 +15,7 @@ def simulated(cuda):
 
 
 def alignment(cuda):
-    """Bytes to which a shared array of bodies is aligned; without it a body takes four loads instead of one."""
+    """Return the alignment in bytes of a shared array of bodies; without it a body takes four loads instead of one."""
     return None if simulated(cuda) else 16
 
 
@@ -27,12 +27,12 @@ def inverse_sqrt(cuda, real):
 
 
 def no_sums(real, interaction):
-    """Return the sums of a body before any other has added to them."""
+    """Return the sums of a body before the first interaction."""
     return (real(0),) * len(interaction.sums)
 
 
 def interact(cuda, real, interaction):
-    """Return the device function that adds to ``sums`` of body i what body j does to it, and returns them."""
+    """Return the device function that adds the effect of body j on body i to ``sums``, and returns them."""
     return cuda.jit(device=True, fastmath=True)(interaction.python(real, inverse_sqrt(cuda, real)))
 
 
@@ -42,7 +42,7 @@ def add(cuda, interaction):
 
 
 def step_over_tile(cuda, real, interaction):
-    """Return the device function that lets body ``k`` of a tile in shared memory act; ``repeated`` unrolls it."""
+    """Return the device function for the interaction with body ``k`` of a tile; ``repeated`` unrolls it."""
     act = interact(cuda, real, interaction)
     load = load_row(cuda, interaction.body_width, len(interaction.body))
 
@@ -54,10 +54,10 @@ def step_over_tile(cuda, real, interaction):
 
 
 def load_row(cuda, width, count):
-    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads; rows of ``width``.
+    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads, from rows of ``width``.
 
-    Numba knows no alignment for an array that it is given, so by itself it would load number by number. Arrays that
-    a toolkit uploads begin on at least 256 bytes, and ``width`` is a multiple of four.
+    Numba assumes no alignment of an array argument, so by default it loads number by number. Arrays that a toolkit
+    uploads are aligned to at least 256 bytes, and ``width`` is a multiple of four.
     """
     if simulated(cuda):
         return lambda array, k: tuple(array[k, number] for number in range(count))
@@ -83,7 +83,7 @@ def load_row(cuda, width, count):
 
 
 def store_row(cuda, width):
-    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, zeros behind it."""
+    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, filled up with zeros."""
     if simulated(cuda):
 
         def store_numbers(array, k, values):
@@ -118,7 +118,7 @@ def store_row(cuda, width):
 
 
 def _vectors(context, builder, signature, arguments, width):
-    """Generate the addresses of a row, one for each four numbers; the arguments begin with an array and a row."""
+    """Generate the addresses of a row, one per four numbers; the first arguments are an array and a row."""
     from llvmlite import ir
     from numba.cuda import types
 
@@ -132,14 +132,14 @@ def _vectors(context, builder, signature, arguments, width):
 
 
 def repeated(cuda, step, times):
-    """Return a device function that does ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 in straight line.
+    """Return a device function that calls ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 without a loop.
 
-    Numba leaves unrolling to LLVM, which stops early. Pasting a step behind itself, twice as long each time, unrolls
-    by exactly ``times``, a power of two.
+    Numba leaves unrolling to LLVM, which stops early. Calling a function twice in a new one, and that twice again,
+    unrolls by exactly ``times``, a power of two.
 
-    Indices are unsigned, because Numba lets a signed index count from the end of an array and tests for that at
-    every access: four more instructions an interaction. A ``range`` whose length is not constant costs as much
-    again, so loops over n are written with ``while``.
+    Indices are unsigned, because a signed index may count from the end of an array, and Numba tests for that at every
+    access: four more instructions per interaction. A ``range`` whose length is not constant costs as much again, so
+    loops over n are written with ``while``.
     """
     width = 1
     while width < times:

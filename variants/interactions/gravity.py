@@ -1,4 +1,4 @@
-"""Gravity: the acceleration that masses give each other, softened (GPU Gems 3, section 31.2).
+"""Gravity: the softened acceleration of a body due to the mass of another (GPU Gems 3, section 31.2).
 
 20 FLOPs, as the source counts: 3 for the differences, 6 for the squared distance, 2 for the inverse square root, 3 for
 the strength and 2 for each of the three sums. The pair of a body with itself adds exactly zero, because eps2 is greater
@@ -9,7 +9,7 @@ from gravbench.model.interaction import inverse_sqrt
 
 
 def interact(sums, i, j, eps2):
-    """Add the pull of j on i."""
+    """Add the acceleration of i due to j."""
     dx = j.x - i.x
     dy = j.y - i.y
     dz = j.z - i.z

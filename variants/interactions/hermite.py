@@ -1,14 +1,14 @@
 """Acceleration, its rate of change (jerk) and the potential: what Hermite integrators need.
 
-Hamada & Iitaka 2007, appendix A.4; the jerk is the derivative of the softened acceleration by time. The pair of a body
-with itself adds nothing to the vectors, and -mass / eps to the potential: take it off where it is not wanted.
+Hamada & Iitaka 2007, appendix A.4; the jerk is the time derivative of the softened acceleration. The pair of a body
+with itself adds zero to the vectors and -mass / eps to the potential; subtract it where it is not wanted.
 """
 
 from gravbench.model.interaction import inverse_sqrt
 
 
 def interact(sums, i, j, eps2):
-    """Add what j does to i."""
+    """Add the acceleration, jerk and potential of i due to j."""
     dx = j.x - i.x
     dy = j.y - i.y
     dz = j.z - i.z
