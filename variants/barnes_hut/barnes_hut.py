@@ -62,7 +62,7 @@ class Buffers:
         "dim": 3,
     },
     when='walk == "thread" or sort == "morton"',
-    approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
+    approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )
 def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, streams, buffers, leaf_size, dim):

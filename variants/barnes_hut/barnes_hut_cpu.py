@@ -31,7 +31,7 @@ def cpu_kernel(numba, real, *, WIDTH):
     },
     defaults={"theta": 0.7, "sort": "morton", "width": 32, "leaf_size": 16, "bits": 21, "dim": 3, "cores": "all"},
     when='width == 1 or sort == "morton"',
-    approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
+    approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )
 def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):

@@ -16,7 +16,7 @@ take longer than those at its edge."""
 
 
 COUNTED = 100_000
-"""Up to so many bodies all are counted; of more, about so many."""
+"""Most bodies that are all counted; of more, about as many are sampled."""
 
 
 @functools.cache

@@ -1,10 +1,10 @@
 // Give each thread R bodies, so that one body read from shared memory serves R interactions.
 //
 // Against tiled: a thread keeps R bodies and their sums in registers. A block has P threads for P * R bodies; a tile
-// has P bodies. Expected: faster at large N. A 16-byte load from shared memory takes an issue slot and more than two
-// cycles of the pipe that all warps share; one load now serves R interactions instead of one. R independent
-// interactions per thread hide the latencies that took as many warps before. What remains is the 13 instructions of the
-// interaction. At small N slower, because the same bodies make R times fewer threads.
+// has P bodies. Expected: less waiting for shared memory at large N. A 16-byte load from shared memory takes an issue
+// slot and more than two cycles of the pipe that all warps share; one load now serves R interactions instead of one. R
+// independent interactions per thread hide the latencies that took as many warps before. What remains is the 13
+// instructions of the interaction. Slower at small N, because the same bodies make R times fewer threads.
 //
 // MASS_FIRST 1: a row of the tile begins with the mass. The register file has two banks, of even and of odd registers,
 // and delivers one operand per bank and cycle. A 16-byte load fills four consecutive registers, so if bodies and rows

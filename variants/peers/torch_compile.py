@@ -1,7 +1,7 @@
 """All pairs as PyTorch array operations, which torch.compile fuses into one kernel.
 
 Against naive: the text of cupy_broadcast, fused by TorchInductor, so that no array of rows x n numbers exists and the
-numbers of an interaction stay in registers. Expected: somewhat slower than naive, because its loops have no tiles and a
+numbers of an interaction stay in registers. Expected: about the speed of naive, because its loops have no tiles, and a
 heuristic chooses the block. Working on a block of rows keeps n x rows within 32-bit indices, and bounds the memory if
 an operation is not fused. It contains no matrix product, so nothing is rounded to TF32.
 """
