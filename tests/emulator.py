@@ -101,6 +101,19 @@ template <class Kernel> void launch(int grid_x, int grid_y, int threads, Kernel 
 """
 
 
+# Stands in for the pointer to the bodies, and counts what is read through it.
+COUNTED = r"""
+#include <atomic>
+static std::atomic<long long> loads{0};
+template <class Row> struct Counted {
+    const Row* rows;
+    const Row& operator[](long long k) const { ++loads; return rows[k]; }
+    Counted operator+(long long k) const { return {rows + k}; }
+};
+extern "C" long long loads_since_last_asked() { return loads.exchange(0); }
+"""
+BODIES = re.compile(r"const Body\* (?:__restrict__ )?bodies")
+
 # What a chip with tensor cores has beside that, and the product's own functions of one PTX instruction each. The
 # fragments are those of the PTX manual: lane 4 g + t has rows g and g + 8 and columns that follow from t.
 TENSOR_CORES = r"""
@@ -182,13 +195,18 @@ ONE_INSTRUCTION = re.compile(
 
 
 class Emulator:
-    """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some."""
+    """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some.
+
+    With ``counting``, ``loads`` are the bodies that threads of all launches so far have read from global memory.
+    """
 
     multiprocessors = 4
 
-    def __init__(self, variant, dtype, folder, *, tensor_cores=False):
+    def __init__(self, variant, dtype, folder, *, tensor_cores=False, counting=False):
         """Compile into ``folder``, what is not there yet."""
         self.tensor_cores = tensor_cores
+        self.counting = counting
+        self.loads = 0
         self.path = variant.path.with_suffix(".cu")
         self.real = np.dtype(dtype).type
         self.interaction = find(GRAVITY)
@@ -223,6 +241,11 @@ class Emulator:
         shim = SHIM
         if self.tensor_cores:
             shim, text = SHIM + TENSOR_CORES, ONE_INSTRUCTION.sub("", text)
+        if self.counting:
+            shim, text, signature = (
+                shim + COUNTED,
+                *(BODIES.sub("Counted<Body> bodies", one) for one in (text, signature)),
+            )
         names = ", ".join(one.split()[-1].lstrip("*") for one in signature.split(","))
         entry = (
             f'extern "C" void entry(int grid_x, int grid_y, int threads, {signature}) {{\n'
@@ -236,13 +259,16 @@ class Emulator:
             source.write_text(shim + text + entry)
             options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC", "-pthread"]
             subprocess.run([COMPILER, *options, *defines, "-o", library, source], check=True)
-        function = ctypes.CDLL(str(library)).entry
+        loaded = ctypes.CDLL(str(library))
+        function = loaded.entry
         function.restype = None
 
         def kernel(grid, threads, *arguments):
             grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
             along_x = threads[0] * threads[1] if isinstance(threads, tuple) else threads
             function(int(grid_x), int(grid_y), int(along_x), *map(self._converted, arguments))
+            if self.counting:
+                self.loads += loaded.loads_since_last_asked()
 
         return kernel
 

@@ -198,6 +198,28 @@ def test_combinations_a_variant_cannot_run_are_dropped(write):
     assert grid(found, "p", "unroll") == [(32, 32), (64, 32), (64, 64)]
 
 
+def test_a_toolkit_whose_kernel_ignores_an_axis_takes_one_value_of_it(write):
+    path = write(
+        "n: 64\nvariants:\n"
+        " - {variant: register_blocked, toolkit: [cupy, numba], mass_first: [0, 1], warps: [0, 16]}\n"
+        " - {variant: split_j, toolkit: [cupy, numba], warps: [0, 16]}\n"
+    )
+    found = cases(path)
+    assert grid([case for case in found if case.variant == "register_blocked"], "toolkit", "mass_first", "warps") == [
+        *[("cupy", mass_first, warps) for mass_first in (0, 1) for warps in (0, 16)],
+        ("numba", 1, 0),
+    ]
+    split_j = [case for case in found if case.variant == "split_j"]
+    assert grid(split_j, "toolkit", "warps") == [("cupy", 0), ("cupy", 16), ("numba", 0)]
+
+
+def test_what_a_toolkit_cannot_run_is_named_with_the_reason(write):
+    message = refusal(write("n: 64\nvariants: {variant: split_j, toolkit: numba, warps: 16}"))
+    assert f"every combination is removed by split_j, which needs {discover()['split_j'].when} (1)" in message
+    message = refusal(write("n: 64\nvariants: {variant: split_j, toolkit: [cupy, numba], warps: 16, when: n > 64}"))
+    assert f"split_j on numba, which needs {discover()['split_j'].when} (1); when: n > 64 (1)" in message
+
+
 def test_a_part_of_when_about_an_axis_is_not_asked_of_a_variant_without_it(write):
     axes = "toolkit: cupy, p: 128, unroll: [8, 16]"
     text = f"n: [64, 256]\nvariants: {{variant: [float4, tiled], {axes}, when: unroll < 16 and n >= p}}"

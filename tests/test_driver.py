@@ -113,6 +113,21 @@ def test_a_grid_too_small_to_fill_the_device_once_is_named_as_well(install, bloc
     assert found.waves == pytest.approx(blocks / (8 * 132))
 
 
+@pytest.mark.parametrize(
+    ("threads", "resident", "occupancy"),
+    [
+        # A block of 16 threads takes a whole warp: 32 of the 64 warps, though a quarter of the 2,048 threads.
+        (16, 32, 0.5),
+        (100, 16, 1.0),
+        (1000, 2, 1.0),
+        (33, 10, 20 / 64),
+    ],
+)
+def test_occupancy_counts_warps(install, threads, resident, occupancy):
+    install(resident=resident)
+    assert resources(FUNCTION, Launch(MANY, threads)).occupancy == occupancy
+
+
 def test_a_kernel_of_which_no_block_fits_divides_by_nothing(install):
     install(resident=0, registers=255)
     found = resources(FUNCTION, Launch(10, 1024))

@@ -45,13 +45,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
         InputError: a condition cannot be computed, or n is left open and the bodies do not say it.
     """
     variant = block.variant
-    able = Condition(variant.when or "True", list(variant.axes), str(variant.path))
-    grid = []
-    for axes in _combinations(block.axes):
-        if able.holds(axes):
-            grid.append(axes)
-        else:
-            removed[f"{variant.name}, which needs {variant.when}"] += 1
+    grid = _able(block, removed)
     for settings in _settings(block):
         if settings["dtype"] not in variant.dtypes:
             removed[f"{variant.name}, which computes in {' or '.join(variant.dtypes)}"] += 1
@@ -68,12 +62,26 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             "bodies_file_sha256": file_sha256(settings["bodies"]),
             "interaction_sha256": interaction_files.code_sha256(settings["interaction"]),
         }
-        for toolkit, axes in product(block.toolkits, grid):
+        for toolkit, axes in grid:
             said = {name: value for name, value in settings.items() if value is not None}
             if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **said, **axes}):
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)
             else:
                 removed[f"when: {block.wanted.text}"] += 1
+
+
+def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Return each toolkit with the axes that the variant can run on it, toolkit by toolkit."""
+    variant = block.variant
+    able = Condition(variant.when or "True", ["toolkit", *variant.axes], str(variant.path))
+    grid = []
+    for axes in _combinations(block.axes):
+        runs_on = [toolkit for toolkit in block.toolkits if able.holds({"toolkit": toolkit, **axes})]
+        grid += [(toolkit, axes) for toolkit in runs_on]
+        if missing := [toolkit for toolkit in block.toolkits if toolkit not in runs_on]:
+            where = f" on {' and '.join(missing)}" if runs_on else ""
+            removed[f"{variant.name}{where}, which needs {variant.when}"] += 1
+    return sorted(grid, key=lambda one: block.toolkits.index(one[0]))
 
 
 def _settings(block: Block) -> Iterator[dict[str, Any]]:

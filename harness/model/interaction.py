@@ -1,10 +1,15 @@
 """What one body does to another, as a file: read, checked, and written out for every compiler.
 
 An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
-straight lines of arithmetic what body j adds to the sums of body i; each line ends in a comment with the floating-point
-operations it counts (an FMA is two). Names in capitals before it are constants; TOLERANCE is the factor by which
-the errors of its sums may be larger than those of gravity, because their terms cancel more. From these lines come the
-CUDA C and the Python that kernels are compiled from, and the float64 that judges them.
+straight lines of arithmetic what body j adds to the sums of body i. Names in capitals before it are constants;
+TOLERANCE is the factor by which the errors of its sums may be larger than those of gravity, because their terms cancel
+more. From these lines come the CUDA C and the Python that kernels are compiled from, the float64 that judges them, and
+the count of floating-point operations.
+
+The count follows GPU Gems 3, section 31.2, which finds 20 for gravity: each +, -, * and / is one operation, adding to a
+sum included, so that an FMA is two; a function costs what ``FLOPS`` says. A change of sign, a comparison and a choice
+cost nothing, but both values of a choice are counted, because a warp computes both. What is made of constants alone is
+computed by the compiler and costs nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ VECTOR_NUMBERS = 4
 """Rows are filled up to a multiple of four numbers: one 16-byte load in float32, two in float64."""
 
 MATH = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log, "fabs": math.fabs}
+FLOPS = {"inverse_sqrt": 2, "sqrt": 1, "exp": 1, "log": 1, "fabs": 0}
+"""Operations per call: an inverse square root is a root and a division, an absolute value clears a bit."""
 FUNCTIONS = ("inverse_sqrt", *MATH)
 """What the arithmetic may call; those of ``MATH`` have the same names in CUDA C."""
 OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -41,12 +48,16 @@ def inverse_sqrt(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``target`` = ``value``, or, where it adds to a sum, ``target`` += ``value``; ``flops`` as its comment counts."""
+    """``target`` = ``value``, or, where it adds to a sum, ``target`` += ``value``."""
 
     target: str
     adds: bool
     value: ast.expr
-    flops: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, counted as this module says."""
+        return _operations(self.value) + self.adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ class Interaction:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of one interaction, by the counts of its lines."""
+        """Floating-point operations of one interaction."""
         return sum(line.flops for line in self.lines)
 
     @property
@@ -186,6 +197,23 @@ def _fillers(count: int) -> Iterable[str]:
 
 def _names(prefix: str, names: Iterable[str]) -> str:
     return "(" + "".join(f"{prefix}_{name}, " for name in names) + ")"
+
+
+def _operations(node: ast.AST) -> int:
+    """Count floating-point operations; see the head of this module."""
+    own = 0
+    match node:
+        case ast.BinOp() if not _constant(node):
+            own = 1
+        case ast.Call(func=ast.Name(id=name)) if not _constant(node):
+            own = FLOPS[name]
+    return own + sum(map(_operations, ast.iter_child_nodes(node)))
+
+
+def _constant(node: ast.AST) -> bool:
+    """Tell whether a part of an expression names no variable, only numbers and functions."""
+    functions = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
+    return not any(isinstance(part, ast.Name) and part not in functions for part in ast.walk(node))
 
 
 def _cuda(node: ast.expr) -> str:

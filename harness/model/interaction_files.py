@@ -115,17 +115,18 @@ class _Reader:
     def line(self, node: ast.stmt) -> Line:
         match node:
             case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="sums"), attr=name), op=ast.Add(), value=value):
-                line = Line(self._free(name, node), True, self.expression(value), self._flops(node))
+                line = Line(self._free(name, node), True, self.expression(value))
             case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="sums"), attr=name), op=ast.Sub(), value=value):
                 negative = ast.UnaryOp(ast.USub(), self.expression(value))
-                line = Line(self._free(name, node), True, negative, self._flops(node))
+                line = Line(self._free(name, node), True, negative)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                line = Line(self._free(name, node), False, self.expression(value), self._flops(node))
+                line = Line(self._free(name, node), False, self.expression(value))
                 if name in self.known or name in (*_PARAMETERS, *self.constants):
                     raise self._error(node, f"{name} has a value already; accepted: each name once")
                 self.known.add(name)
             case _:
                 raise self._error(node, "not accepted; accepted: name = ..., sums.name += ... and sums.name -= ...")
+        self._check_count(node, line)
         return line
 
     def expression(self, node: ast.expr) -> ast.expr:
@@ -158,11 +159,12 @@ class _Reader:
             raise self._error(node, f"the name {name} is not accepted; accepted: small letters that C++ leaves free")
         return name
 
-    def _flops(self, node: ast.stmt) -> int:
-        match = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
-        if match is None:
-            raise self._error(node, "it has no count of floating-point operations; end it with a comment such as # 2")
-        return int(match[1])
+    def _check_count(self, node: ast.stmt, line: Line) -> None:
+        """Compare a comment that begins with a number of floating-point operations with those of the line."""
+        said = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
+        if said and int(said[1]) != line.flops:
+            count = f"its comment counts {said[1]} floating-point operations, and it has {line.flops}"
+            raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
 
     def _error(self, node: ast.AST, what: str) -> InputError:
         return InputError(f"{self.where}, line {getattr(node, 'lineno', '?')}: {what}")

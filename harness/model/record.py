@@ -154,8 +154,9 @@ class Counters(BaseModel):
 class Resources(BaseModel):
     """What the driver says of a compiled kernel and its launch.
 
-    ``occupancy`` is resident threads over the most a multiprocessor can hold; ``occupancy_limiter`` names
-    what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at once.
+    ``occupancy`` is resident warps over the most warps per multiprocessor, a warp that is not full counted whole;
+    ``occupancy_limiter`` names what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at
+    once.
     """
 
     model_config = ConfigDict(frozen=True)

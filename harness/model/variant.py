@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, nearest
 from gravbench.model import files, identity
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
@@ -34,9 +35,12 @@ Dtype = Literal["float32", "float64"]
 BUILT_IN = folder("gravbench.variants")
 CUDA_C_TOOLKITS = ("cupy", "pycuda")
 SHARED = BUILT_IN / "common"
-"""Whose header, and what stands beside it for Numba, a folder without a header has."""
+"""What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
+HEADER = "body.cuh"
 NUMBA = "numba"
 CPU = "cpu"
+KERNEL = "_kernel"
+"""What follows a toolkit's name in that of the function which makes its kernel."""
 TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
 
 
@@ -120,14 +124,14 @@ Prepare = Callable[..., Prepared]
 class Variant:
     """One technique for computing the accelerations.
 
-    ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is
-    said; ``when``, an expression over the axes, says which combinations can run at all. ``loads`` are
-    the loads from global memory a body, as an expression over n and the axes. ``approximates`` says what
-    is not computed exactly, None where all is. With ``any_interaction`` it computes others than gravity; with
-    ``mixed`` its float32 kernel computes in float64 too, which is a mistake in all others.
-    ``tolerance`` is said for each number type, or is a function of the axes that says it. ``toolkits``
-    are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits the positions it was given;
-    of others a launch is as right, but not as fast.
+    ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is said. ``when``,
+    an expression over the axes and ``toolkit``, says which combinations can run at all: a kernel that ignores an axis
+    on one toolkit excludes there every value but the one it implements. ``loads`` are the loads from global memory
+    per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all
+    is. With ``any_interaction`` it computes others than gravity; with ``mixed`` its float32 kernel computes in float64
+    too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a function of the axes
+    that returns it. ``toolkits`` are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits
+    the positions it was given; at others a launch is as accurate, but not as fast.
     """
 
     name: str
@@ -212,7 +216,7 @@ def variant(
             if defaults.get(axis) not in values:
                 raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
         cuda_c = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
-        toolkits = tuple(name for name in TOOLKITS if name in cuda_c or hasattr(module, f"{name}_kernel"))
+        toolkits = tuple(name for name in TOOLKITS if name in cuda_c or hasattr(module, name + KERNEL))
         return Variant(
             name=path.stem,
             summary=explanation.splitlines()[0],
@@ -242,12 +246,31 @@ def cuda_source(path: Path, interaction: Interaction) -> str:
     """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
 
     Joined rather than included, because a kernel cache keyed by the text of the source does not
-    see an edited header. A folder without a header has that of ``variants/all_pairs``.
+    see an edited header. A folder without a header has ``body.cuh`` of ``variants/common``; the other headers there
+    take the place of the line that includes them, such as ``#include "begin_of.cuh"``.
     """
-    headers = files.listing(path.parent, "*.cuh") or files.listing(SHARED, "*.cuh")
+    headers = files.listing(path.parent, "*.cuh") or [SHARED / HEADER]
     parts = [(header.name, files.text(header)) for header in headers]
-    parts += [(interaction.name, interaction.cuda_source()), (path.name, files.text(path))]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path))]
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
+
+
+def _with_included(path: Path) -> str:
+    """Put the text of each shared file that a stem includes in the place of the line that includes it.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    lines = files.text(path).splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        if found := re.fullmatch(r'#include "(.*\.cuh)"\s*', line):
+            name = found[1]
+            accepted = sorted(header.name for header in files.listing(SHARED, "*.cuh") if header.name != HEADER)
+            if name not in accepted:
+                raise InputError(f"{path}, line {number}: no shared file {name}; {nearest(name, accepted)}")
+            text = files.text(SHARED / name)
+            lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
+    return "".join(lines)
 
 
 @files.remembered
@@ -287,7 +310,21 @@ def _load(path: Path) -> Variant:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     found = [value for value in vars(module).values() if isinstance(value, Variant)]
+    _check_kernels(found[0])
     return found[0]
+
+
+def _check_kernels(one: Variant) -> None:
+    """Refuse a kernel that no toolkit would ever find: one whose name is misspelt, or that stands below ``prepare``."""
+    for name, value in vars(one.module).items():
+        if not (name.endswith(KERNEL) and callable(value)) or name.startswith("_"):
+            continue
+        toolkit = name.removesuffix(KERNEL)
+        if toolkit not in TOOLKITS:
+            accepted = [f"{other}{KERNEL}" for other in TOOLKITS]
+            raise InputError(f"{one.path}: {name} is a kernel for no toolkit; {nearest(name, accepted)}")
+        if toolkit not in one.toolkits:
+            raise InputError(f"{one.path}: {name} stands below prepare; accepted: above it")
 
 
 @lru_cache

@@ -195,10 +195,10 @@ def resources(function: int, launch: Launch) -> Resources:
     )
     resident = blocks.value
     shared = _function_attribute(function, SHARED_BYTES) + launch.dynamic_shared_bytes
-    max_threads = device_attribute(MAX_THREADS_PER_MULTIPROCESSOR)
     warp = device_attribute(WARP_SIZE)
+    warps, most_warps = -(-threads // warp), device_attribute(MAX_THREADS_PER_MULTIPROCESSOR) // warp
     limits = {
-        "threads": max_threads // (-(-threads // warp) * warp),
+        "threads": most_warps // warps,
         "blocks": device_attribute(MAX_BLOCKS_PER_MULTIPROCESSOR),
         "shared memory": device_attribute(MAX_SHARED_PER_MULTIPROCESSOR)
         // max(1, shared + device_attribute(RESERVED_SHARED_PER_BLOCK)),
@@ -215,7 +215,7 @@ def resources(function: int, launch: Launch) -> Resources:
         threads_per_block=threads,
         grid_blocks=launch.grid_blocks,
         blocks_per_multiprocessor=resident,
-        occupancy=resident * threads / max_threads,
+        occupancy=resident * warps / most_warps,
         occupancy_limiter=", ".join(limiters),
         waves=waves,
     )

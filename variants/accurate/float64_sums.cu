@@ -1,10 +1,12 @@
 // Compute interactions in float32 and add them up in float64.
 //
-// Against tiled: the pulls of BATCH bodies are added in float32, and each such sum is added to one in float64.
-// Expected: the error of the interactions alone (BATCH 1), at the price of three conversions and three additions in
-// float64 an interaction, which have fewer units than float32, on most devices very few; divided by BATCH otherwise,
-// with the error that so short a sum makes. Loads from global memory a body: n / P of 16 bytes. bodies[i] = x, y, z,
-// mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no mass.
+// Against tiled: the terms of BATCH bodies are added in float32, and each such sum is added to a sum in float64.
+// Expected: with BATCH 1 the error of the interactions alone, at the cost of three conversions and three float64
+// additions per interaction, which run on fewer units than float32, on most devices on very few. A larger BATCH divides
+// that cost and adds the rounding error of a sum of BATCH terms.
+//
+// Global loads per body: n / P of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows each.
+// Places of a tile beyond the last body have mass 0.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 static_assert(UNROLL % BATCH == 0, "batch has to divide unroll");
 

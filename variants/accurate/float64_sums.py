@@ -1,13 +1,13 @@
 """Compute interactions in float32 and add them up in float64.
 
-Against tiled: the pulls of `batch` bodies are added in float32 and that sum is added to one in float64, so that the
-rounding error of the sum is gone and that of the interactions is left.
+Against tiled: the terms of `batch` bodies are added in float32, and each such sum is added to a sum in float64. The
+rounding error of the long sum disappears; that of the interactions and of the short sums remains.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
@@ -54,5 +54,5 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
     mixed=True,
 )
 def prepare(gpu, bodies, *, p, unroll, batch):
-    """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("float64_sums", P=p, UNROLL=unroll, BATCH=batch), p)
+    """One thread per body, p threads per block."""
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("float64_sums", P=p, UNROLL=unroll, BATCH=batch), p)

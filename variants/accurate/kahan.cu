@@ -1,10 +1,12 @@
-// Keep what each addition loses, and give it to the next (Kahan's compensated sum).
+// Keep the rounding error of each addition and subtract it from the next (Kahan's compensated sum).
 //
-// Against tiled: beside each sum a thread keeps what rounding took from it. The next pull begins at minus that, which
-// costs nothing, for it is the addend of a fused multiply-add; three more additions a component put it into the sum and
-// find out what was lost this time. Expected: the error of one interaction and no more of it however many bodies there
-// are, for 22 instructions an interaction instead of 13. Loads from global memory a body: n / P of 16 bytes.
-// bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no mass.
+// Against tiled: beside each sum a thread keeps what rounding has lost from it. The next term starts from minus that
+// loss, which costs nothing, because it is the addend of a fused multiply-add; three more additions per component add
+// the term to the sum and compute the new loss. Expected: the error of one interaction, whatever the number of bodies,
+// for 22 instructions per interaction instead of 13.
+//
+// Global loads per body: n / P of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows each.
+// Places of a tile beyond the last body have mass 0.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma

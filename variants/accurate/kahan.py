@@ -1,13 +1,13 @@
-"""Keep what each addition loses, and give it to the next (Kahan's compensated sum).
+"""Keep the rounding error of each addition and subtract it from the next (Kahan's compensated sum).
 
-Against tiled: the rounding error of a sum no longer grows with the number of bodies; what is left is that of the
-interactions. It costs three more additions a component, 22 instructions an interaction instead of 13.
+Against tiled: the rounding error of a sum no longer grows with the number of bodies; only that of the single
+interactions remains. The cost is three more additions per component: 22 instructions per interaction instead of 13.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -62,5 +62,5 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     loads="n / p",
 )
 def prepare(gpu, bodies, *, p, unroll):
-    """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("kahan", P=p, UNROLL=unroll), p)
+    """One thread per body, p threads per block."""
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("kahan", P=p, UNROLL=unroll), p)

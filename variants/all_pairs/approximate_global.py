@@ -1,14 +1,14 @@
-"""Pull by a window of the bodies only, another window each step, read from global memory.
+"""Sum over a window of the bodies only, another window in each step, read from global memory.
 
-Against float4: a step sums over a fraction of the bodies and multiplies by what is missing; the window moves on, and
-after 1 / fraction steps every pair has been counted. One step is wrong by as much as its window differs from the
+Against float4: a step sums over a fraction of the bodies and scales the sum up to all of them. The window moves on, and
+after 1 / fraction steps every pair has been counted. The error of one step is the difference between its window and the
 whole; the mean over a cycle is exact for bodies that do not move meanwhile.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -35,11 +35,11 @@ def numba_kernel(cuda, real, interaction):
 @variant(
     parent="float4",
     source="Lee 2008, phase III",
-    axes={"p": (64, 128, 256, 512), "fraction": body.FRACTIONS},
+    axes={"p": (64, 128, 256, 512), "fraction": layouts.FRACTIONS},
     defaults={"p": 256, "fraction": 0.5},
     loads="fraction * n",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )
 def prepare(gpu, bodies, *, p, fraction):
-    """One thread a body, p threads a block."""
-    return body.a_window_a_step(gpu, bodies, gpu.compile("approximate_global"), p, fraction)
+    """One thread per body, p threads per block."""
+    return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_global"), p, fraction)

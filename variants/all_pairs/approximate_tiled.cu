@@ -1,9 +1,12 @@
-// Pull by a window of the bodies only, another window each step, staged in tiles of P.
+// Sum over a window of the bodies only, another window in each step, staged in tiles of P.
 //
-// Against tiled: the tiles of a step cover the bodies from first to last instead of all, and the sum is multiplied by
-// scale = n / window, as in approximate_global. Expected: as there, from the speed of tiled on; the last tile of a
-// window is rarely full, which costs more the smaller the window is. Loads from global memory a body: the window / P,
-// of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+// Against tiled: the tiles of a step cover the bodies first to last - 1 instead of all, and the sum is multiplied by
+// scale, the number of windows in a cycle, as in approximate_global. Expected: time falls in proportion to the window,
+// starting from the speed of tiled. The last tile of a window is rarely full, which costs more the smaller the window
+// is.
+//
+// Global loads per body: the length of the window / P, of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y,
+// z, 0; n rows each.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma

@@ -1,13 +1,12 @@
-"""Pull by a window of the bodies only, another window each step, staged in tiles of p.
+"""Sum over a window of the bodies only, another window in each step, staged in tiles of p.
 
-Against tiled: the tiles of a step cover a window instead of all bodies; what that approximates is said in
-approximate_global.
+Against tiled: the tiles of a step cover a window instead of all bodies. approximate_global describes the approximation.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -42,7 +41,7 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     axes={
         "p": (64, 128, 256, 512),
         "unroll": (1, 2, 4, 8, 16, 32, 64, 128),
-        "fraction": body.FRACTIONS,
+        "fraction": layouts.FRACTIONS,
     },
     defaults={"p": 256, "unroll": 32, "fraction": 0.5},
     when="unroll <= p",
@@ -50,5 +49,5 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )
 def prepare(gpu, bodies, *, p, unroll, fraction):
-    """One thread a body, p threads a block."""
-    return body.a_window_a_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)
+    """One thread per body, p threads per block."""
+    return layouts.window_per_step(gpu, bodies, gpu.compile("approximate_tiled", P=p, UNROLL=unroll), p, fraction)

@@ -1,10 +1,12 @@
-// Sum the bodies of a bag in one register and the bags in another.
+// Sum the bodies of a bag in one register, and the sums of the bags in another.
 //
-// Against tiled: the bodies staged in shared memory are a J-bag of any size; all i-bodies of the block work through it,
-// each in a current sum, which is then added to a backup sum and set back to zero. Expected: the speed of tiled, less
-// three additions a bag, and a rounding error that grows with the length of a bag and with the number of bags instead
-// of with n. Loads from global memory a body: n / P of 16 bytes. bodies[i]: what the interaction reads of a body
-// (gravity: x, y, z, mass); accelerations[i]: its sums; each of n rows.
+// Against tiled: the bodies staged in shared memory are a J-bag of any size. All i-bodies of the block interact with it
+// and add to a current sum, which is then added to a backup sum and cleared. Expected: the speed of tiled, less three
+// additions per bag and body, and a smaller rounding error, because it grows with the length of a bag and the number of
+// bags instead of n.
+//
+// Global loads per body: n / P, of one row each (gravity: 16 bytes). bodies[i]: what the interaction reads of a body
+// (gravity: x, y, z, mass); accelerations[i]: its sums; n rows each.
 static_assert(J_BAG % UNROLL == 0, "unroll has to divide j_bag: the loop over a bag has no remainder");
 
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma

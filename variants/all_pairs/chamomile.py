@@ -1,13 +1,13 @@
-"""Sum the bodies of a bag in one register and the bags in another.
+"""Sum the bodies of a bag in one register, and the sums of the bags in another.
 
-Against tiled: bodies come in J-bags of any size; the sum over a bag is kept apart and added to the sum over the bags
+Against tiled: bodies come in J-bags of any size. The sum over a bag is kept apart and is added to the sum over all bags
 when the bag is done. The rounding error then grows with the length of a bag and the number of bags, not with n.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
@@ -60,5 +60,5 @@ def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
     any_interaction=True,
 )
 def prepare(gpu, bodies, *, p, j_bag, unroll):
-    """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("chamomile", P=p, J_BAG=j_bag, UNROLL=unroll), p)
+    """One thread per body, p threads per block."""
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("chamomile", P=p, J_BAG=j_bag, UNROLL=unroll), p)

@@ -1,13 +1,13 @@
 """Read a body, its position and mass together, with one 16-byte load.
 
-Against naive: four arrays become one of x, y, z, mass, so an interaction issues one load instead of four, for the
-same bytes.
+Against naive: the four arrays become one array of rows x, y, z, mass, so an interaction issues one load instead of
+four, for the same bytes.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -39,5 +39,5 @@ def numba_kernel(cuda, real, interaction):
     loads="n",
 )
 def prepare(gpu, bodies, *, p):
-    """One thread a body, p threads a block."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("float4_kernel"), p)
+    """One thread per body, p threads per block."""
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("float4_kernel"), p)

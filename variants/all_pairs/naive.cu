@@ -1,9 +1,11 @@
-// One thread a body; every thread reads every body from global memory, four separate arrays of numbers.
+// One thread per body; each thread reads all bodies from four arrays in global memory.
 //
-// The plain C loop over all pairs, its outer loop handed to threads. It is where the ladder starts, so nothing
-// changed. Expected: the same address is read by a whole warp at once, so the caches serve it, but each interaction
-// issues four loads. Loads from global memory a body: 4 n. x, y, z: positions; mass; ax, ay, az: accelerations;
-// each of n numbers.
+// The plain C loop over all pairs, with its outer loop spread over threads. It is the start of the ladder, so it has no
+// parent. Expected: all threads of a warp read the same address at the same time, so the caches serve it, but each
+// interaction issues four loads.
+//
+// Global loads per body: 4 n, of 4 bytes (8 in float64). x, y, z: positions; mass; ax, ay, az: accelerations; each an
+// array of n numbers.
 extern "C" __global__ void naive(const real* __restrict__ x, const real* __restrict__ y, const real* __restrict__ z,
                                  const real* __restrict__ mass, real* __restrict__ ax, real* __restrict__ ay,
                                  real* __restrict__ az, int n, real eps2) {

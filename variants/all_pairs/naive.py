@@ -1,13 +1,13 @@
-"""One thread a body; every thread reads every body from four arrays in global memory.
+"""One thread per body; each thread reads all bodies from four arrays in global memory.
 
-The plain C loop over all pairs with its outer loop handed to threads: where the ladder starts. A warp reads the
-same address at once, so the caches serve it, but every interaction issues four loads.
+The plain C loop over all pairs with its outer loop spread over threads: the start of the ladder. All threads of a warp
+read the same address at the same time, so the caches serve it, but each interaction issues four loads.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction):
@@ -38,5 +38,5 @@ def numba_kernel(cuda, real, interaction):
     loads="4 * n",
 )
 def prepare(gpu, bodies, *, p):
-    """One thread a body, p threads a block."""
-    return body.over_columns(gpu, bodies, gpu.compile("naive"), p)
+    """One thread per body, p threads per block."""
+    return layouts.over_columns(gpu, bodies, gpu.compile("naive"), p)

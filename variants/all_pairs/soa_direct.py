@@ -1,13 +1,13 @@
-"""One thread a body over separate arrays, in the plane or in space.
+"""One thread per body over separate arrays, in the plane or in space.
 
-Against naive: the same loop; in the plane (dim 2) there is no z to load, to subtract and to add up. The bodies are
-then projected onto z = 0, for the float64 reference too.
+Against naive: the same loop, but in the plane (dim 2) it neither loads nor subtracts z, and adds nothing along z. The
+bodies are then projected onto z = 0, for the float64 reference too.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, DIM):
@@ -41,5 +41,5 @@ def numba_kernel(cuda, real, interaction, *, DIM):
     loads="(dim + 1) * n",
 )
 def prepare(gpu, bodies, *, p, dim):
-    """One thread a body, p threads a block."""
-    return body.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p, dim)
+    """One thread per body, p threads per block."""
+    return layouts.over_columns(gpu, bodies, gpu.compile("soa_direct", DIM=dim), p, dim)

@@ -1,10 +1,10 @@
-// Let Q threads share the work on one body, and add up what each of them found.
+// Let Q threads share the work on one body, and add up their sums.
 //
-// Against tiled: a block has P * Q threads for P bodies; a tile holds P * Q bodies, of which thread (x, y) takes the
-// y-th part, and the Q sums of a body are added in shared memory at the end. Expected: Q times as many threads for
-// the same bodies, so that a small N fills the device and hides its latencies; nothing to win once N alone does that.
-// Loads from global memory a body: n / P of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each
-// of n rows.
+// Against tiled: a block has P * Q threads for P bodies. A tile holds P * Q bodies; thread (x, y) works on the y-th
+// part of it for body x, and the Q sums of a body are added in shared memory at the end. Expected: faster at small N,
+// because Q times as many threads per body hide latencies; no gain where N alone fills the device.
+//
+// Global loads per body: n / P of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows each.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a thread's part of a tile has no remainder");
 static_assert(P * Q <= 1024, "p * q threads have to fit into a block");
 

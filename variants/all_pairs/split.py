@@ -1,13 +1,13 @@
-"""Let q threads share the work on one body, and add up what each of them found.
+"""Let q threads share the work on one body, and add up their sums.
 
-Against tiled: a block has p * q threads for p bodies, so that a few thousand bodies fill a device that has room for
-a hundred thousand threads; their q sums meet in shared memory at the end.
+Against tiled: a block has p * q threads for p bodies, so that a few thousand bodies fill a device that has room for a
+hundred thousand threads. The q sums of a body are added in shared memory at the end.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
@@ -53,6 +53,6 @@ def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
     loads="n / p",
 )
 def prepare(gpu, bodies, *, p, q, unroll):
-    """Blocks of p x q threads, each block p bodies."""
+    """Blocks of p x q threads for p bodies each."""
     kernel = gpu.compile("split", P=p, Q=q, UNROLL=unroll)
-    return body.one_thread_a_body(gpu, bodies, kernel, p, block=(p, q))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p, block=(p, q))

@@ -1,13 +1,17 @@
-// Stage a tile of P bodies in shared memory, which all P threads of the block then read.
+// Stage a tile of P bodies in shared memory, from which all P threads of the block read.
 //
-// Against float4: a block loads each body once and its P threads share it, so loads from global memory fall by P;
-// the loop over the tile has a constant length and is unrolled by UNROLL. Expected: the inner loop is left with one
-// 16-byte load from shared memory, the same address for the whole warp, and the 13 instructions of the interaction;
-// unrolling removes the counter and the branch. COLUMNS threads of the block lie along x: P of them, or 16 for Lee's
-// 16 x 16 blocks, which changes how threads are numbered and nothing else. With STAGGER each block begins at another
-// tile, so that blocks do not all ask for the same one. Loads from global memory a body: n / P of 16 bytes.
-// The last tile is rarely full; its bodies are counted, because not every interaction has bodies that do nothing.
-// bodies[i]: what the interaction reads of a body (gravity: x, y, z, mass); accelerations[i]: its sums; each of n rows.
+// Against float4: a block loads each body once for its P threads, and the loop over the tile, whose length is now
+// constant, is unrolled by UNROLL. Expected: faster. Global loads fall by a factor of P; per interaction the inner loop
+// keeps one 16-byte load from shared memory, of one address for the whole warp, and the 13 instructions of the
+// interaction. Unrolling removes the loop counter and the branch.
+//
+// COLUMNS: threads of the block along x. P of them, or 16 for Lee's blocks of 16 x 16, which number the threads in
+// another way and change nothing else. STAGGER 1: each block begins at another tile, so that the blocks do not all read
+// the same tile at the same time. The last tile is rarely full; the kernel counts its bodies instead of filling it up,
+// because not every interaction has a body that adds nothing.
+//
+// Global loads per body: n / P, of one row each (gravity: 16 bytes). bodies[i]: what the interaction reads of a body
+// (gravity: x, y, z, mass); accelerations[i]: its sums; n rows each.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 static_assert(P % COLUMNS == 0, "a block is made of whole rows of threads");
 

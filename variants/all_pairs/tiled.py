@@ -1,14 +1,14 @@
-"""Stage a tile of p bodies in shared memory, which all p threads of the block then read.
+"""Stage a tile of p bodies in shared memory, from which all p threads of the block read.
 
-Against float4: a block loads each body once for all its threads, so loads from global memory fall by p, and the
-loop over the tile, its length now constant, can be unrolled. Two axes change nothing but the order of things, and
-show whether that matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
+Against float4: a block loads each body once for all its threads, so global loads fall by a factor of p, and the loop
+over the tile, whose length is now constant, can be unrolled. Two axes change only the order of the work and show
+whether it matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
@@ -64,7 +64,7 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
     any_interaction=True,
 )
 def prepare(gpu, bodies, *, p, unroll, block_shape, stagger):
-    """One thread a body, p threads a block."""
+    """One thread per body, p threads per block."""
     columns = 16 if block_shape == "16x16" else p
     kernel = gpu.compile("tiled", P=p, UNROLL=unroll, COLUMNS=columns, STAGGER=stagger)
-    return body.one_thread_a_body(gpu, bodies, kernel, p, block=(columns, p // columns))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p, block=(columns, p // columns))

@@ -1,8 +1,8 @@
-"""How wrong accelerations may be for an opening angle.
+"""The tolerances of the accelerations for an opening angle.
 
-What a centre of mass leaves out is the quadrupole, (width / distance)^2 of the pull, so errors grow with theta^2.
-Measured in float32 with leaves of 1 and 16 bodies, eps 0.05 and 0.01, and each body walking by itself, the worst of
-Plummer spheres, uniform spheres and collisions of 50 to 100,000 bodies, of up to three seeds each:
+A centre of mass omits the quadrupole, (width / distance)^2 of the acceleration, so errors grow with theta^2. Measured
+in float32 with leaves of 1 and 16 bodies, eps 0.05 and 0.01, each body walking by itself: the largest errors over
+Plummer spheres, uniform spheres and collisions of 50 to 100,000 bodies, with up to three seeds each:
 
 | theta | rms in space | max in space | rms in the plane | max in the plane |
 | ---: | ---: | ---: | ---: | ---: |
@@ -11,19 +11,19 @@ Plummer spheres, uniform spheres and collisions of 50 to 100,000 bodies, of up t
 | 0.7 | 2.9e-2 | 0.71 | 1.0e-1 | 3.0 |
 | 1.0 | 5.6e-2 | 1.8 | 2.7e-1 | 7.8 |
 
-The worst are bodies whose pulls nearly cancel: those in the middle of a uniform sphere, most of all when it is
-flattened to a disk. A Plummer sphere of 100,000 bodies with eps 0.025 and theta 0.7 has an rms error of 2.6e-3, and of
-1.7e-3 where 32 bodies walk together.
+The largest errors are those of bodies whose contributions nearly cancel: bodies in the middle of a uniform sphere,
+above all when it is flattened to a disk. A Plummer sphere of 100,000 bodies with eps 0.025 and theta 0.7 has an rms
+error of 2.6e-3, and of 1.7e-3 where 32 bodies walk together.
 """
 
 from gravbench.model.variant import DIRECT_SUM, Tolerance
 
 THETAS = (0, 0.3, 0.5, 0.7, 1.0, 1.2)
-"""Opening angles that can be swept; 0 accepts no cell, which is the direct sum."""
+"""Opening angles that can be swept; 0 opens every cell, which is the direct sum."""
 
 RMS = {2: 0.45, 3: 0.08}
 MAX = {2: 15.0, 3: 2.5}
-"""The tolerance is theta^2 times so much, in the plane and in space: up to four times the worst measured."""
+"""Tolerance divided by theta^2, in the plane and in space: up to four times the largest error measured."""
 
 
 def tolerance(theta, dim=3):

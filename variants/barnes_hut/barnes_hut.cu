@@ -1,23 +1,22 @@
-// Walk a tree without a stack: far nodes pull as their centres of mass, near ones are opened.
+// Walk a tree without a stack: far nodes act as their centres of mass, near nodes are opened.
 //
-// A node names its first child and the node to go on with when it is done with (`next`), so a walk is a loop over one
-// number. Against all pairs a body meets about a thousand nodes instead of all bodies; what a step costs is no longer
-// arithmetic but waiting: the next node is known when the present one has been compared, so a thread has one load
-// under way at a time, and many warps have to be there to hide it.
+// A node stores its first child and the node to continue with after it (`next`), so a walk is a loop over one number.
+// Against all pairs: a body meets about a thousand nodes instead of all bodies. A step is limited by latency instead of
+// arithmetic: the next node is known only when the present one has been compared, so a thread has one load in flight,
+// and many warps are needed to hide it.
 //
-// With WARP 0 each thread walks by itself (Bodin 2026). Threads of a warp that are at different nodes have loads to
-// different places, and take turns where some open and others accept; in Morton order they are neighbours and agree.
-// With WARP 1 the warp votes, and opens a node if one of its bodies has to (Burtscher & Pingali 2011): all threads are
-// at one node, one load of it serves all, and nothing diverges. It meets more nodes, and what it adds up is more
-// accurate.
+// WARP 0: each thread walks by itself (Bodin 2026). Threads of a warp at different nodes load from different addresses,
+// and diverge where some open a node and others accept it; bodies in Morton order are neighbours and mostly agree. WARP
+// 1: the warp votes, and opens a node if one of its bodies has to (Burtscher & Pingali 2011). All threads are at one
+// node, one load serves all of them, and nothing diverges. The walk meets more nodes, and its sums are more accurate.
 //
-// COMPACT 1: a node of 32 bytes, one sector; 0: of 40 bytes, the opening distance computed at every visit. Float64: 48
-// and 64. TOP > 0: the first `top` <= TOP nodes, the upper levels, are kept in shared memory. SORTED 1: bodies are in
-// Morton order, body k of the tree is bodies[k] and its acceleration goes to row order[k]; 0: body k of the tree is
-// bodies[order[k]], and thread i walks for bodies[i]. DIM 2: all z are 0.
+// COMPACT 1: a node has 32 bytes, one sector (float64: 48); 0: 40 bytes (float64: 64), and the opening distance is
+// computed at every visit. TOP > 0: the first `top` <= TOP nodes, the upper levels, are kept in shared memory. SORTED
+// 1: bodies are in Morton order, body k of the tree is bodies[k], and its acceleration goes to row order[k]; 0: body k
+// of the tree is bodies[order[k]], and thread i walks for bodies[i]. DIM 2: all z are 0.
 //
-// bodies[i] = x, y, z, mass, of n rows; nodes as nodes.py writes them; order of n numbers; accelerations[i] = x, y, z,
-// 0, of n rows; reach: widths of a cell within which it is opened (not read where COMPACT is 1).
+// bodies[i] = x, y, z, mass, n rows; nodes as nodes.py writes them; order: n numbers; accelerations[i] = x, y, z, 0, n
+// rows; reach: distance within which a cell is opened, in widths of the cell (not read where COMPACT is 1).
 
 #if COMPACT
 struct __align__(16) StoredNode {
@@ -33,10 +32,10 @@ struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
 };
 #endif
 
-// Bodies of a leaf that are read ahead; several doubles would not fit into the registers that are there.
+// Bodies of a leaf that are read ahead; in float64 several would not fit into the registers.
 constexpr int unroll = sizeof(real) == 4 ? 4 : 1;
 
-// Tell by a node's squared distance whether it has to be opened. Written so that a NaN opens it.
+// Tell by the squared distance of a node whether it has to be opened; written so that a NaN opens it.
 __device__ __forceinline__ bool too_near(const StoredNode& node, real r2, real reach) {
 #if COMPACT
     return !(float(r2) > node.open2);
@@ -70,7 +69,7 @@ __device__ __forceinline__ int first_body(const StoredNode& node) {
 #endif
 }
 
-// Read a node with loads as wide as its alignment permits: the compiler does not join loads of different types.
+// Read a node with the widest loads its alignment permits; the compiler does not join loads of different types.
 __device__ __forceinline__ StoredNode load(const StoredNode* from) {
     StoredNode node;
 #if COMPACT || defined(FLOAT64)
@@ -94,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(P)
     __syncthreads();
 #endif
     const int i = blockIdx.x * P + threadIdx.x;
-    // A warp votes with all its threads: those beyond the last body walk for it, and are not written.
+    // A warp votes with all its threads: those beyond the last body repeat it and write nothing.
     Body self = bodies[min(i, n - 1)];
     if (DIM == 2) self.z = 0;
     Sums sums = {};

@@ -1,10 +1,10 @@
-"""Build the tree on the host and walk it on the GPU, every optimization of the hybrid step a switch.
+"""Build the tree on the host and walk it on the GPU, with each optimization of the hybrid step as an axis.
 
 Against barnes_hut_cpu: the walk, nearly all of the work, has a hundred thousand threads. Each launch takes the bodies
-from the host and brings the accelerations back. What can be switched, from the first step of the path to the last:
-``sort``: bodies in input order or in Morton order; ``walk``: threads by themselves or warps together; ``node``: full or
-compact; ``top_levels`` of the tree in shared memory; ``memory``: pageable or pinned; ``streams``: with two the bodies
-travel while the tree is built; ``buffers``: device memory allocated at every step or kept.
+from the host and brings the accelerations back. The axes, from the first step of the path to the last: ``sort``, bodies
+in input order or in Morton order; ``walk``, each thread by itself or a warp together; ``node``, full or compact;
+``top_levels`` of the tree in shared memory; ``memory``, pageable or pinned; ``streams``, with two the bodies are sent
+while the tree is built; ``buffers``, device memory allocated in every step or kept.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, nodes, tree, walks
 
 BITS = 21
-"""Bits of a Morton code a coordinate: ten, as in the source, merge distinct bodies at large n."""
+"""Bits of a Morton code per coordinate: ten, as in the source, merge distinct bodies at large n."""
 
 
 def numba_kernel(cuda, real, interaction, *, P, COMPACT, WARP, TOP, SORTED, DIM):
@@ -22,10 +22,10 @@ def numba_kernel(cuda, real, interaction, *, P, COMPACT, WARP, TOP, SORTED, DIM)
 
 
 class Buffers:
-    """The device's memory of one evaluation."""
+    """Device memory of one evaluation."""
 
     def __init__(self, gpu, n, words):
-        """Allocate for n bodies and nodes of so many words in all."""
+        """Allocate for n bodies, and nodes of ``words`` words in all."""
         self.bodies = gpu.device_array((n, 4), gpu.real)
         self.order = gpu.device_array(n, np.int32)
         self.nodes = gpu.device_array(words, np.int32)
@@ -62,11 +62,11 @@ class Buffers:
         "dim": 3,
     },
     when='walk == "thread" or sort == "morton"',
-    approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
+    approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )
 def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, streams, buffers, leaf_size, dim):
-    """One thread a body, p threads a block; the tree is built with all cores that pay."""
+    """One thread per body, p threads per block; the tree is built on as many cores as make it faster."""
     import numba
 
     def allocate(shape, dtype):
@@ -97,7 +97,7 @@ def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, stre
             lap("upload")
 
         if device is None and streams == 2:
-            # The number of nodes is not known yet: room for the most there can be.
+            # The number of nodes is not known yet: allocate for the largest possible.
             device = Buffers(gpu, n, written.words.size)
             lap("allocate")
         with tree.threads(workers):

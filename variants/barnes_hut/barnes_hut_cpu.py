@@ -1,9 +1,9 @@
-"""Let far cells of an octree pull as their centres of mass, on the CPU: n log n interactions instead of n * n.
+"""Approximate far cells of an octree by their centres of mass, on the CPU: n log n interactions instead of n * n.
 
-Against numba_parallel: a body meets about a thousand cells where it met all bodies; theta says how far away a cell has
-to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in groups of
-``width``, each a lane of a vector register; without that order (``sort`` none, width 1) this is the walk of Bodin 2026:
-the tree's index is sorted, the bodies stay where they are.
+Against numba_parallel: a body interacts with about a thousand cells instead of all bodies; theta sets how far away a
+cell has to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in
+groups of ``width``, each body in one lane of a vector register. Without that order (``sort`` none, width 1) this is the
+walk of Bodin 2026: the index of the tree is sorted, and the bodies stay where they are.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from gravbench.variants.barnes_hut import accuracy, morton, nodes, tree, walks
 
 
 def cpu_kernel(numba, real, *, WIDTH):
-    """Compile the walk; what builds the tree is compiled at the first launch."""
+    """Compile the walk; the functions that build the tree are compiled at the first launch."""
     return walks.compiled(real, WIDTH)
 
 
@@ -31,11 +31,11 @@ def cpu_kernel(numba, real, *, WIDTH):
     },
     defaults={"theta": 0.7, "sort": "morton", "width": 32, "leaf_size": 16, "bits": 21, "dim": 3, "cores": "all"},
     when='width == 1 or sort == "morton"',
-    approximates="a cell farther away than its width / theta + offset pulls as its centre of mass",
+    approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )
 def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):
-    """Build and walk with as many workers as there are threads and enough bodies for each."""
+    """Build and walk with as many workers as there are threads with enough bodies each."""
     import numba
 
     threads = numba.config.NUMBA_NUM_THREADS if cores == "all" else 1

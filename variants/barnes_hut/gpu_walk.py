@@ -1,4 +1,4 @@
-"""The twin of barnes_hut.cu for numba.cuda, and the constants that both are compiled with.
+"""The Numba twin of barnes_hut.cu, and the constants that both are compiled with.
 
 ``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``.
 """
@@ -16,7 +16,7 @@ WARP = 32
 
 
 def constants(*, p, node, walk, sort, top_levels, dim):
-    """Return what the axes mean as constants of the kernel."""
+    """Return the constants of the kernel for these axes."""
     return {
         "P": p,
         "COMPACT": int(node == "compact"),
@@ -28,10 +28,10 @@ def constants(*, p, node, walk, sort, top_levels, dim):
 
 
 def several(cuda, kind, count, alignment):
-    """Return the device function that reads ``count`` values of ``kind`` at element ``at`` of an array, rows joined.
+    """Return the device function that reads ``count`` values of ``kind`` from element ``at`` of the flattened array.
 
-    Nodes hold numbers and links, which an array of Numba cannot, and Numba knows no alignment for an array that it is
-    given: it would load them one by one. Arrays that a toolkit uploads begin on at least 256 bytes.
+    A node has real numbers and integers, which one Numba array cannot hold. Numba also assumes no alignment of an array
+    argument, and would load value by value. Arrays that a toolkit uploads are aligned to at least 256 bytes.
     """
     if body.simulated(cuda):
         size = np.dtype(kind).itemsize * count
@@ -108,7 +108,7 @@ def walk_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
     words = nodes.node_type("compact" if COMPACT else "full", real).itemsize // 4
     row = several(cuda, real, 4, 16)
     rsqrt = body.inverse_sqrt(cuda, real)
-    # The simulator has no warps: there the whole block votes, which is then as a warp.
+    # The simulator has no warps: there the whole block votes, as if it were one warp.
     simulator = body.simulated(cuda)
     upper_words = TOP * words
     alignment = None if simulator else 16
@@ -127,7 +127,7 @@ def walk_kernel(cuda, real, *, P, COMPACT, WARP, TOP, SORTED, DIM):
                 upper[k] = nodes[k]
             cuda.syncthreads()
         i = cuda.blockIdx.x * P + cuda.threadIdx.x
-        # A warp votes with all its threads: those beyond the last body walk for it, and are not written.
+        # A warp votes with all its threads: those beyond the last body repeat it and write nothing.
         xi, yi, zi, _ = row(bodies, min(i, n - 1) * 4)
         ax = ay = az = real(0)
         at = 0

@@ -4,8 +4,8 @@ A Morton code interleaves the bits of a body's coordinates on a grid over the cu
 the codes every cell of a quadtree or octree is one range of bodies, and bodies near each other in space mostly lie
 near each other in memory.
 
-Every loop over bodies is divided into as many ranges as there are workers; a worker's range is the same in every
-pass, so that two workers never write to one place.
+Each loop over bodies is divided into one range per worker. A worker's range is the same in every pass, so that two
+workers never write to the same place.
 """
 
 import functools
@@ -14,18 +14,18 @@ from types import SimpleNamespace
 import numpy as np
 
 BITS = (10, 21)
-"""Bits a coordinate: 10 as in Bodin 2026, or 21, the most that three coordinates leave room for in 64.
+"""Bits per coordinate: 10 as in Bodin 2026, or 21, the most of which three fit into 64 bits.
 
-With 10 bits a cell of the finest grid is 1/1024 of the cube wide. At a million bodies the core of a Plummer sphere
-has many bodies in one such cell, and these cannot be told apart.
+With 10 bits a cell of the finest grid is 1/1024 of the cube wide. At a million bodies the core of a Plummer sphere has
+many bodies per such cell, which cannot be distinguished.
 """
 
 DIGIT_BITS = 8
-"""Bits that one pass of the sort looks at: 256 write positions a worker fit into the cache nearest to its core."""
+"""Bits per pass of the sort: 256 write positions per worker fit into the first-level cache."""
 
 _ONE = np.uint64(1)
 _DIGIT = np.uint64((1 << DIGIT_BITS) - 1)
-# Positions of the bits while they are moved apart, one constant a step (21 bits to every third, 32 to every second).
+# Masks of the bits while they are spread, one per step (21 bits to every third place, 32 to every second).
 _THIRDS = tuple(
     (np.uint64(shift), np.uint64(mask))
     for shift, mask in (
@@ -50,7 +50,7 @@ _HALVES = tuple(
 
 @functools.cache
 def compiled():
-    """Compile the loops; ``rows`` are bodies as x, y, z, mass, one a row."""
+    """Compile the loops; ``rows`` has one body per row: x, y, z, mass."""
     import numba
 
     (s0, m0), (s1, m1), (s2, m2), (s3, m3), (s4, m4) = _THIRDS
@@ -110,7 +110,7 @@ def compiled():
     def sort(keys, order, other_keys, other_order, counts, bits):
         """Sort by the lowest ``bits`` bits of the keys, last digit first; bodies of one key stay as they were.
 
-        ``counts`` has a row a worker. Returns whether the result is in the other pair of arrays.
+        ``counts`` has one row per worker. Returns whether the result is in the other pair of arrays.
         """
         n, workers = keys.size, counts.shape[0]
         swapped = False
@@ -121,7 +121,7 @@ def compiled():
                 own[:] = 0
                 for i in range(n * worker // workers, n * (worker + 1) // workers):
                     own[np.int64((keys[i] >> shift) & _DIGIT)] += 1
-            # Where each worker writes its bodies of each digit: after all of lower digits and of earlier workers.
+            # The write position per worker and digit: after all lower digits, and after earlier workers.
             position = 0
             alone = False
             for value in range(counts.shape[1]):

@@ -1,18 +1,18 @@
-"""The layouts in which a tree is walked: full nodes of 40 bytes in float32, and compact ones of 32.
+"""The layouts of nodes that are walked: full nodes of 40 bytes in float32, and compact nodes of 32.
 
-Both say where a node's centre of mass is, its mass, which node is next when it is done with, and what it holds. A full
-node keeps the width of its cell and the distance of the centre of mass from the cell's centre, from which the walk
-computes at every visit how near is too near; ``children`` is its first child, -1 in a leaf, whose ``count`` bodies
-begin at ``first``. A compact node keeps the square of that distance, and has one place for what a node has only one
-of: ``begin`` is the first of ``count`` bodies, or, where ``count`` is 0, the first child. Eight bytes less of 40, and
-what is left is one sector of the memory of a GPU.
+Both hold a node's centre of mass, its mass, the node to continue with after it, and its contents. A full node holds the
+width of its cell and the distance of the centre of mass from the cell's centre, from which the walk computes the
+opening distance at every visit; ``children`` is its first child, -1 in a leaf, whose ``count`` bodies begin at
+``first``. A compact node holds the square of the opening distance, and uses one field for the first body and the first
+child: ``begin`` is the first of ``count`` bodies or, where ``count`` is 0, the first child. That saves eight of 40
+bytes, and the rest is one sector of GPU memory.
 
-The criterion is that of Barnes (1994): open a node unless the distance to its centre of mass is above
-``width / theta + offset``. The offset matters: a cell whose mass lies in a corner reaches further than its width
-says, and such cells make most of the error of the plain ``width / distance < theta``.
+The criterion is that of Barnes (1994): open a node unless the distance to its centre of mass is above ``width / theta +
+offset``. The offset matters: a cell with its mass in a corner reaches farther than its width suggests, and such cells
+cause most of the error of the simple criterion ``width / distance < theta``.
 
-Nodes lie in depth-first order, but for those of the upper levels that a kernel keeps in shared memory. They come
-first, level by level, so that the kernel gets them by copying the beginning of the array.
+Nodes are in depth-first order, except those of the upper levels that a kernel keeps in shared memory. These come first,
+level by level, so that the kernel copies the beginning of the array.
 """
 
 import functools
@@ -25,11 +25,11 @@ TOP_NODES = (0, 1, 9, 73)
 """The most nodes in the upper 0, 1, 2 and 3 levels of an octree."""
 
 NEVER = 1e18
-"""Widths of a cell within which it is opened where none may be accepted: finite, since kernels are compiled in the
-belief that nothing is infinite, and its square still a float32 for a cell ten units wide."""
+"""The reach where no cell may be accepted: finite, because kernels are compiled under the assumption that no number is
+infinite, and so small that its square fits into float32 for a cell ten units wide."""
 
 GREATEST = 3e38
-"""No squared distance in float32 is above it."""
+"""Upper bound of squared distances in float32."""
 
 
 def node_type(layout, real):
@@ -45,22 +45,21 @@ def node_type(layout, real):
 
 
 def reach(theta, dim):
-    """Return the widths of a cell within which it is opened.
+    """Return the distance within which a cell is opened, in widths of the cell.
 
-    A theta so large that a body might accept a cell it lies in, and be pulled by itself, stands for the largest that
-    does not.
+    It is limited so that no body accepts a cell that contains it, which would include the body itself.
     """
     return max(1 / theta, 0.501 * math.sqrt(dim)) if theta > 0 else NEVER
 
 
 @functools.cache
 def compiled():
-    """Compile the loops that write nodes, one a layout."""
+    """Compile the loops that write nodes, one per layout."""
     import numba
 
     @numba.njit(error_model="numpy", inline="always")
     def place(node, by_number, rank):
-        """Say where a node of the depth-first order lies: ``by_number`` are those that come first, ascending."""
+        """Return the place of a node of the depth-first order; ``by_number``: the nodes that come first, ascending."""
         below, above = 0, by_number.size
         while below < above:
             middle = (below + above) >> 1
@@ -100,11 +99,11 @@ def compiled():
 
 
 class Nodes:
-    """Buffer for the nodes of one tree in one layout, kept from one step to the next; ``write`` fills it.
+    """Buffer for the nodes of one tree in one layout, reused in every step; ``write`` fills it.
 
     Attributes:
         rows: the nodes as structures, shape (2 n - 1,).
-        words: the same memory as 32-bit words, for uploading; ``words_a_node`` of them are a node.
+        words: the same memory as 32-bit words, for uploading; ``words_a_node`` per node.
         count: number of nodes.
         top: number of nodes of the upper ``top_levels`` levels, which come first.
     """
@@ -120,7 +119,7 @@ class Nodes:
         self.count = self.top = 0
 
     def write(self):
-        """Write the nodes of the tree as it is now."""
+        """Write the nodes of the present tree."""
         tree = self.tree
         upper = self._upper_levels()
         by_number = np.sort(upper)

@@ -21,24 +21,24 @@ import numpy as np
 from gravbench.variants.barnes_hut import morton
 
 SUBTREES_A_WORKER = 8
-"""Ranges the bodies are split into for each worker: enough that each gets about the same number of bodies."""
+"""Ranges of bodies per worker: enough that each worker gets about the same number of bodies."""
 
 PATH = 24 * 8
-"""Ranges that wait while the deepest path is followed: at most 7 of each of the 21 levels, and the last 8."""
+"""Most ranges on the stack: 7 for each of the 21 levels, and the last 8."""
 
 
 BODIES_A_WORKER = 2048
-"""Fewer are sorted sooner by one core than several cores are set to work."""
+"""With fewer bodies per worker, starting several cores takes longer than sorting on one."""
 
 
 def workers(n, threads):
-    """Return how many of the threads it pays to build with."""
+    """Return with how many of the threads building is fastest."""
     return min(threads, n // BODIES_A_WORKER + 1)
 
 
 @contextlib.contextmanager
 def threads(number):
-    """Let Numba's loops run on so many threads."""
+    """Run Numba's parallel loops on ``number`` threads."""
     import numba
 
     before = numba.get_num_threads()
@@ -50,21 +50,21 @@ def threads(number):
 
 
 def no_lap(stage):
-    """Take no notice of the end of a stage."""
+    """Ignore the end of a stage."""
 
 
 def nothing():
-    """Do nothing once the bodies are sorted."""
+    """Do nothing when the bodies are sorted."""
 
 
 @functools.cache
 def compiled():
     """Compile the loops.
 
-    Nodes are numbered in depth-first order. ``links`` has a row a node: the node to go on with when the node's
-    bodies are done with (-1 after the last), its first body and its number of bodies in Morton order, and whether
-    it is a leaf. ``moments`` has the centre of mass and the mass, ``extents`` the width of the node's cell and the
-    distance of the centre of mass from the cell's centre.
+    Nodes are numbered in depth-first order. ``links`` has one row per node: the node to continue with after it (-1
+    after the last), its first body in Morton order, its number of bodies, and whether it is a leaf. ``moments`` has the
+    centre of mass and the mass, ``extents`` the width of the node's cell and the distance of the centre of mass from
+    the cell's centre.
     """
     import numba
 
@@ -112,10 +112,10 @@ def compiled():
 
     @numba.njit(parallel=True, error_model="numpy")
     def split_subtrees(keys, leaf_size, dim, bits, top_first, top_last, subtree_nodes, first, last, level, own):
-        """Split the ranges that the upper part has ended with, ``subtree_nodes`` 0 where it has not.
+        """Split the ranges at which the upper part ended; ``subtree_nodes`` is 0 where it did not end.
 
-        Nodes of a subtree over bodies from ``begin`` on are written from 2 ``begin`` on, where no other subtree can
-        come. ``own`` gives the workers' shares: worker w does the subtrees own[w] to own[w + 1] of the upper part.
+        Nodes of a subtree whose bodies start at ``begin`` are written from 2 ``begin`` on, where no other subtree
+        writes. Worker w splits the subtrees own[w] to own[w + 1] - 1 of the upper part.
         """
         for worker in numba.prange(own.size - 1):
             for top in range(own[worker], own[worker + 1]):
@@ -129,9 +129,9 @@ def compiled():
 
     @numba.njit(error_model="numpy", inline="always")
     def geometry(rows, body, level, low, scale, most, width, bits, dim, node, moments, extents):
-        """Write the width of the cell with a body in it, and how far from its centre the centre of mass is.
+        """Write the width of the cell around a body, and the distance of the centre of mass from the cell's centre.
 
-        A node without mass pulls nobody, wherever it is said to be: it gets the centre of its cell.
+        The centre of mass of a node without mass is set to the centre of its cell; it has no effect.
         """
         shift = bits - level
         size = width / (1 << level)
@@ -152,7 +152,7 @@ def compiled():
         end = links[node, 0]
         child = node + 1
         while child != end:
-            # A node's next is its sibling, and after the last child what is next after the parent.
+            # A node's next is its sibling; the next of the last child is that of its parent.
             own = moments[child, 3]
             mass += own
             mx += own * moments[child, 0]
@@ -175,8 +175,8 @@ def compiled():
         for k in range(nodes - 1, -1, -1):
             node = base + k
             low_body, high_body = first[k], last[k]
-            # Of the nodes that begin with a body the one seen last is the topmost: what is next after a node is the
-            # topmost node that begins with the body behind its own.
+            # Of the nodes that begin with the same body, the last one visited is the topmost. The next of a node is the
+            # topmost node that begins with the body after its last.
             at[low_body] = node
             links[node, 0] = -1 if high_body == n else base + nodes if high_body == end else at[high_body]
             links[node, 1] = low_body
@@ -244,7 +244,7 @@ def compiled():
 
 
 class Tree:
-    """Buffers for the tree of n bodies, kept from one step to the next; ``build`` fills them.
+    """Buffers for the tree of n bodies, reused in every step; ``build`` fills them.
 
     Attributes:
         order: the bodies in Morton order, shape (n,): ``order[k]`` is the body's number in the input.
@@ -257,7 +257,7 @@ class Tree:
     """
 
     def __init__(self, n, real, *, dim, bits, leaf_size, workers, allocate=np.empty):
-        """``workers`` is the number of threads the work is divided among.
+        """``workers`` is the number of threads that share the work.
 
         ``allocate(shape, dtype)`` makes the arrays that may be sent to a device: ``order`` and ``sorted_rows``.
         """
@@ -287,7 +287,7 @@ class Tree:
     def build(self, rows, lap=no_lap, sorted_bodies=nothing):
         """Build the tree of bodies given as rows x, y, z, mass.
 
-        ``lap`` is told each stage behind it, and ``sorted_bodies`` is called once the sorted bodies are there.
+        ``lap`` is called after each stage with its name, and ``sorted_bodies`` when the bodies are sorted.
         """
         self.encode(rows)
         lap("bounding box")
@@ -305,7 +305,7 @@ class Tree:
         self.codes.extremes(rows, self._found)
         self.low = self._found[:, :3].min(axis=0)
         self.width = float((self._found[:, 3:].max(axis=0) - self.low)[: self.dim].max())
-        # A cube too small to be divided is one cell.
+        # A cube too small to divide is one cell.
         self._scale = (1 << self.bits) / self.width if self.width > np.finfo(np.float32).tiny else 0.0
         self.codes.encode(rows, self.low, self._scale, (1 << self.bits) - 1, self.dim, self._keys, self.order)
 
@@ -328,7 +328,7 @@ class Tree:
             self._keys, 0, self.n, self._most, self.dim, self.bits, self._top_first, self._top_last, self._top_level
         )
         first, last = self._top_first[:tops], self._top_last[:tops]
-        # What the upper part has not split is a subtree; for now each has one node, its root.
+        # A range that the upper part has not split is a subtree; so far each has one node, its root.
         self._subtree_nodes = ((last - first <= self._most) | (self._top_level[:tops] == self.bits)).astype(np.int32)
         shares = np.linspace(0, self.n, self.workers + 1).astype(np.int32)
         self._own = np.searchsorted(first, shares, side="left")

@@ -1,8 +1,8 @@
-"""Walking a tree of compact nodes on the CPU: accelerations, and how many interactions they take.
+"""Walks of a tree of compact nodes on the CPU: accelerations, and how many interactions they take.
 
-``WIDTH`` bodies walk together. They open a node if one of them has to, so that all of them do the same, each a lane of
-a vector register; with more bodies a node is opened more often than a body alone would, which costs interactions
-and makes the error smaller. Width 1 is the walk of Bodin 2026, of each body by itself.
+``WIDTH`` bodies walk together, each in one lane of a vector register. They open a node if one of them has to, so that
+all of them do the same. The more bodies walk together, the more nodes are opened, which takes more interactions and
+reduces the error. Width 1 is the walk of Bodin 2026, of each body by itself.
 """
 
 import functools
@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 
 BLOCK = 64
-"""Consecutive bodies that one worker walks: the blocks are dealt out in turn, because those of the dense middle of a
-cluster take longer than those of its rim."""
+"""Consecutive bodies per block of work. Workers take blocks in turn, because those in the dense centre of a cluster
+take longer than those at its edge."""
 
 
 COUNTED = 100_000
-"""Bodies of which all are counted; of more, about so many."""
+"""Most bodies that are all counted; of more, about as many are sampled."""
 
 
 @functools.cache
@@ -79,7 +79,7 @@ def compiled(real, width):
 
     @numba.njit(parallel=True, error_model="numpy")
     def walk(rows, nodes, order, through_order, eps2, accelerations, workers):
-        """Walk all groups, their blocks dealt out to the workers."""
+        """Walk all groups; the workers take blocks in turn."""
         n = rows.shape[0]
         blocks = (n + BLOCK - 1) // BLOCK
         for worker in numba.prange(workers):
@@ -107,7 +107,7 @@ def counting():
 
     @numba.njit(parallel=True, error_model="numpy")
     def count(rows, nodes, width, counts):
-        """Write what each body meets: nodes visited, nodes accepted, bodies of leaves; ``counts`` has a row a body."""
+        """Write per body, one row of ``counts`` each: nodes visited, nodes accepted, bodies of leaves."""
         n = rows.shape[0]
         for group in numba.prange((n + width - 1) // width):
             first, last = group * width, min(n, (group + 1) * width)
@@ -156,16 +156,16 @@ def sample(rows, width):
 
 
 def interactions_a_body(rows, nodes, width):
-    """Return the mean number of interactions of a body by their kind."""
+    """Return the mean number of interactions per body, by kind."""
     met = interactions(sample(rows, width), nodes, width)
     return {"body_body": float(met.bodies.mean()), "body_cell": float(met.cells.mean())}
 
 
 def overlap(rows, nodes, warp):
-    """Return how alike the walks of a warp's bodies are: over all nodes that one has to visit, the part that has to.
+    """Return the overlap of the walks of a warp's bodies: visits needed by single bodies over visits of the whole warp.
 
-    Threads that walk by themselves step together even at different nodes, but each then has a load of its own; a warp
-    that walks together does what all but this part of it need not. None with fewer bodies than a warp has threads.
+    At 1 all bodies of a warp visit the same nodes. Below, a warp that walks together spends the rest of its visits on
+    nodes that a body does not need. None with fewer bodies than a warp has threads.
     """
     whole = sample(rows, warp)[: rows.shape[0] // warp * warp]
     if not len(whole):

@@ -1,33 +1,33 @@
-"""What the kernels that give a thread several bodies share: room in registers, parts of the work, Numba's twin."""
+"""What kernels with several bodies per thread share: registers, division of the work, and the Numba functions."""
 
 import numpy as np
 
 from gravbench.variants.common import body
 
 WARPS = (0, 4, 8, 12, 16, 20, 24, 32)
-"""Warps for which a multiprocessor has to have registers; 0: as the bodies of a thread ask for."""
+"""Warps per multiprocessor for which the compiler has to leave registers; 0: chosen by the bodies per thread."""
 
 
 def warps_for(real, r, warps):
-    """Return the warps that a multiprocessor is to hold where a thread keeps r bodies and their sums.
+    """Return the warps per multiprocessor for threads that keep r bodies and their sums in registers.
 
-    65,536 registers in all: 64 a thread at 32 warps, 80 at 24, 96 at 20, 128 at 16. A body and its sums take seven,
-    twice that in float64, and an interaction some twenty, of which several are under way at once.
+    A multiprocessor has 65,536 registers: 64 per thread at 32 warps, 80 at 24, 96 at 20, 128 at 16. A body and its sums
+    take seven registers, 14 in float64; an interaction takes about twenty, and several are in flight at once.
     """
     by_r = {1: 32, 2: 32, 4: 24, 8: 20} if real is np.float32 else {1: 32, 2: 16, 4: 12}
     return warps or by_r.get(r, 8)
 
 
 def resident(p, warps):
-    """Return the blocks of p threads that make up so many warps, the second number of ``__launch_bounds__``."""
+    """Return how many blocks of p threads have so many warps: the second argument of ``__launch_bounds__``."""
     return max(1, 32 * warps // max(p, 32))
 
 
 def parts_for(items, most, at_once):
-    """Into how many parts to cut each of ``items`` equal pieces of work, at most ``most``.
+    """Return into how many parts to divide each of ``items`` equal pieces of work, at most ``most``.
 
-    ``at_once`` parts run at a time, so the last wave of them should be full: the fewest parts that leave a fiftieth
-    of the waves empty or less, or, where there are none, those that fill best.
+    ``at_once`` parts run at the same time, so the last wave of them should be full. Returns the fewest parts that leave
+    at most a fiftieth of the waves empty, or else the number that leaves the least empty.
     """
 
     def busy(parts):
@@ -39,15 +39,15 @@ def parts_for(items, most, at_once):
 
 
 def power_of_two(value, most):
-    """Return the least power of two that is not less, from 1 to ``most``."""
+    """Return the least power of two that is not less than ``value``, from 1 to ``most``."""
     return next(power for power in (1 << k for k in range(64)) if power >= min(value, most))
 
 
 def pull_several(cuda, real, interaction, r):
-    """Return ``pull(tile, k, own, eps2, sums)`` for r bodies, a power of two, and what makes tuples of r.
+    """Return ``step(tile, k, own, eps2, sums)``, which lets body k of a tile act on r bodies, r a power of two.
 
-    Numba has no array in registers whose elements it could not also put into memory, so bodies are tuples of two
-    halves down to one body: every index is a constant. Rows of the tile begin with the mass.
+    Numba may put an array into memory, so the r bodies are nested tuples of two halves, down to single bodies: every
+    index is a constant, and they stay in registers. Rows of the tile begin with the mass.
     """
     act, load = body.interact(cuda, real, interaction), body.load_row(cuda, 4, 4)
 
@@ -76,7 +76,7 @@ def _both(cuda, pull):
 
 
 def load_several(cuda, r, stride):
-    """Return ``load(bodies, i, n)``, which reads bodies i, i + stride, ... as the tuples of ``pull_several``."""
+    """Return ``load(bodies, i, n)``, which reads bodies i, i + stride, ... as nested tuples; see ``pull_several``."""
     load_row = body.load_row(cuda, 4, 4)
 
     @cuda.jit(device=True, fastmath=True)
@@ -99,7 +99,7 @@ def _both_loads(cuda, load, distance):
 
 
 def store_several(cuda, r, stride):
-    """Return ``store(array, start, i, n, sums)``: the sums of i, i + stride, ... go to rows start + i, ... if i < n."""
+    """Return ``store(array, start, i, n, sums)``: bodies i, i + stride, ... below n write to rows start + i, ..."""
     store_row = body.store_row(cuda, 4)
 
     @cuda.jit(device=True, fastmath=True)
@@ -124,7 +124,7 @@ def _both_stores(cuda, store, distance):
 
 
 def no_sums(real, r):
-    """Return the sums of r bodies before any other has pulled, as the tuples of ``pull_several``."""
+    """Return the sums of r bodies before the first interaction, as nested tuples; see ``pull_several``."""
     sums = (real(0),) * 3
     for _ in range(r.bit_length() - 1):
         sums = (sums, sums)

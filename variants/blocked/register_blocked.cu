@@ -1,18 +1,18 @@
-// Give a thread R bodies, so that one body read from shared memory serves R interactions.
+// Give each thread R bodies, so that one body read from shared memory serves R interactions.
 //
-// Against tiled: a thread keeps R bodies and their sums in registers. Expected: a 16-byte load from shared memory,
-// which takes an issue slot and more than two cycles of the pipe that all warps share, is now one for R interactions
-// instead of one for each, and R interactions that do not wait for each other hide the latencies that before took as
-// many warps; what is left is the 13 instructions of the interaction. Against that, R times fewer threads for the same
-// bodies. A block has P threads for P * R bodies, tiles have P.
+// Against tiled: a thread keeps R bodies and their sums in registers. A block has P threads for P * R bodies; a tile
+// has P bodies. Expected: less waiting for shared memory at large N. A 16-byte load from shared memory takes an issue
+// slot and more than two cycles of the pipe that all warps share; one load now serves R interactions instead of one. R
+// independent interactions per thread hide the latencies that took as many warps before. What remains is the 13
+// instructions of the interaction. Slower at small N, because the same bodies make R times fewer threads.
 //
-// MASS_FIRST 1: a row of the tile begins with the mass. A register file has two banks, even and odd registers, and
-// gives one operand of each a cycle. A 16-byte load goes to four registers in a row, so where bodies and rows have the
-// same order, both x are even and their difference takes two cycles; moved by one, one is even and one odd.
+// MASS_FIRST 1: a row of the tile begins with the mass. The register file has two banks, of even and of odd registers,
+// and delivers one operand per bank and cycle. A 16-byte load fills four consecutive registers, so if bodies and rows
+// had the same order, both x would be in even registers and their difference would take two cycles. Shifted by one, one
+// is even and the other odd. RESIDENT: blocks per multiprocessor for which the compiler has to leave registers.
 //
-// Loads from global memory a body: n / (P * R) of 16 bytes. RESIDENT: blocks for which a multiprocessor has to have
-// registers. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows. Rows without a body have no
-// mass.
+// Global loads per body: n / (P * R) of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows
+// each. Places of a tile beyond the last body have mass 0.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
 #if MASS_FIRST

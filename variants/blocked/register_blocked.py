@@ -1,19 +1,19 @@
-"""Give a thread r bodies, so that one body read from shared memory serves r interactions.
+"""Give each thread r bodies, so that one body read from shared memory serves r interactions.
 
-Against tiled: r bodies and their sums stay in a thread's registers. A load from shared memory is shared by r
-interactions, and these do not wait for each other. A row of the tile begins with its mass, so that what is subtracted
-from each other lies in different banks of the register file.
+Against tiled: a thread keeps r bodies and their sums in registers. One load from shared memory serves r interactions,
+which do not depend on each other. A row of the tile begins with the mass, so that the two operands of a subtraction lie
+in different banks of the register file.
 """
 
 import numpy as np
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body
+from gravbench.variants.common import body, layouts
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST):
-    """Twin of register_blocked.cu with MASS_FIRST 1; Numba cannot say RESIDENT."""
+    """Twin of register_blocked.cu with MASS_FIRST 1 and without RESIDENT: it sets no bound on registers."""
     several = body.repeated(cuda, blocks.pull_several(cuda, real, interaction, R), UNROLL)
     load, load_row, store_row = blocks.load_several(cuda, R, P), body.load_row(cuda, 4, 4), body.store_row(cuda, 4)
     store = blocks.store_several(cuda, R, P)
@@ -50,11 +50,12 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
         "warps": blocks.WARPS,
     },
     defaults={"p": 128, "r": 4, "unroll": 8, "mass_first": 1, "warps": 0},
-    when="unroll <= p",
+    # The Numba kernel puts the mass first and leaves the number of registers to the compiler.
+    when='unroll <= p and (toolkit != "numba" or (mass_first == 1 and warps == 0))',
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):
-    """Blocks of p threads for p * r bodies."""
+    """Blocks of p threads for p * r bodies each."""
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("register_blocked", P=p, R=r, UNROLL=unroll, RESIDENT=resident, MASS_FIRST=mass_first)
-    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p * r, block=(p, 1))

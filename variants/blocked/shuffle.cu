@@ -1,12 +1,15 @@
-// Hand bodies round the warp by shuffles instead of staging them in shared memory.
+// Pass bodies around the warp by shuffles instead of staging them in shared memory.
 //
-// Against register_blocked: a lane loads one body of each 32 and gives it to all others in its turn, so there is no
-// tile and nothing to wait for but the warp itself. Expected: slower. A shuffle moves four bytes and takes an issue
-// slot, so a body takes four where a load from shared memory takes one: 4 / R slots an interaction instead of 1 / R.
-// What it buys, no barriers and no shared memory, R bodies a thread have made cheap. A block has P threads for P * R
-// bodies. Loads from global memory a body: n / (32 * R) of 16 bytes, since every warp loads for itself. RESIDENT:
-// blocks for which a multiprocessor has to have registers. UNROLL: bodies in straight line. bodies[i] = x, y, z, mass;
-// accelerations[i] = x, y, z, 0; each of n rows. Lanes without a body have one of no mass.
+// Against register_blocked: each lane loads one of 32 bodies and passes it to all lanes in its turn, so there is no
+// tile and no barrier of the block. Expected: slower. A shuffle moves four bytes and takes an issue slot, so a body
+// takes four slots where a load from shared memory takes one: 4 / R slots per interaction instead of 1 / R. What this
+// saves, barriers and shared memory, costs little with R bodies per thread. A block has P threads for P * R bodies.
+//
+// RESIDENT: blocks per multiprocessor for which the compiler has to leave registers. UNROLL: bodies per iteration of
+// the loop.
+//
+// Global loads per body: n / (32 * R) of 16 bytes, because each warp loads for itself. bodies[i] = x, y, z, mass;
+// accelerations[i] = x, y, z, 0; n rows each. Lanes beyond the last body pass one of mass 0.
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 bodies of a warp");
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)

@@ -1,13 +1,13 @@
-"""Hand bodies round the warp by shuffles instead of staging them in shared memory.
+"""Pass bodies around the warp by shuffles instead of staging them in shared memory.
 
-Against register_blocked: no tile and no barrier, but a body takes four shuffles, one a number, where it took one
-16-byte load from shared memory. Expected: slower by 3 / r issue slots an interaction. There is no twin for Numba,
-whose simulator knows no shuffles.
+Against register_blocked: no tile and no barrier, but a body takes four shuffles, one per number, instead of one 16-byte
+load from shared memory. Expected: slower by 3 / r issue slots per interaction. No Numba kernel, because Numba's
+simulator has no shuffles.
 """
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body
+from gravbench.variants.common import layouts
 
 
 @variant(
@@ -23,7 +23,7 @@ from gravbench.variants.common import body
     loads="n / (32 * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, warps):
-    """Blocks of p threads for p * r bodies."""
+    """Blocks of p threads for p * r bodies each."""
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("shuffle", P=p, R=r, UNROLL=unroll, RESIDENT=resident)
-    return body.one_thread_a_body(gpu, bodies, kernel, p * r, block=(p, 1))
+    return layouts.one_thread_per_body(gpu, bodies, kernel, p * r, block=(p, 1))

@@ -1,24 +1,24 @@
-// Split the bodies that pull over blocks as well, so that few bodies fill a device.
+// Split the source bodies over blocks as well, so that few bodies fill a device.
 //
-// Against register_blocked: the grid is blocks of P * R bodies times `parts`, and each block lets its part of all
-// bodies pull. Expected: at small N every multiprocessor has work, which R bodies a thread made worse; at large N the
-// speed of register_blocked, whose last wave of blocks is cut finer. A block leaves its sums in partial[part][body];
-// the one that comes last of those with the same bodies adds the parts, always in the same order, so that results
-// repeat. A counter per block of bodies tells who is last, and is back at zero afterwards. Parts begin at multiples of
-// UNROLL bodies. Loads from global memory a body: n / (P * R) of 16 bytes, and `parts` sums. bodies[i] = x, y, z, mass;
-// accelerations[i] = x, y, z, 0; each of n rows; partial of parts * n rows (not read where there is one part); arrived
-// of a number per block of bodies, zero.
+// Against register_blocked: the grid is blocks of P * R bodies times `parts`, and each block sums over its part of the
+// sources. Expected: faster at small N, where R bodies per thread leave multiprocessors idle; at large N the speed of
+// register_blocked, with a shorter last wave of blocks.
+//
+// A block writes its sums to partial[part][body]. The last block to finish for the same bodies adds up the parts,
+// always in the same order, so that results are reproducible. A counter per block of bodies tells which block is the
+// last; it is zero again afterwards. Parts begin at multiples of UNROLL bodies. RESIDENT: blocks per multiprocessor for
+// which the compiler has to leave registers.
+//
+// Global loads per body: n / (P * R) of 16 bytes, and `parts` sums. bodies[i] = x, y, z, mass; accelerations[i] = x, y,
+// z, 0; n rows each; partial: parts * n rows (not used with one part); arrived: one number per block of bodies, zero
+// before the launch.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
 struct __align__(16) Row {
     real mass, x, y, z;
 };
 
-// Where a part of the units begins, all parts being as long as the others or one longer.
-__device__ __forceinline__ int begin_of(int part, int parts, int units) {
-    const int each = units / parts;
-    return part * each + part * (units - parts * each) / parts;
-}
+#include "begin_of.cuh"
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     split_j(const Body* __restrict__ bodies, Sums* accelerations, int n, real eps2, int parts, Sums* partial,

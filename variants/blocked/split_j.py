@@ -1,8 +1,9 @@
-"""Split the bodies that pull over blocks as well, so that few bodies fill a device.
+"""Split the source bodies over blocks as well, so that few bodies fill a device.
 
-Against register_blocked: the grid is blocks of p * r bodies times parts of all bodies. A block leaves its sums in
-memory, and the last of those with the same bodies adds the parts in a fixed order: results repeat to the last bit.
-Expected: at small N every multiprocessor has work; at large N the last wave of blocks is cut finer.
+Against register_blocked: the grid is blocks of p * r bodies times parts of the sources. Each block writes its sums to
+memory, and the last block to finish for the same bodies adds up the parts in a fixed order, so results are
+reproducible to the last bit. Expected: at small N all multiprocessors have work; at large N the last wave of blocks is
+shorter.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from gravbench.variants.common import body
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
-    """Twin of split_j.cu; Numba cannot say RESIDENT."""
+    """Twin of split_j.cu without RESIDENT: it sets no bound on registers."""
     several = body.repeated(cuda, blocks.pull_several(cuda, real, interaction, R), UNROLL)
     load, load_row, store_row = blocks.load_several(cuda, R, P), body.load_row(cuda, 4, 4), body.store_row(cuda, 4)
     store, add, load_sums = blocks.store_several(cuda, R, P), body.add(cuda, interaction), body.load_row(cuda, 4, 3)
@@ -77,11 +78,12 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         "warps": blocks.WARPS,
     },
     defaults={"p": 64, "r": 4, "unroll": 8, "parts": 0, "warps": 0},
-    when="unroll <= p",
+    # The Numba kernel leaves the number of registers to the compiler.
+    when='unroll <= p and (toolkit != "numba" or warps == 0)',
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, parts, warps):
-    """Blocks of p threads for p * r bodies and a part of those that pull; 0 parts: as many as fill the device."""
+    """Blocks of p threads for p * r bodies and one part of the sources each; 0 parts: as many as fill the device."""
     resident = blocks.resident(p, blocks.warps_for(gpu.real, r, warps))
     kernel = gpu.compile("split_j", P=p, R=r, UNROLL=unroll, RESIDENT=resident)
     n, count = bodies.n, -(-bodies.n // (p * r))

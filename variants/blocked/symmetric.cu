@@ -1,44 +1,49 @@
-// Count each pair once: what body j does to i, i does to j with the other sign (Newton's third law).
+// Compute each pair once and add it to both bodies with opposite signs (Newton's third law).
 //
-// Against register_blocked: a pair costs one distance and one inverse square root for two interactions, 17 instructions
-// instead of 26. The trouble is who adds up for j, because many threads meet it. Here a warp keeps a block of 32 * R
-// bodies and their sums in registers, R a lane; partners come in groups of 32, one a lane, and travel round the warp:
-// in each of 32 steps every lane pairs its R bodies with the partner it has, adds to both, and hands the partner's sums
-// to the next lane. After 32 steps each has met all, and one addition in global memory brings its sums home. Blocks
-// stand in a ring and each pairs with the half of the ring that follows it, so all have the same work; with its own
-// block it counts every directed pair and keeps only its own side. The work of a block is cut into `parts`, a warp
-// each. Expected: (17 + travelling / R) / 2 issue slots an interaction, travelling being 7 shuffles a step, or 3
-// shuffles and one load where positions are kept in shared memory (SHARED 1), every partner twice, so that a step is a
-// constant offset. A row there begins with the mass, for the register banks, as in register_blocked.
+// Against register_blocked: a pair takes one distance and one inverse square root for two interactions, 17 instructions
+// instead of 26. The difficulty is to add up the sums of j, which many threads meet. A warp keeps a block of 32 * R
+// bodies and their sums in registers, R per lane. Partners come in groups of 32, one per lane, and travel around the
+// warp: in each of 32 steps every lane pairs its R bodies with its present partner, adds to the sums of both, and
+// passes the partner's sums to the next lane. After 32 steps each partner has met all bodies of the block, and one
+// addition in global memory brings its sums home. Expected: (17 + t / R) / 2 issue slots per interaction, where t is
+// what travelling takes per step: 7 shuffles, or 3 shuffles and one load where positions are in shared memory (SHARED
+// 1).
 //
-// With EQUAL 1 a warp looks first whether its bodies all weigh the same, and its partners: masses are then multiplied
-// in at the end, and a pair takes 15 instructions. Otherwise it does what EQUAL 0 does.
+// Blocks form a ring, and each block pairs with the half of the ring that follows it, so all blocks have the same work.
+// Within its own block it computes every directed pair and keeps one side only. The work of a block is divided into
+// `parts`, one warp each. In shared memory each partner is stored twice, so that a step is a constant offset; a row
+// begins with the mass, for the register banks, as in register_blocked.
 //
-// Sums leave by atomic additions (DETERMINISTIC 0), for which a first kernel (symmetric_clear) makes room; with GATHER
-// 1 the warps of a CUDA block, which have the same bodies then, first add theirs in shared memory. The more additions
-// come to one place, the more is lost in rounding: blocks take turns with `copies` places a body, which a last kernel
-// (symmetric_join) adds up. They come in any order, so two launches differ in the last bits. With DETERMINISTIC 1 every
-// warp writes what it found to a place of its own, ours[block][part][32 * R] and theirs[block][group - first][32], and
-// a second kernel (symmetric_add) adds them in a fixed order; a launch does the groups first <= group < last of each
-// ring, so that `theirs` need not hold all.
+// EQUAL 1: a warp first checks whether all its bodies have one mass, and all its partners. If so, masses are multiplied
+// in at the end, and a pair takes 15 instructions. If not, it does the same as with EQUAL 0.
 //
-// A lane without a body takes one so far away that its pull is exactly zero, and keeps what it gets: bodies have to be
-// within 1e18 (float64: 1e149). UNROLL: steps in straight line, also the least that a part has; KERNEL: which of the
-// kernels is compiled. Loads from global memory a body: n / (64 * R) of 16 bytes.
-// bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+// DETERMINISTIC 0: sums leave by atomic additions, to places that a first kernel (symmetric_clear) clears. GATHER 1:
+// the warps of a CUDA block, which then have the same bodies, first add up their sums in shared memory. The rounding
+// error grows with the number of additions to one place, so blocks use `copies` places per body in turn, which a last
+// kernel (symmetric_join) adds up. The additions come in any order, so two launches differ in their last bits.
+// DETERMINISTIC 1: each warp writes its sums to places of its own, ours[block][part][32 * R] and theirs[block][group -
+// first][32], and a second kernel (symmetric_add) adds them in a fixed order. A launch handles the groups first <=
+// group < last of each ring, so that `theirs` need not hold all of them.
+//
+// A lane beyond the last body takes one so far away that its interactions are exactly zero, and drops its own sums.
+// Bodies have to be within 1e18 of the origin (float64: 1e149). UNROLL: steps per iteration, and the shortest part.
+// KERNEL: which of the kernels is compiled.
+//
+// Global loads per body: n / (64 * R) of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows
+// each.
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 steps of a group");
 
 constexpr int turns = 32 / UNROLL;
 constexpr int width = 32 * R;
 
-// Further away than any body, and not so far that its square is infinite.
+// Farther away than any body, but so near that its square is finite.
 constexpr real far_away = static_cast<real>(sizeof(real) == 4 ? 4e18 : 1e150);
 
 struct __align__(16) Row {
     real mass, x, y, z;
 };
 
-// The assembler is kept from choosing between the two again at every use.
+// The empty assembly keeps the assembler from repeating the selection at every use.
 __device__ __forceinline__ Body body_or_nobody(const Body* __restrict__ bodies, int i, int n) {
     Body found = bodies[min(i, n - 1)];
     if (i >= n) found.x = far_away;
@@ -60,18 +65,15 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
 #endif
 }
 
-// Groups of the ring that follow a block's own: half of it; of two opposite blocks the first has the other.
+// Return the number of groups that a block pairs with: its own and half of the ring; of two opposite blocks the first
+// has the pair.
 __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
 }
 
-// Where a part of the units begins, all parts being as long as the others or one longer.
-__device__ __forceinline__ int begin_of(int part, int parts, int units) {
-    const int each = units / parts;
-    return part * each + part * (units - parts * each) / parts;
-}
+#include "begin_of.cuh"
 
-// Add to the sums of i what j does to it, and to those of j what i does to it; without masses where EQUAL_NOW.
+// Add one pair to the sums of both bodies; without masses where EQUAL_NOW.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
     const real dx = j.x - i.x;
@@ -138,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #if !DETERMINISTIC
     Sums* const home = sums + static_cast<long long>(block % copies) * n;
 #endif
-    // In units of UNROLL steps, of which a group has `turns`; where every group has one place to go to, whole groups.
+    // In units of UNROLL steps, `turns` per group; whole groups where every group has one place for its sums.
     constexpr int whole = DETERMINISTIC ? turns : 1;
     const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
     int unit = first * turns + begin_of(part, parts, units) * whole;
@@ -239,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(P)
 #pragma unroll 4
     for (int part = 0; part < parts; ++part)
         add(total, ours[(static_cast<long long>(block) * parts + part) * width + place]);
-    // Those `distance` blocks behind this one have met its group as number distance * R + group of their ring.
+    // The block `distance` places behind has met this group as number distance * R + group of its ring.
     const int nearest = max(1, (first - group + R - 1) / R);
     for (int distance = nearest; distance <= blocks / 2 && distance * R + group < last; ++distance) {
         const int ahead = distance * R + group;

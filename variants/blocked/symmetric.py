@@ -1,10 +1,10 @@
-"""Count each pair once: what body j does to i, i does to j with the other sign (Newton's third law).
+"""Compute each pair once and add it to both bodies with opposite signs (Newton's third law).
 
-Against register_blocked: 17 instructions a pair instead of 26. A warp keeps 32 * r bodies in registers; the others
-travel round it with their sums, and go home by one addition in global memory after 32 steps. Those additions come in
-any order, so two launches differ in their last bits; deterministic 1 writes partial sums and adds them in a fixed
-order instead. With equal_mass 1 a warp that meets bodies of one mass only multiplies by it at the end: 15 instructions.
-There is no twin for Numba, whose simulator knows no shuffles.
+Against register_blocked: 17 instructions per pair instead of 26. A warp keeps 32 * r bodies in registers; its partners
+travel around the warp together with their sums, which one addition in global memory brings home after 32 steps. These
+additions come in any order, so two launches differ in their last bits; deterministic 1 writes partial sums and adds
+them in a fixed order instead. With equal_mass 1, a warp whose bodies all have one mass multiplies by it at the end: 15
+instructions per pair. No Numba kernel, because Numba's simulator has no shuffles.
 """
 
 import numpy as np
@@ -13,16 +13,16 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.blocked import blocks
 
 LONGEST = 256
-"""Groups of 32 bodies that a part meets at most: the rounding of a sum grows with its length, its parts cost little."""
+"""Most groups of 32 bodies per part: the rounding error of a sum grows with its length, and more parts cost little."""
 
 ADDITIONS = 512
-"""How many may come home to one place of a body, where blocks meet each other: the same reason."""
+"""Most atomic additions to one copy of a body's sums, for the same reason."""
 
 SMALL = 8192
-"""Up to so many bodies four a thread make more warps than eight and are faster."""
+"""Up to so many bodies, four per thread are faster than eight, because they make more warps."""
 
 PARTIAL_BYTES = 1 << 30
-"""What the sums of travelling bodies may take where they are kept apart; the rings are then cut into slabs."""
+"""Most memory for the separate sums of travelling bodies; the rings are cut into slabs that fit."""
 
 
 @variant(
@@ -55,7 +55,7 @@ PARTIAL_BYTES = 1 << 30
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
 def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, copies, parts, warps):
-    """A warp for each of `parts` parts of each 32 * r bodies; 0 of r, parts or copies: what suits n and the device."""
+    """One warp per part of each block of 32 * r bodies; 0 of r, parts or copies: chosen for n and the device."""
     n = bodies.n
     r = r or (8 if n > SMALL else 4)
     warps = blocks.warps_for(gpu.real, r, warps)
@@ -78,7 +78,7 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gat
     slab = ring
     if deterministic:
         slab = min(ring, max(1, PARTIAL_BYTES // (count * 32 * 4 * np.dtype(gpu.real).itemsize)))
-    # The warps of a CUDA block have the same bodies.
+    # All warps of a CUDA block have the same bodies.
     together = max(1, p // 32)
     most = slab if deterministic else slab * (32 // unroll) // 2
     at_once = gpu.multiprocessors * warps // together

@@ -1,38 +1,42 @@
-// Let tensor cores compute the distances and add up the pulls, of bodies far enough from each other.
+// Compute distances and sums on tensor cores, for bodies that are far enough from each other.
 //
-// A squared distance is a sum of products, |x_i|^2 + eps^2 + |x_j|^2 - 2 x_i x_j, and so are the pulls on a body,
-// sum w m_j x_j - x_i sum w m_j with w = r^-3: two matrix products, with one inverse square root and two
-// multiplications a pair in between. What speaks against it is cancellation: in r^2 where bodies are near, in the two
-// sums where they are near to each other and far from the origin. So bodies stand in blocks of 32 * R that are near in
-// space. A warp takes one, block I, and sees the others, J, 64 bodies at a time, from its middle: those with no body
-// nearer to it than SEPARATION / 100 times the radius of I go through the tensor cores, others through plain float32.
+// A squared distance is a sum of products, |x_i|^2 + eps^2 + |x_j|^2 - 2 x_i x_j, and so is the acceleration of a body,
+// sum w m_j x_j - x_i sum w m_j with w = r^-3. Both are matrix products, with one inverse square root and two
+// multiplications per pair between them. The difficulty is cancellation: in r^2 where bodies are near each other, and
+// in the two sums where bodies are near each other and far from the origin. So bodies form blocks of 32 * R that are
+// near each other in space. A warp takes one block, I, and reads the others, J, 64 bodies at a time, relative to the
+// centre of I. Groups of 64 with no body nearer to that centre than SEPARATION / 100 times the radius of I go through
+// the tensor cores, the others through float32.
 //
-// Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together; (h + l)(h' + l') of
-// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8, and the square of j is
-// what they are added to. Pulls: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two; what it is
-// multiplied with is always two FP16, 22 bits. Powers of two bring both into FP16's range. The tensor core adds up a
-// block of pairs, which is scaled back and added in float32.
+// Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together. (h + l)(h' + l') of
+// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8; the square of j is their
+// addend. Sums: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is
+// always two FP16 numbers, 22 bits. Scaling by powers of two brings both into the range of FP16. The tensor core adds
+// up a block of pairs, which is scaled back and added in float32.
 //
-// Each pair is used twice, as in symmetric: w transposed (movmatrix) times the bodies of I is what pulls J. A pair of
-// blocks is seen from the one with the smaller number, and blocks are numbered by their radius, the compact ones first.
-// Rows a and blocks - 1 - a of that triangle make a line of blocks + 1 pairs of blocks; a line is cut into `parts`, a
-// warp each. Sums go home by atomic additions to one of `copies` places a body, in which they stay short;
-// tensor_gather makes room, tensor_scatter adds the copies and brings them into the bodies' order.
+// Each pair is used twice, as in symmetric: the transpose of w (movmatrix) times the bodies of I accelerates J. A pair
+// of blocks is computed by the block with the smaller number; blocks are numbered by radius, the most compact first.
+// Rows a and blocks - 1 - a of that triangle form a line of blocks + 1 pairs of blocks, and a line is divided into
+// `parts`, one warp each. Sums leave by atomic additions to one of `copies` places per body, so that each place adds up
+// few terms. tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
 //
-// A pair of bodies (two interactions) costs a lane 1 square root, 2 multiplications, 1/2 conversion and 3/8 matrix
-// product (TERMS 2: 4 more instructions). Expected is what binds then, square roots: 16 a clock and multiprocessor.
-// Chips before sm_80 have no TF32: there everything is near.
-// bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; each of n rows.
+// Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
+// square root, two multiplications, half a conversion and 3/8 of a matrix product (TERMS 2: 4 instructions more). The
+// limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and compute
+// everything in float32.
+//
+// Global loads per body: n / (64 * R) of 16 bytes where blocks are far apart. bodies[i] = x, y, z, mass;
+// accelerations[i] = x, y, z, 0; n rows each.
 #ifdef FLOAT64
 #error "tensor computes in float32"
 #endif
 
-constexpr int width = 32 * R;  // bodies of a block
+constexpr int width = 32 * R;  // bodies per block
 constexpr int tiles = width / 16;
-constexpr int step = 64;        // bodies of block J at a time, two a lane
+constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 
-// What a warp keeps in shared memory. A column of pulls has four words more than needed, for the banks.
+// What a warp keeps in shared memory. A column of pulls is padded by four words, against bank conflicts.
 struct __align__(16) Staged {
     float4 left[width * 2];
     float4 right[step * 4];
@@ -53,7 +57,7 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
 }
 
 #if KERNEL == 0
-// Add to the sums of `count` bodies, two a lane at a time, what so many others do to them.
+// Add to the sums of `count` bodies, two per lane at a time, their interactions with `others` bodies, in float32.
 __device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int first, int count, int first_other,
                                           int others, real eps2) {
 #pragma unroll 1
@@ -78,7 +82,7 @@ __device__ __forceinline__ float sum_of_warp(float value) {
     return value;
 }
 
-// Numbers that are not negative are in the order of their bits.
+// The bits of non-negative numbers are in the order of the numbers.
 __device__ __forceinline__ float largest_of_warp(float value) {
     return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
 }
@@ -87,7 +91,7 @@ __device__ __forceinline__ float smallest_of_warp(float value) {
     return __uint_as_float(__reduce_min_sync(0xffffffff, __float_as_uint(value)));
 }
 
-// 2^exponent, the exponent kept within what a float holds with a margin for products.
+// 2^exponent, with the exponent clamped to the range of a float less a margin for products.
 __device__ __forceinline__ float power_of_two(int exponent) {
     return __uint_as_float(static_cast<unsigned>(127 + max(-120, min(120, exponent))) << 23);
 }
@@ -97,7 +101,7 @@ __device__ __forceinline__ int exponent_of(float value) {
     return static_cast<int>(__float_as_uint(value) >> 23) - 127;
 }
 
-// What TF32 keeps of a number; the rest fits into TF32 but for two bits.
+// The part of a number that TF32 represents; the remainder fits into TF32 except for two bits.
 __device__ __forceinline__ float high(float value) {
     return __uint_as_float(__float_as_uint(value) & 0xffffe000u);
 }
@@ -106,14 +110,14 @@ __device__ __forceinline__ unsigned bits(float value) {
     return __float_as_uint(value);
 }
 
-// Two FP16 in a word, the first one low.
+// Two FP16 numbers in a word, the first in the low half.
 __device__ __forceinline__ unsigned pack(float first, float second) {
     unsigned packed;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));
     return packed;
 }
 
-// What pack lost.
+// The rounding errors of pack, as two FP16 numbers.
 __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, float second) {
     float kept_first, kept_second;
     asm("{.reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
@@ -144,14 +148,14 @@ __device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigne
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
 }
 
-// Where the four numbers of body j that belong to lane % 4 == part stand: neither writing nor reading meets a bank
-// twice.
+// The place of the four numbers of body j that lanes with lane % 4 == part read: neither writes nor reads have bank
+// conflicts.
 __device__ __forceinline__ int place(int j, int part) {
     return 8 * (j / 2) + ((j % 2 * 4 + part) ^ (j / 2 % 8));
 }
 
-// Write what distances are made of, for block I: the high and low parts of each coordinate and of the square, those of
-// bodies i and i + 8 as the matrix product takes them, four registers in a row.
+// Write the factors of the distances for block I: the high and low parts of each coordinate and of the square. Those of
+// bodies i and i + 8 are interleaved as the matrix product takes them, in four consecutive registers.
 __device__ __forceinline__ void write_left(float4* left, int i, const Body& body, float square) {
     const float numbers[4] = {body.x, body.y, body.z, square};
     float* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
@@ -162,8 +166,8 @@ __device__ __forceinline__ void write_left(float4* left, int i, const Body& body
     }
 }
 
-// The same for block J, whose squares are not multiplied but what the product is added to: -2 (h, h, l, l) of each
-// coordinate and, for the squares of block I, (1, 1, 0, 0); all of it times the scale.
+// The same for block J, whose squares are the addend of the product: -2 (h, h, l, l) of each coordinate and, for the
+// squares of block I, (1, 1, 0, 0), all multiplied by the scale.
 __device__ __forceinline__ void write_right(float4* right, int j, const Body& body, float scale) {
     const float times = -2 * scale;
     const float x = high(body.x), y = high(body.y), z = high(body.z);
@@ -173,7 +177,7 @@ __device__ __forceinline__ void write_right(float4* right, int j, const Body& bo
     right[place(j, 3)] = make_float4(scale, scale, 0, 0);
 }
 
-// Write what the pulls of a lane's two bodies are made of: m x, m y, m z and m, each of them in two FP16.
+// Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
 template <int WORDS>
 __device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
                                             float mass) {
@@ -188,7 +192,7 @@ __device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int wor
     }
 }
 
-// Two bodies as they are seen from somewhere, and the squares of their distances to it.
+// Read two bodies relative to a point, and the squares of their distances from it.
 __device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body* bodies, const Body& from) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
@@ -209,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int line = warp / parts;
     const int part_of_line = warp - line * parts;
     if (line >= (blocks + 1) / 2) return;
-    // The middle line of an odd number of blocks is a row without a partner.
+    // With an odd number of blocks the middle line is one row without a partner.
     const int units = 2 * line == blocks - 1 ? blocks - line : blocks + 1;
     int unit = static_cast<int>(static_cast<long long>(units) * part_of_line / parts);
     const int end = static_cast<int>(static_cast<long long>(units) * (part_of_line + 1) / parts);
@@ -224,8 +228,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int i_first = i_block * width;
 #if __CUDA_ARCH__ >= 800
         const int lane = threadIdx.x % 32;
-        // In the fragments of matrix products a lane has to do with rows, or columns, `group`, and with `part` of
-        // depth.
+        // In the fragments of a matrix product a lane holds elements of row, or column, `group` and of depth `part`.
         const int group = lane / 4;
         const int part = lane % 4;
         Body middle = {};
@@ -270,8 +273,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, bodies + j_first + 2 * lane, middle);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
-            // Lengths are scaled so that the largest w is just below what FP16 holds (64,000 at separation 1.25), and
-            // within a factor of 16 in distance the smallest still has some bits; a float holds the cube of the scale.
+            // Lengths are scaled so that the largest w is just below the largest FP16 number (64,000 at separation
+            // 1.25). Within a factor of 16 in distance the smallest w still has some bits. A float holds the cube of
+            // the scale.
             const int length = (exponent_of(nearest + eps2) >> 1) + 3;
             constexpr float separation = SEPARATION / 100.0f;
             if (!same && nearest > separation * separation * radius2 && furthest < 256 * (nearest + eps2) &&
@@ -314,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                         unsigned kept[4], rest[4];
 #pragma unroll
                         for (int k = 0; k < 4; ++k) {
-                            // Columns of the first eight and the second eight bodies of J, rows above and below.
+                            // Columns of the first and the second eight bodies of J; upper and lower rows.
                             float& a = w[k / 2][k % 2 * 2];
                             float& b = w[k / 2][k % 2 * 2 + 1];
                             a = inverse_sqrt(a);
@@ -335,13 +339,13 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                         multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
                         if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
                     }
-                    // A lane has component `part` of bodies `group` and group + 8; the fourth is sum w m.
+                    // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
                     const float up = (of_j[0] + of_j[1]) * on_j;
                     const float down = (of_j[2] + of_j[3]) * on_j;
                     const float up_mass = __shfl_sync(0xffffffff, up, lane | 3) * half_back;
                     const float down_mass = __shfl_sync(0xffffffff, down, lane | 3) * half_back;
                     if (!is_mass) {
-                        // first.x + first.z is -2 x_j times the scale.
+                        // first.x + first.z is -2 x_j multiplied by the scale.
                         atomicAdd(to + 64 * tile_j, up + (first.x + first.z) * up_mass);
                         atomicAdd(to + 64 * tile_j + 32, down + (second.x + second.z) * down_mass);
                     }
@@ -377,7 +381,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     }
 }
 #elif KERNEL == 1
-// Put the bodies into their blocks and clear the sums; places without a body get one without mass at the last one's.
+// Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
     tensor_gather(const Body* __restrict__ bodies, const int* __restrict__ order, Body* __restrict__ placed,
                   Sums* __restrict__ sums, int n, int places, int copies) {

@@ -1,11 +1,13 @@
-"""Let tensor cores compute the distances and add up the pulls, of bodies far enough from each other.
+"""Compute distances and sums on tensor cores, for bodies that are far enough from each other.
 
-Against symmetric: of 17 instructions a pair five remain, because squared distances are a matrix product of positions
-and pulls one of r^-3 and positions, seen from the middle of 32 * r bodies that are near each other, in float32 split
-into TF32 and FP16. Bodies nearer than that take float32. With terms 1 r^-3 is one FP16, with terms 2 two.
-Which bodies stand together is found on the host when this is prepared and is not timed. It does not age into errors:
-whether bodies are far from each other is seen in each launch. Additions in global memory come in any order, so
-two launches differ in their last bits. There is no twin for Numba, which has no word for a matrix product of a warp.
+Against symmetric: five of its 17 instructions per pair remain, because squared distances are a matrix product of
+positions, and accelerations one of r^-3 and positions. Positions are relative to the centre of 32 * r bodies that are
+near each other, and float32 numbers are split into TF32 and FP16. Bodies nearer than that are computed in float32. With
+terms 1, r^-3 is one FP16 number; with terms 2 the sum of two.
+
+Which bodies form a block is found on the host in preparation and is not timed. When bodies move, results stay accurate,
+because each launch checks whether blocks are far apart. Additions in global memory come in any order, so two launches
+differ in their last bits. No Numba kernel, because Numba has no matrix product of a warp.
 """
 
 import numpy as np
@@ -14,19 +16,20 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.blocked import blocks
 
 LARGE = 500_000
-"""Above so many bodies few are near each other also in larger blocks, which share more."""
+"""Above so many bodies, few are near each other even in larger blocks, which share more loads."""
 
 LONGEST = 8192
-"""Bodies that a warp lets a block meet at most."""
+"""Most bodies that a block meets in one warp."""
 
 ADDITIONS = 512
-"""How many may come home to one place of a body: the rounding of a sum grows with their number."""
+"""Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
 
 
 def compact_order(position, width):
-    """Order bodies so that each ``width`` of them are near each other, the most compact first; shape (n,).
+    """Order bodies in blocks of ``width`` that are near each other, the most compact block first; shape (n,).
 
-    Halves of halves, each cut across where it is longest (Bentley's k-d tree, 1975); only the last block is not full.
+    A range of bodies is halved along its longest extent until it is one block (Bentley's k-d tree, 1975). Only the last
+    block is not full.
     """
     n = len(position)
     order = np.arange(n)
@@ -66,7 +69,7 @@ def compact_order(position, width):
     loads="n / (64 * (r or (4 if n > 500000 else 2)))",
 )
 def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warps):
-    """A warp for each of `parts` parts of each line of pairs of blocks; 0 of an axis: what suits n and the device."""
+    """One warp per part of each line of pairs of blocks; 0 of an axis: chosen for n and the device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
     warps = warps or 16

@@ -1,68 +1,12 @@
-"""What every all-pairs kernel for numba.cuda shares: the twin of body.cuh.
+"""What every Numba kernel shares: the twin of body.cuh.
 
 ``cuda`` is the ``numba.cuda`` module, real or simulated; ``real`` is ``numpy.float32`` or ``numpy.float64``;
-``interaction`` is what the kernel computes. A body and its sums are tuples of numbers in a kernel.
+``interaction`` is what the kernel computes. In a kernel a body and its sums are tuples of numbers.
 """
 
-import itertools
 import math
 
 import numpy as np
-
-from gravbench.model.variant import Prepared
-
-FRACTIONS = (1, 0.5, 0.25, 0.125, 0.0625)
-"""Parts of the bodies that an approximation may count a step (Lee 2008)."""
-
-
-def one_thread_a_body(gpu, bodies, kernel, p, block=None):
-    """Launch ``kernel(bodies, accelerations, n, eps2)`` over rows of bodies and of sums: ceil(n / p) blocks.
-
-    ``block`` is the extents (x, y) of a block, p threads along x by default.
-    """
-    own, accelerations = _rows(gpu, bodies)
-    grid = -(-bodies.n // p)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, block or p, own, accelerations, n, eps2), own, accelerations, kernel)
-
-
-def _rows(gpu, bodies):
-    """Upload rows of bodies, ``Body`` in CUDA C, and make as many empty rows of sums, ``Sums``."""
-    own = gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass)
-    return gpu.upload(own), gpu.empty(bodies.n, gpu.interaction.sums_width)
-
-
-def over_columns(gpu, bodies, kernel, p, dim=3):
-    """Launch ``kernel(x, y, z, mass, ax, ay, az, n, eps2)`` over arrays of n numbers: ceil(n / p) blocks.
-
-    In the plane (``dim`` 2) the kernel leaves az alone, and nothing accelerates along z.
-    """
-    columns = tuple(gpu.upload(column) for column in (*bodies.position.T, bodies.mass))
-    along_z = gpu.empty(bodies.n) if dim == 3 else gpu.upload(np.zeros(bodies.n))
-    accelerations = (gpu.empty(bodies.n), gpu.empty(bodies.n), along_z)
-    grid = -(-bodies.n // p)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, p, *columns, *accelerations, n, eps2), columns, accelerations, kernel)
-
-
-def a_window_a_step(gpu, bodies, kernel, p, fraction):
-    """Launch ``kernel(bodies, accelerations, n, eps2, first, last, scale)`` over one window after another.
-
-    The windows of a cycle, 1 / fraction of them and at most n, hold every body once.
-    """
-    own, accelerations = _rows(gpu, bodies)
-    grid = -(-bodies.n // p)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    cycle = min(round(1 / fraction), bodies.n)
-    edges = [np.int32(bodies.n * step // cycle) for step in range(cycle + 1)]
-    windows = itertools.cycle(list(itertools.pairwise(edges)))
-    scale = gpu.real(cycle)
-
-    def launch():
-        first, last = next(windows)
-        kernel(grid, p, own, accelerations, n, eps2, first, last, scale)
-
-    return Prepared(launch, own, accelerations, kernel, cycle)
 
 
 def simulated(cuda):
@@ -71,7 +15,7 @@ def simulated(cuda):
 
 
 def alignment(cuda):
-    """Bytes to which a shared array of bodies is aligned; without it a body takes four loads instead of one."""
+    """Return the alignment in bytes of a shared array of bodies; without it a body takes four loads instead of one."""
     return None if simulated(cuda) else 16
 
 
@@ -83,12 +27,12 @@ def inverse_sqrt(cuda, real):
 
 
 def no_sums(real, interaction):
-    """Return the sums of a body before any other has added to them."""
+    """Return the sums of a body before the first interaction."""
     return (real(0),) * len(interaction.sums)
 
 
 def interact(cuda, real, interaction):
-    """Return the device function that adds to ``sums`` of body i what body j does to it, and returns them."""
+    """Return the device function that adds the effect of body j on body i to ``sums``, and returns them."""
     return cuda.jit(device=True, fastmath=True)(interaction.python(real, inverse_sqrt(cuda, real)))
 
 
@@ -98,7 +42,7 @@ def add(cuda, interaction):
 
 
 def step_over_tile(cuda, real, interaction):
-    """Return the device function that lets body ``k`` of a tile in shared memory act; ``repeated`` unrolls it."""
+    """Return the device function for the interaction with body ``k`` of a tile; ``repeated`` unrolls it."""
     act = interact(cuda, real, interaction)
     load = load_row(cuda, interaction.body_width, len(interaction.body))
 
@@ -110,10 +54,10 @@ def step_over_tile(cuda, real, interaction):
 
 
 def load_row(cuda, width, count):
-    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads; rows of ``width``.
+    """Return the device function that reads ``count`` numbers of row ``k`` with 16-byte loads, from rows of ``width``.
 
-    Numba knows no alignment for an array that it is given, so by itself it would load number by number. Arrays that
-    a toolkit uploads begin on at least 256 bytes, and ``width`` is a multiple of four.
+    Numba assumes no alignment of an array argument, so by default it loads number by number. Arrays that a toolkit
+    uploads are aligned to at least 256 bytes, and ``width`` is a multiple of four.
     """
     if simulated(cuda):
         return lambda array, k: tuple(array[k, number] for number in range(count))
@@ -139,7 +83,7 @@ def load_row(cuda, width, count):
 
 
 def store_row(cuda, width):
-    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, zeros behind it."""
+    """Return the device function that writes a tuple to row ``k`` with 16-byte stores, filled up with zeros."""
     if simulated(cuda):
 
         def store_numbers(array, k, values):
@@ -174,7 +118,7 @@ def store_row(cuda, width):
 
 
 def _vectors(context, builder, signature, arguments, width):
-    """Generate the addresses of a row, one for each four numbers; the arguments begin with an array and a row."""
+    """Generate the addresses of a row, one per four numbers; the first arguments are an array and a row."""
     from llvmlite import ir
     from numba.cuda import types
 
@@ -188,14 +132,14 @@ def _vectors(context, builder, signature, arguments, width):
 
 
 def repeated(cuda, step, times):
-    """Return a device function that does ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 in straight line.
+    """Return a device function that calls ``step(tile, k, ...)`` for k, k + 1, ... k + times - 1 without a loop.
 
-    Numba leaves unrolling to LLVM, which stops early. Pasting a step behind itself, twice as long each time, unrolls
-    by exactly ``times``, a power of two.
+    Numba leaves unrolling to LLVM, which stops early. Calling a function twice in a new one, and that twice again,
+    unrolls by exactly ``times``, a power of two.
 
-    Indices are unsigned, because Numba lets a signed index count from the end of an array and tests for that at
-    every access: four more instructions an interaction. A ``range`` whose length is not constant costs as much
-    again, so loops over n are written with ``while``.
+    Indices are unsigned, because a signed index may count from the end of an array, and Numba tests for that at every
+    access: four more instructions per interaction. A ``range`` whose length is not constant costs as much again, so
+    loops over n are written with ``while``.
     """
     width = 1
     while width < times:

@@ -1,11 +1,11 @@
 """The double loop over all pairs, compiled, on one core: the portable C version of GPU Gems 3.
 
-Against numpy_direct: no intermediate arrays, and one pass over the bodies for each body. The order of the sums is
-kept, so the compiler may not use SIMD.
+Against numpy_direct: no intermediate arrays, and one pass over all bodies for each body. The order of the sums is kept,
+so the compiler may not use SIMD.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.cpu import loops
+from gravbench.variants.common import layouts
 
 
 def cpu_kernel(numba, real):
@@ -33,5 +33,5 @@ def cpu_kernel(numba, real):
 
 @variant(parent="numpy_direct", source="GPU Gems 3, section 31.5, portable C on a Core 2 Duo")
 def prepare(cpu, bodies):
-    """Lay x, y, z and mass out apart."""
-    return loops.over_columns(cpu, bodies, cpu.compile("numba_direct"))
+    """Use separate arrays of x, y, z and mass."""
+    return layouts.on_the_host(cpu, bodies, cpu.compile("numba_direct"))

@@ -1,17 +1,17 @@
 """The double loop over all pairs on every core, with SIMD.
 
-Against numba_direct: the outer loop is divided among the cores, and the sums over j may be taken in any order, so
-that a vector register's worth of bodies is added at once.
+Against numba_direct: the outer loop is divided among the cores, and the sums over j may be taken in any order, so that
+the compiler works on a vector register of bodies at a time.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.cpu import loops
+from gravbench.variants.common import layouts
 
 
 def cpu_kernel(numba, real):
-    """Compile the loop for all cores, its sums in any order.
+    """Compile the loop for all cores, with sums in any order.
 
-    Infinities and NaN stay as IEEE 754 has them (neither ``ninf`` nor ``nnan``): a wrong result must stay visible.
+    Infinities and NaN keep their IEEE 754 meaning (neither ``ninf`` nor ``nnan``): a wrong result must stay visible.
     """
 
     @numba.njit(parallel=True, error_model="numpy", fastmath={"reassoc", "nsz", "arcp", "contract", "afn"})
@@ -37,5 +37,5 @@ def cpu_kernel(numba, real):
 
 @variant(parent="numba_direct", source="Elsen et al. 2006, tuned SSE, as quoted by GPU Gems 3, section 31.5")
 def prepare(cpu, bodies):
-    """Lay x, y, z and mass out apart."""
-    return loops.over_columns(cpu, bodies, cpu.compile("numba_parallel"))
+    """Use separate arrays of x, y, z and mass."""
+    return layouts.on_the_host(cpu, bodies, cpu.compile("numba_parallel"))

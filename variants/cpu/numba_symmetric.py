@@ -1,8 +1,8 @@
-"""Count each pair once: what body j does to i, i does to j with the other sign.
+"""Compute each pair once and add it to both bodies with opposite signs.
 
 Against numba_parallel: half the distances and inverse square roots. Each core keeps sums of its own for all bodies,
 because two cores must not add to one number; they are added up at the end. The inner loops now store as well as load,
-three times over, and that is what SIMD makes no cheaper.
+three times per pair, and SIMD does not make that cheaper.
 """
 
 import os
@@ -12,13 +12,13 @@ import numpy as np
 from gravbench.model.variant import Prepared, variant
 
 CHUNK = 2048
-"""Partners taken at a time: what is kept of them stays in the cache nearest to the core."""
+"""Partners per pass: their intermediate numbers stay in the first-level cache."""
 
 
 def cpu_kernel(numba, real):
     """Compile the loop over pairs for all cores; ``sums`` has shape (cores, 3, n), ``cubes`` (cores, CHUNK).
 
-    Three short loops, one a coordinate, instead of one that stores to three arrays: with so many arrays LLVM does not
+    Three short loops, one per coordinate, instead of one that stores to three arrays: with so many arrays LLVM does not
     check whether they overlap, and then uses no SIMD.
     """
     fast = {"reassoc", "nsz", "arcp", "contract", "afn"}
@@ -50,7 +50,7 @@ def cpu_kernel(numba, real):
             sx[:] = real(0)
             sy[:] = real(0)
             sz[:] = real(0)
-            # Every cores-th row, so that each core has short and long ones.
+            # Every ``cores``-th row, so that each core has short and long ones.
             for i in range(core, n, cores):
                 xi, yi, zi, mi = x[i], y[i], z[i], mass[i]
                 for first in range(i + 1, n, CHUNK):
@@ -74,7 +74,7 @@ def cpu_kernel(numba, real):
     source="Newton's third law: Elsen et al. 2006, as quoted by GPU Gems 3, section 31.5",
 )
 def prepare(cpu, bodies):
-    """Give each core its own sums."""
+    """Allocate separate sums for each core."""
     kernel = cpu.compile("numba_symmetric")
     columns = tuple(cpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """All pairs as NumPy array operations, a block of bodies at a time.
 
-What a Python program does before anything is optimized. A block of rows keeps the (rows, n) intermediates in the
-cache instead of asking for n * n numbers of memory at once.
+What a Python program does before anything is optimized. Working on a block of rows keeps the (rows, n) intermediate
+arrays in the cache, instead of allocating n * n numbers at once.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import numpy as np
 from gravbench.model.variant import Prepared, variant
 
 BLOCK_NUMBERS = 1 << 17
-"""Numbers in one intermediate array: half a megabyte in float32, so that the few alive together stay in the cache."""
+"""Numbers per intermediate array: half a megabyte in float32, so that the few in use at a time stay in the cache."""
 
 
 @variant(parent=None, source="the formula of GPU Gems 3, section 31.2, in NumPy")
 def prepare(cpu, bodies):
-    """Evaluate blocks of rows one after the other."""
+    """Evaluate one block of rows after another."""
     columns = x, y, z, mass = tuple(cpu.upload(column) for column in (*bodies.position.T, bodies.mass))
     eps2 = cpu.real(bodies.eps**2)
     accelerations = cpu.empty(bodies.n, 3)

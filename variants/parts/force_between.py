@@ -1,4 +1,4 @@
-"""Sum the pulls of bodies j on bodies i, two sets of their own: what ``harness.force.force`` launches."""
+"""Accelerate bodies i by bodies j, two separate sets: the kernel that ``gravbench.force`` launches."""
 
 import math
 
@@ -22,7 +22,7 @@ def numba_kernel(cuda, real, interaction, *, P):
                 tile[thread, axis] = xj[j, axis] if j < nj else real(0)
             tile[thread, 3] = mj[j] if j < nj else real(0)
             cuda.syncthreads()
-            # Unsigned: Numba tests at every access whether a signed index counts from the end.
+            # Unsigned, because Numba tests at every access whether a signed index counts from the end.
             for k in range(np.uint32(P)):
                 dx = tile[k, 0] - x
                 dy = tile[k, 1] - y

@@ -1,10 +1,11 @@
-// Kick, damp and drift every body; one thread a body, for every integrator.
+// Kick, damp and drift every body, for every integrator; one thread per body.
 //
-// A kernel of its own behind the force kernel, whose accelerations it reads: no block of the force kernel can read a
-// body that another has moved already. v = (v + a kick) damping; x = x + v drift. Loads from global memory a body: 9
-// numbers, stores 6. x, y, z: positions, BODY_STRIDE numbers from one body to the next (4: rows of Body, 1:
-// columns); vx, vy, vz: velocities, columns; ax, ay, az: accelerations, ACCELERATION_STRIDE numbers apart; each of n
-// bodies.
+// v = (v + a kick) damping; x = x + v drift. A kernel of its own, launched after the force kernel, so that no block of
+// the force kernel can read a body that another block has already moved.
+//
+// Global loads per body: 9 numbers; stores: 6. x, y, z: positions, BODY_STRIDE numbers from one body to the next (4:
+// rows of Body, 1: columns); vx, vy, vz: velocities, columns; ax, ay, az: accelerations, ACCELERATION_STRIDE numbers
+// apart; n bodies each.
 extern "C" __global__ void integrate(real* __restrict__ x, real* __restrict__ y, real* __restrict__ z,
                                      real* __restrict__ vx, real* __restrict__ vy, real* __restrict__ vz,
                                      const real* __restrict__ ax, const real* __restrict__ ay,

@@ -1,14 +1,14 @@
-"""Kick, damp and drift every body, behind the force kernel of any variant.
+"""Kick, damp and drift every body, after the force kernel of any variant.
 
 One formula serves every integrator: v = (v + a kick) damping; x = x + v drift.
 """
 
 DAMPING = 0.995
-"""Factor on the velocities a step of the damped Euler integrator. Ours: Lee (2008) damps, but its value is lost."""
+"""Factor on the velocities per step of the damped Euler integrator. Our choice: Lee (2008) does not state the value."""
 
 
 def numba_kernel(cuda, real, interaction, *, BODY_STRIDE, ACCELERATION_STRIDE):
-    """Twin of integrate.cu; an array of Numba's knows its own stride."""
+    """Twin of integrate.cu; a Numba array has its own stride."""
 
     @cuda.jit
     def integrate(x, y, z, vx, vy, vz, ax, ay, az, n, kick, damping, drift):
@@ -26,7 +26,7 @@ def numba_kernel(cuda, real, interaction, *, BODY_STRIDE, ACCELERATION_STRIDE):
 
 
 def cpu_kernel(numba, real, *, BODY_STRIDE, ACCELERATION_STRIDE):
-    """Loop over the bodies on one core; an array of NumPy's knows its own stride."""
+    """Loop over the bodies on one core; a NumPy array has its own stride."""
 
     @numba.njit
     def integrate(x, y, z, vx, vy, vz, ax, ay, az, n, kick, damping, drift):

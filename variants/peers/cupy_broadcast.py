@@ -1,19 +1,20 @@
-"""All pairs as operations on arrays of CuPy, a block of rows at a time.
+"""All pairs as CuPy array operations, a block of rows at a time.
 
-Against naive: nobody writes a kernel. Every operation is one of its own, which reads its operands from global memory
-and leaves its result there, so an interaction moves 36 numbers where naive's are in registers. Expected: memory
-bound, two orders of magnitude behind a kernel. A block of rows bounds the memory: seven arrays of rows x n numbers.
+Against naive: no kernel is written by hand. Each operation is a kernel that reads its operands from global memory and
+writes its result there, so an interaction moves 36 numbers that naive keeps in registers. Expected: memory bound, two
+orders of magnitude slower than a kernel. Working on a block of rows bounds the memory: seven arrays of rows x n
+numbers.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 OPERATIONS = 18
-"""Kernels that a block of rows takes."""
+"""Kernels launched per block of rows."""
 
 
 def cupy_kernel(cupy, real, *, ROWS):
-    """Evaluate blocks of rows one after the other, as numpy_direct does."""
+    """Evaluate one block of rows after another, as numpy_direct does."""
 
     def cupy_broadcast(x, y, z, mass, ax, ay, az, n, eps2):
         for first in range(0, n, ROWS):
@@ -37,6 +38,6 @@ def cupy_kernel(cupy, real, *, ROWS):
     defaults={"rows": 2048},
 )
 def prepare(gpu, bodies, *, rows):
-    """Lay x, y, z and mass out apart."""
+    """Use separate arrays of x, y, z and mass."""
     kernel = gpu.compile("cupy_broadcast", ROWS=rows)
-    return columns.over_columns(gpu, bodies, kernel, kernels=OPERATIONS * -(-bodies.n // rows))
+    return layouts.over_arrays(gpu, bodies, kernel, kernels=OPERATIONS * -(-bodies.n // rows))

@@ -1,16 +1,16 @@
-"""The pull of all bodies on one, mapped over the bodies by JAX and compiled by XLA.
+"""The acceleration of one body by all others, mapped over the bodies by JAX and compiled by XLA.
 
-Against naive: the formula is written once for one body; ``jax.lax.map`` applies it to a block of bodies at a time, and
-XLA fuses it into the sums. Expected: a part of naive's speed, for a sum is a reduction by itself to XLA, and three of
-them may compute the same distances three times. There is no matrix product in it, so nothing is rounded to TF32.
+Against naive: the formula is written once, for one body; ``jax.lax.map`` applies it to a block of bodies at a time, and
+XLA fuses it into the sums. Expected: slower than naive, because XLA compiles each of the three sums as a reduction of
+its own, which may compute the distances again. It contains no matrix product, so nothing is rounded to TF32.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def jax_kernel(jax, real, *, ROWS):
-    """Return the new accelerations by their names."""
+    """Return the new accelerations by name."""
 
     def jax_jit(x, y, z, mass, ax, ay, az, n, eps2):
         def pull(own):
@@ -31,5 +31,5 @@ def jax_kernel(jax, real, *, ROWS):
     defaults={"rows": 4096},
 )
 def prepare(gpu, bodies, *, rows):
-    """Lay x, y, z and mass out apart."""
-    return columns.over_columns(gpu, bodies, gpu.compile("jax_jit", ROWS=rows))
+    """Use separate arrays of x, y, z and mass."""
+    return layouts.over_arrays(gpu, bodies, gpu.compile("jax_jit", ROWS=rows))

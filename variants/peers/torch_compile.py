@@ -1,18 +1,18 @@
-"""All pairs as operations on arrays of PyTorch, which torch.compile makes into one kernel.
+"""All pairs as PyTorch array operations, which torch.compile fuses into one kernel.
 
-Against naive: the text is cupy_broadcast's; TorchInductor fuses it, so that no array of rows x n numbers exists and an
-interaction stays in registers. Expected: a large part of naive's speed, for its loops know no tiles and the choice of
-the block is a heuristic's. A block of rows keeps n x rows within 32-bit indices, and bounds the memory should an
-operation not be fused. There is no matrix product in it, so nothing is rounded to TF32.
+Against naive: the text of cupy_broadcast, fused by TorchInductor, so that no array of rows x n numbers exists and the
+numbers of an interaction stay in registers. Expected: about the speed of naive, because its loops have no tiles, and a
+heuristic chooses the block. Working on a block of rows keeps n x rows within 32-bit indices, and bounds the memory if
+an operation is not fused. It contains no matrix product, so nothing is rounded to TF32.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def torch_kernel(torch, real, *, ROWS):
-    """Compile the pull of all bodies on a block of rows, and call it for each."""
-    # Of one function PyTorch keeps no more than eight compiled forms, which other n have used up.
+    """Compile the accelerations of a block of rows, and call that for each block."""
+    # PyTorch keeps at most eight compiled forms per function; other values of n may have used them up.
     torch.compiler.reset()
 
     @torch.compile(fullgraph=True, dynamic=False)
@@ -41,6 +41,6 @@ def torch_kernel(torch, real, *, ROWS):
     defaults={"rows": 4096},
 )
 def prepare(gpu, bodies, *, rows):
-    """Lay x, y, z and mass out apart."""
+    """Use separate arrays of x, y, z and mass."""
     kernel = gpu.compile("torch_compile", ROWS=rows)
-    return columns.over_columns(gpu, bodies, kernel, kernels=-(-bodies.n // rows))
+    return layouts.over_arrays(gpu, bodies, kernel, kernels=-(-bodies.n // rows))

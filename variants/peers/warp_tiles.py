@@ -1,17 +1,17 @@
-"""Stage a tile of p bodies in shared memory by NVIDIA Warp's tiles, in Python.
+"""Stage a tile of p bodies in shared memory with the tiles of NVIDIA Warp, in Python.
 
-Against naive: what tiled does to it, written as one kernel without barriers, which Warp puts in by itself. Expected:
-somewhat behind tiled. Each number of a body is a tile of its own, which costs little, for several bodies of a tile are
-then read at once; but Warp has no inverse square root, and even with ``fast_math``, which stands for the flags of the
-CUDA C, 1 / sqrt is two instructions of the slowest unit.
+Against naive: the same technique as tiled, written as one kernel without barriers, which Warp inserts. Expected:
+somewhat slower than tiled. Each number of a body is a tile of its own, which costs little, because several bodies of a
+tile are then read at once; but Warp has no inverse square root, and 1 / sqrt takes two instructions of the slowest
+unit, even with ``fast_math``, which corresponds to the flags of the CUDA C.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.peers import columns
+from gravbench.variants.common import layouts
 
 
 def warp_kernel(warp, real, *, P):
-    """Every thread of a block has to reach the tiles: those past the last body repeat it."""
+    """All threads of a block have to load tiles: those beyond the last body repeat it."""
     number = warp.dtype_from_numpy(real)
     column = warp.array(dtype=number)
 
@@ -28,7 +28,7 @@ def warp_kernel(warp, real, *, P):
         sum_y = number(0.0)
         sum_z = number(0.0)
         for first in range(0, n, P):
-            # Behind the last body a tile is filled with zeros, which have no mass.
+            # Beyond the last body a tile is filled with zeros, and a mass of 0 adds nothing.
             xs = warp.tile_load(x, shape=P, offset=first, storage="shared")
             ys = warp.tile_load(y, shape=P, offset=first, storage="shared")
             zs = warp.tile_load(z, shape=P, offset=first, storage="shared")
@@ -57,5 +57,5 @@ def warp_kernel(warp, real, *, P):
     defaults={"p": 256},
 )
 def prepare(gpu, bodies, *, p):
-    """One thread a body, p threads a block and p bodies a tile."""
-    return columns.over_columns(gpu, bodies, gpu.compile("warp_tiles", P=p), -(-bodies.n // p), p)
+    """One thread per body, p threads per block and p bodies per tile."""
+    return layouts.over_arrays(gpu, bodies, gpu.compile("warp_tiles", P=p), -(-bodies.n // p), p)

@@ -1,10 +1,10 @@
 """Writes NaN."""
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body
+from gravbench.variants.common import layouts
 
 
 @variant(parent="naive", source="a fault planted by the tests")
 def prepare(gpu, bodies):
     """Launch the planted kernel."""
-    return body.one_thread_a_body(gpu, bodies, gpu.compile("gpu_nan"), 128)
+    return layouts.one_thread_per_body(gpu, bodies, gpu.compile("gpu_nan"), 128)

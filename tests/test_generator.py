@@ -1,0 +1,247 @@
+"""What an interaction is written out to means what its file says, operator by operator.
+
+Kernels and the judge that verifies them are written by one generator, so a mistake of it would be made twice and agree
+with itself. Here the file's own text is evaluated by Python, which has no part in the generator, and compared with the
+Python for Numba, the lines of the judge and the CUDA C.
+"""
+
+import ctypes
+import math
+import re
+import subprocess
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from emulator import COMPILER, SHIM
+from gravbench.measuring import verify
+from gravbench.model.initial_conditions import Bodies
+from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPERATORS, inverse_sqrt
+from gravbench.model.interaction_files import parse
+from gravbench.model.variant import SHARED
+
+# Said here once more, for a table that is wrong must not choose its own examples.
+SIGNS = ("+", "-", "*", "/")
+ORDERS = ("<", "<=", ">", ">=")
+CONSTANTS = {"FACTOR": 0.75, "BELOW": -1.5}
+TEXT = '''"""Evaluate expressions."""
+
+FACTOR = 0.75
+BELOW = -1.5
+
+
+def interact(sums, i, j, eps2):
+    """Add each expression to a sum of its own."""
+{}
+'''
+# No two are equal, nor are their sums and products: an operand in another's place changes every value.
+OWN = dict(zip(BODY, (0.31, 1.27, -0.83, 2.9, 0.57, -1.9, 3.7), strict=True))
+OTHER = dict(zip(BODY, (1.93, -0.47, 2.21, 0.61, 1.1, 0.29, -2.3), strict=True))
+BOTH = (OWN, OTHER)
+EPS2 = 0.09
+
+
+def interaction_of(lines):
+    return parse(TEXT.format("\n".join(f"    {line}" for line in lines)), "own", "own.py")
+
+
+def sums_of(expressions):
+    return interaction_of([f"sums.s{number} += {one}" for number, one in enumerate(expressions)])
+
+
+class Place:
+    """A body, by the names of its numbers."""
+
+    def __init__(self, numbers):
+        vars(self).update(numbers)
+
+
+def by_python(expression, **local):
+    """Evaluate the text of an expression as it stands."""
+    names = {**MATH, **CONSTANTS, "inverse_sqrt": inverse_sqrt, "i": Place(OWN), "j": Place(OTHER), "eps2": EPS2}
+    return eval(expression, {}, names | local)
+
+
+def by_the_python_for_numba(interaction):
+    interact = interaction.python(float, lambda value: 1 / math.sqrt(value))
+    rows = [tuple(body[name] for name in interaction.body) for body in BOTH]
+    return np.array(interact((0.0,) * len(interaction.sums), *rows, EPS2))
+
+
+def by_the_lines_of_the_judge(interaction):
+    numbers = {f"{whose}_{name}": value for whose, body in (("i", OWN), ("j", OTHER)) for name, value in body.items()}
+    names = {**numbers, "eps2": EPS2, "inverse_sqrt": inverse_sqrt, **MATH}
+    names |= {f"sums_{name}": 0.0 for name in interaction.sums}
+    exec("\n".join(interaction.python_lines(repr)), {}, names)
+    return np.array([names[f"sums_{name}"] for name in interaction.sums])
+
+
+def by_the_cuda_c(interaction, folder):
+    """Compile the function in double by g++, with the header that kernels have."""
+    header = (SHARED / "body.cuh").read_text()
+    count, numbers = len(interaction.sums), range(len(interaction.body))
+    rows = [", ".join(f"{whose}[{k}]" for k in numbers) for whose in "ij"]
+    places = list(enumerate(interaction.sums))
+    results = [f"found[{k}] = sums.{name}; found[{count + k}] = twice.{name};" for k, name in places]
+    entry = f"""
+    extern "C" void entry(const double* i, const double* j, double eps2, double* found) {{
+        Sums sums = {{}};
+        interact(sums, Body{{{rows[0]}}}, Body{{{rows[1]}}}, eps2);
+        Sums twice = sums;
+        add(twice, sums);
+        {"".join(results)}
+    }}
+    """
+    source, library = folder / "own.cpp", folder / "own.so"
+    source.write_text(SHIM + header + interaction.cuda_source() + entry)
+    options = ["-std=c++20", "-O0", "-w", "-DFLOAT64=1", "-shared", "-fPIC", "-pthread"]
+    subprocess.run([COMPILER, *options, "-o", library, source], check=True)
+    found = np.empty((2, count))
+    pointers = [np.array([body[name] for name in interaction.body]).ctypes.data_as(ctypes.c_void_p) for body in BOTH]
+    function = ctypes.CDLL(str(library)).entry
+    function.restype = None
+    function(*pointers, ctypes.c_double(EPS2), found.ctypes.data_as(ctypes.c_void_p))
+    assert_allclose(found[1], 2 * found[0], rtol=0)
+    return found[0]
+
+
+def pairs_of_operators():
+    """Every operator inside of every other, on both sides, with a change of sign at every place."""
+    a, b, c = "i.x", "j.y", "i.mass"
+    for outer, inner in product(SIGNS, repeat=2):
+        left, right = f"({a} {inner} {b})", f"({b} {inner} {c})"
+        yield from (f"{a} {outer} {right}", f"{left} {outer} {c}", f"{a} {outer} {b} {inner} {c}")
+        yield from (f"-{left} {outer} {c}", f"-({left} {outer} {c})", f"{a} {outer} -{right}")
+        yield from (f"{a} {outer} (-{b} {inner} {c})", f"(-{a} {inner} {b}) {outer} -{c}")
+        yield from (
+            f"{left} {outer} {right}",
+            f"({left} {outer} {c}) {inner} {a}",
+            f"{a} {inner} ({b} {outer} {right})",
+        )
+
+
+def other_expressions():
+    """Functions, constants, signs of signs, choices, and the numbers of a body."""
+    yield from (f"{body}.{name}" for body, name in product("ij", BODY))
+    yield from ("2", "0.1", "1e-3", "FACTOR", "-FACTOR", "BELOW", "-BELOW", "i.x - BELOW", "i.x - -1.5", "--i.x")
+    yield from ("eps2", "-(-i.x)", "-(-(i.x - j.x))", "FACTOR * BELOW / 7", "i.x * FACTOR - 2 * j.y")
+    for function in FUNCTIONS:
+        yield from (f"{function}(i.mass)", f"-{function}(i.mass + eps2)", f"j.x / {function}(i.mass * 2) - 1")
+    yield "fabs(i.z) + fabs(-i.mass)"
+    for comparison in ORDERS:
+        for left, right in (("i.x", "j.x"), ("j.x", "i.x"), ("i.x", "i.x"), ("-i.x", "BELOW * 2"), ("i.x - j.x", "-1")):
+            yield f"i.y if {left} {comparison} {right} else j.z"
+        yield f"2 * (i.y if i.x {comparison} j.x else j.z) - 1"
+        yield f"-(i.y - 1 if i.x {comparison} j.x else j.z)"
+        yield f"i.y if i.x {comparison} j.x else (j.z if j.y {comparison} i.y else i.mass)"
+        yield f"(i.y if i.x {comparison} j.x else j.z) if j.y {comparison} i.y else i.mass - 1"
+
+
+EXPRESSIONS = list(dict.fromkeys([*pairs_of_operators(), *other_expressions()]))
+
+
+@pytest.fixture(scope="module")
+def every_expression():
+    return sums_of(EXPRESSIONS), [by_python(one) for one in EXPRESSIONS]
+
+
+def assert_same(found, expected, expressions=EXPRESSIONS):
+    wrong = {
+        text: (one, other)
+        for text, one, other in zip(expressions, found, expected, strict=True)
+        if not math.isclose(one, other, rel_tol=1e-14, abs_tol=1e-15)
+    }
+    assert wrong == {}
+
+
+def test_the_expressions_can_tell_one_order_of_operations_from_another():
+    assert len(EXPRESSIONS) > 200
+    assert (len(OPERATORS), len(COMPARISONS)) == (len(SIGNS), len(ORDERS))
+    for one, other in (
+        ("-(i.x + j.y)", "-i.x + j.y"),
+        ("i.x - (j.y - 1)", "i.x - j.y - 1"),
+        ("2 / (3 * i.x)", "2 / 3 * i.x"),
+    ):
+        assert by_python(one) != pytest.approx(by_python(other))
+
+
+def test_the_python_for_numba_means_what_the_file_says(every_expression):
+    interaction, expected = every_expression
+    assert_same(by_the_python_for_numba(interaction), expected)
+
+
+def test_the_lines_of_the_judge_mean_what_the_file_says(every_expression):
+    interaction, expected = every_expression
+    assert_same(by_the_lines_of_the_judge(interaction), expected)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+def test_the_cuda_c_means_what_the_file_says(every_expression, tmp_path):
+    interaction, expected = every_expression
+    assert_same(by_the_cuda_c(interaction, tmp_path), expected)
+
+
+LINES = [
+    "near = j.x - i.x",
+    "far = -(near - 2) * FACTOR",
+    "sums.first += near / far",
+    "sums.first -= near - far",
+    "sums.second -= -(near + far)",
+    "sums.first += far if near < far else -near",
+]
+
+
+def test_lines_are_written_in_their_order_and_sums_with_their_signs(tmp_path):
+    near = OTHER["x"] - OWN["x"]
+    far = -(near - 2) * CONSTANTS["FACTOR"]
+    expected = [near / far - (near - far) + (far if near < far else -near), near + far]
+    interaction = interaction_of(LINES)
+    ways = [by_the_python_for_numba, by_the_lines_of_the_judge]
+    ways += [lambda one: by_the_cuda_c(one, tmp_path)] if COMPILER else []
+    for way in ways:
+        assert_same(way(interaction), expected, interaction.sums)
+
+
+def test_the_judge_adds_up_what_the_file_says_for_every_pair():
+    """The compiled loop around the lines: which body is i, which j, and which sum is which."""
+    expressions = ["i.x - 2 * j.y", "j.vx * -(i.mass + eps2)", "inverse_sqrt(j.mass) if i.z < j.z else FACTOR"]
+    numbers = np.array([list(OWN.values()), list(OTHER.values())])
+    bodies = Bodies(numbers[:, 3], numbers[:, :3], numbers[:, 4:], math.sqrt(EPS2))
+    found = verify.direct_sums(sums_of(expressions), bodies, np.arange(2), "float64")
+    for row, i in enumerate(BOTH):
+        of_pairs = [[by_python(one, i=Place(i), j=Place(j), eps2=bodies.eps**2) for one in expressions] for j in BOTH]
+        assert_allclose(found[row], np.sum(of_pairs, axis=0), rtol=1e-14)
+
+
+LEAVES = st.sampled_from(["i.x", "j.y", "i.vz", "eps2", "FACTOR", "BELOW", "2", "0.3"])
+
+
+def grown(inner):
+    """Make an expression of smaller ones, parentheses wherever they may stand."""
+    return st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(SIGNS), inner),
+        st.builds("{} {} {}".format, inner, st.sampled_from(SIGNS), inner),
+        st.builds("-{}".format, inner),
+        st.builds("-({})".format, inner),
+        st.builds("sqrt(fabs({}))".format, inner),
+        st.builds("({} if {} {} {} else {})".format, inner, inner, st.sampled_from(ORDERS), inner, inner),
+    )
+
+
+@given(st.recursive(LEAVES, grown, max_leaves=12))
+def test_any_expression_is_written_with_the_parentheses_it_needs(expression):
+    try:
+        expected = by_python(expression)
+    except (ZeroDivisionError, OverflowError):
+        return
+    for way in (by_the_python_for_numba, by_the_lines_of_the_judge):
+        (found,) = way(sums_of([expression]))
+        assert found == expected, expression
+    # C has the same order of operations, so that its text, read as Python's, is as right.
+    (line,) = re.findall(r"sums\.s0 \+= (.*);", sums_of([expression]).cuda_source())[:1]
+    if "?" not in line:
+        assert by_python(line, real=float) == expected, line

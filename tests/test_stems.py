@@ -1,0 +1,130 @@
+"""What a stem's files may say, and that a Numba kernel runs what its record will claim."""
+
+import ast
+import inspect
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from gravbench.errors import InputError
+from gravbench.model import initial_conditions
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import SHARED, cuda_source, discover
+from nvrtc import compile_cuda
+from recorder import Recorder, possible
+
+STEM = '''"""Compute nothing."""
+
+from gravbench.model.variant import variant
+
+
+def {kernel}(cuda, real, interaction):
+    """Make a kernel."""
+
+
+@variant(parent="naive", source="a test")
+def prepare(gpu, bodies):
+    """Prepare nothing."""
+{below}'''
+
+
+@pytest.fixture
+def stem(tmp_path):
+    """Return a function that writes a stem of one's own and finds it."""
+
+    def write(name, kernel="numba_kernel", below="", cuda_c=None):
+        folder = tmp_path / name
+        folder.mkdir()
+        path = folder / f"{name}.py"
+        path.write_text(STEM.format(kernel=kernel, below=below))
+        if cuda_c is not None:
+            path.with_suffix(".cu").write_text(cuda_c)
+        return discover((folder,))[name]
+
+    return write
+
+
+def test_the_toolkits_are_read_off_the_kernels_of_the_stem(stem):
+    assert stem("own_both", cuda_c="").toolkits == ("cupy", "pycuda", "numba")
+    assert stem("own_triton", "triton_kernel").toolkits == ("triton",)
+    assert stem("own_helper", "_helper_kernel").toolkits == ("cpu",)
+
+
+@pytest.mark.parametrize("cuda_c", [None, ""], ids=["alone", "beside CUDA C"])
+def test_a_kernel_for_no_toolkit_is_refused(stem, cuda_c):
+    name = f"own_misspelt_{cuda_c is None}"
+    with pytest.raises(InputError) as caught:
+        stem(name, "numbaa_kernel", cuda_c=cuda_c)
+    assert f"{name}.py: numbaa_kernel is a kernel for no toolkit; did you mean numba_kernel? accepted: " in str(
+        caught.value
+    )
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kernel_that_prepare_cannot_see_is_refused(stem):
+    with pytest.raises(InputError, match=r"own_below\.py: jax_kernel stands below prepare; accepted: above it$"):
+        stem("own_below", below="\n\ndef jax_kernel(jax, real):\n    pass\n")
+
+
+INCLUDING = """// Call what families share.
+#include "begin_of.cuh"
+extern "C" __global__ void own(int* found) {
+    found[0] = begin_of(found[0], found[1], found[2]);
+    MISTAKE
+}
+"""
+
+
+def test_a_shared_file_stands_in_the_place_of_the_line_that_includes_it(stem):
+    path = stem("own_including", cuda_c=INCLUDING).path.with_suffix(".cu")
+    text = cuda_source(path, find(GRAVITY))
+    shared = (SHARED / "begin_of.cuh").read_text()
+    assert text.count(shared) == 1
+    assert text.index("typedef float real") < text.index("void interact(") < text.index(shared) < text.index("void own")
+    compile_cuda(text, "sm_90", ["-DMISTAKE="])
+    # An error is told by the file and the line where it stands.
+    with pytest.raises(AssertionError, match=r"own_including\.cu\(5\)"):
+        compile_cuda(text, "sm_90", [])
+
+
+def test_a_shared_file_that_is_not_included_is_not_there():
+    assert "begin_of" not in discover()["tiled"].cuda_source(find(GRAVITY))
+
+
+def test_a_shared_file_that_does_not_exist_is_one_sentence(stem):
+    variant = stem("own_lost", cuda_c='// Lost.\n#include "begins.cuh"\n')
+    with pytest.raises(InputError, match=r"own_lost\.cu, line 2: no shared file begins\.cuh; .*accepted: begin_of"):
+        variant.cuda_source(find(GRAVITY))
+
+
+TWINS = [
+    name
+    for name, variant in discover().items()
+    if variant.has_cuda_c and "numba" in variant.toolkits and "theta" not in variant.axes
+]
+
+
+def runs(variant, axes):
+    """Return what decides what a launch of a twin does: the constants that its source uses, and its arguments."""
+    recorder = Recorder("float32")
+    variant.prepare(recorder, initial_conditions.plummer(2000, 3, 0.05), **axes).launch()
+    source = ast.parse(inspect.getsource(variant.module.numba_kernel)).body[0]
+    used = {node.id for statement in source.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    constants = [(name, value) for _, asked in recorder.asked for name, value in asked.items() if name in used]
+    given = [one for _, arguments in recorder.launched for one in arguments]
+    return constants, [one.shape if isinstance(one, np.ndarray) else str(one) for one in given]
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_value_of_an_axis_that_a_twin_takes_changes_what_it_runs(name):
+    """A kernel that ignores an axis has to say in ``when`` which one value it stands for."""
+    variant = discover()[name]
+    for axis, values in variant.axes.items():
+        if axis == "parts":  # 0 stands for one of the others
+            continue
+        axes = [variant.complete({axis: value}) for value in values]
+        able = [one for one in axes if possible(variant, one, "numba")]
+        for one, other in combinations(able, 2):
+            assert runs(variant, one) != runs(variant, other), (axis, one[axis], other[axis])
