@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.initial_conditions import SMALLEST_EPS, Bodies
+from gravbench.model.bodies import SMALLEST_EPS, Bodies
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import (
     CPU,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gravbench.model import initial_conditions
+from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 
@@ -51,5 +51,5 @@ class Recorder:
 def asked_for(variant, dtype, axes, interaction=None):
     """Return the kernels and constants that a variant compiles for these axes."""
     recorder = Recorder(dtype, interaction)
-    variant.prepare(recorder, initial_conditions.plummer(8, 3, 0.05), **axes)
+    variant.prepare(recorder, generators.plummer(8, 3, 0.05), **axes)
     return [(stem, tuple(constants.items())) for stem, constants in recorder.asked]

@@ -8,7 +8,8 @@ import pytest
 from gravbench.measuring import verify as reference
 from gravbench.measuring.protocol import stage_seconds
 from gravbench.measuring.step import Stepper
-from gravbench.model.initial_conditions import Bodies, plummer
+from gravbench.model.bodies import Bodies
+from gravbench.model.generators import plummer
 from gravbench.model.variant import CPU, CUDA_C_TOOLKITS, discover
 from gravbench.toolkits.opening import open_toolkit
 

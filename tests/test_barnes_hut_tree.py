@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 from conftest import ROOT
 from gravbench.measuring import verify as reference
-from gravbench.model import initial_conditions
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model import bodies, generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import cuda_source
@@ -64,7 +64,7 @@ def direct(bodies, real=np.float64):
     return reference.direct_accelerations(bodies, np.arange(bodies.n), np.dtype(real).name)
 
 
-CLUSTER = initial_conditions.plummer(3000, 3, EPS)
+CLUSTER = generators.plummer(3000, 3, EPS)
 ODD = {
     "one body": bodies_at([0.1, 0.2, 0.3]),
     "two bodies": bodies_at([[0, 0, 0], [0, 2, 0]], [1, 3]),
@@ -195,7 +195,7 @@ def test_a_cell_holds_its_bodies(bodies, dim):
 
 
 def test_a_tree_does_not_depend_on_the_number_of_workers():
-    rows = rows_of(initial_conditions.plummer(5000, 8, EPS))
+    rows = rows_of(generators.plummer(5000, 8, EPS))
     one, several = grow(rows, workers=1), grow(rows, workers=7)
     assert one.count == several.count
     for name in ("moments", "extents", "links"):
@@ -205,7 +205,7 @@ def test_a_tree_does_not_depend_on_the_number_of_workers():
 def test_a_tree_can_be_built_again_for_bodies_that_have_moved():
     rows = rows_of(CLUSTER)
     grown = grow(rows)
-    moved = rows_of(initial_conditions.collision(CLUSTER.n, 1, EPS))
+    moved = rows_of(generators.collision(CLUSTER.n, 1, EPS))
     grown.build(moved)
     fresh = grow(moved)
     assert grown.count == fresh.count
@@ -335,7 +335,7 @@ def test_twice_the_theta_is_far_fewer_interactions():
 
 
 def test_in_the_plane_nothing_is_pulled_out_of_it():
-    flat = initial_conditions.flattened(CLUSTER)
+    flat = bodies.flattened(CLUSTER)
     accelerations = accelerate(flat, theta=0.5, dim=2)
     assert (accelerations[:, 2] == 0).all()
     assert reference.compare(accelerations, direct(flat)).error_rms < accuracy.RMS[2] * 0.5**2
@@ -360,8 +360,8 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
     from gravbench.toolkits.numba import _Simulator
 
     n, p = 40, 32
-    bodies = initial_conditions.plummer(n, 5, EPS)
-    bodies = initial_conditions.flattened(bodies) if dim == 2 else bodies
+    bodies = generators.plummer(n, 5, EPS)
+    bodies = bodies.flattened(bodies) if dim == 2 else bodies
     rows = rows_of(bodies, real)
     grown = grow(rows, dim=dim)
     written = Nodes(grown, real, layout=node, theta=0.7, top_levels=top_levels)

@@ -14,24 +14,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gravbench.errors import InputError
-from gravbench.model import bodies_readers
-from gravbench.model import initial_conditions as module
+from gravbench.model import bodies, bodies_readers, generators, initial_conditions
+from gravbench.model.bodies import Bodies
 from gravbench.model.bodies_readers import read
-from gravbench.model.initial_conditions import (
+from gravbench.model.generators import (
     DISK_EDGE,
     GALAXIES,
     GENERATORS,
     PERICENTRE,
     SEPARATION,
-    Bodies,
-    available,
     collision,
     collision_counts,
-    load,
     plummer,
-    save,
     uniform,
 )
+from gravbench.model.initial_conditions import available, load, save
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SMALL_COUNTS = (1, 2, 3, 4, 5, 31, 1000)
@@ -83,7 +80,7 @@ def test_energy_does_not_depend_on_the_size_of_a_block(pairs: int, monkeypatch: 
     distance = np.linalg.norm(some.position[:, None] - some.position[None], axis=2)
     apart = ~np.eye(53, dtype=bool)
     potential = -0.5 * np.sum(np.outer(some.mass, some.mass)[apart] / np.sqrt(distance[apart] ** 2 + 0.01**2))
-    monkeypatch.setattr(module, "_PAIRS_A_BLOCK", pairs)
+    monkeypatch.setattr(bodies, "_PAIRS_A_BLOCK", pairs)
     assert some.energy() == pytest.approx(kinetic(some) + potential, rel=1e-12)
 
 
@@ -183,7 +180,7 @@ def test_plummer_profile() -> None:
     scale = 3 * np.pi / 16
     assert np.median(radius) == pytest.approx(0.769, abs=0.008)
     for at in (0.2, 0.5, 1.0, 3.0):
-        model = at**3 / (at**2 + scale**2) ** 1.5 / module.PLUMMER_MASS_FRACTION
+        model = at**3 / (at**2 + scale**2) ** 1.5 / generators.PLUMMER_MASS_FRACTION
         assert np.mean(radius < at) == pytest.approx(model, abs=0.005)
     assert 10 < radius.max() < 22.9
     assert kinetic(sphere) == pytest.approx(0.25, rel=0.008)
@@ -657,7 +654,7 @@ def test_a_sweep_parses_a_file_once_and_an_edited_file_again(tmp_path: Path, mon
         parsed.append(path)
         return read(path)
 
-    monkeypatch.setattr(module, "read", counting)
+    monkeypatch.setattr(initial_conditions, "read", counting)
     first = load(str(path), None, 0, 0.1)
     first.position[:] = 99  # a case's own copy, not the next case's
     assert load(str(path), 2, 0, 0.1).position[0].tolist() == [2, 3, 4]

@@ -5,8 +5,8 @@ import pytest
 
 from emulator import COMPILER, Emulator
 from gravbench.measuring import verify as reference
-from gravbench.model import initial_conditions
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
@@ -55,7 +55,7 @@ def judged(name, dtype, bodies, found):
 def test_agrees_with_the_float64_direct_sum(accelerate, name, dtype, axes):
     # Less than a warp, an odd end, an even and an odd number of blocks in the ring.
     for n in (1, 33, 128, 161):
-        bodies = initial_conditions.plummer(n, 3, EPS)
+        bodies = generators.plummer(n, 3, EPS)
         first, second = accelerate(name, dtype, bodies, axes)
         assert judged(name, dtype, bodies, first) is None, n
         # What a launch adds to has to be cleared by the next.
@@ -66,7 +66,7 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, dtype, axes):
 
 @every_case
 def test_masses_that_differ_and_masses_of_zero(accelerate, name, dtype, axes):
-    bodies = initial_conditions.collision(100, 5, EPS)
+    bodies = generators.collision(100, 5, EPS)
     mass = bodies.mass.copy()
     mass[::3] = 0
     bodies = Bodies(mass, bodies.position, bodies.velocity, EPS)
@@ -76,7 +76,7 @@ def test_masses_that_differ_and_masses_of_zero(accelerate, name, dtype, axes):
 
 @every_case
 def test_forces_sum_to_zero_and_coincident_bodies_stay_where_they_are(accelerate, name, dtype, axes):
-    bodies = initial_conditions.collision(96, 5, EPS)
+    bodies = generators.collision(96, 5, EPS)
     forces = bodies.mass[:, None] * accelerate(name, dtype, bodies, axes)[0]
     assert np.abs(forces.sum(axis=0)).max() < 4 * np.finfo(dtype).eps * np.abs(forces).sum()
     one_place = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
@@ -85,7 +85,7 @@ def test_forces_sum_to_zero_and_coincident_bodies_stay_where_they_are(accelerate
 
 def heavy_and_light(n):
     """Two galaxies of bodies whose masses differ by six orders of magnitude, some of them without any."""
-    bodies = initial_conditions.collision(n, 5, EPS)
+    bodies = generators.collision(n, 5, EPS)
     mass = bodies.mass * np.logspace(-6, 0, n)
     mass[::7] = 0
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
@@ -93,7 +93,7 @@ def heavy_and_light(n):
 
 @pytest.mark.parametrize("r", [2, 4])
 @pytest.mark.parametrize(
-    "bodies", [initial_conditions.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
+    "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
 )
 def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
     """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""

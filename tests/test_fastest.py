@@ -19,8 +19,8 @@ from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
-from gravbench.model import initial_conditions
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
@@ -328,7 +328,7 @@ def test_a_table_that_is_wrong_is_answered(tmp_path, old, new, message):
 
 
 def sphere(n, seed=1):
-    one = initial_conditions.plummer(n, seed, EPS2**0.5)
+    one = generators.plummer(n, seed, EPS2**0.5)
     return one.position, one.mass
 
 

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 
 from emulator import COMPILER, SHIM
 from gravbench.measuring import verify
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPERATORS, inverse_sqrt
 from gravbench.model.interaction_files import parse
 from gravbench.model.variant import SHARED

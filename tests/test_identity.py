@@ -17,7 +17,16 @@ from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.measuring import environment
 from gravbench.measuring.plan import plan
-from gravbench.model import files, identity, initial_conditions, interaction, interaction_files, python_code, variant
+from gravbench.model import (
+    files,
+    generators,
+    identity,
+    initial_conditions,
+    interaction,
+    interaction_files,
+    python_code,
+    variant,
+)
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
@@ -397,7 +406,7 @@ def namesakes(tmp_path):
     for seed in (1, 2):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        initial_conditions.save(initial_conditions.plummer(16, seed, 0.1), folder / "x.npz")
+        initial_conditions.save(generators.plummer(16, seed, 0.1), folder / "x.npz")
         (folder / "own.yaml").write_text("bodies: x.npz\nn: 16\nvariants: numpy_direct\n")
     return [tmp_path / "1" / "own.yaml", tmp_path / "2" / "own.yaml"]
 

@@ -15,9 +15,9 @@ from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
 from gravbench.measuring.verify import Judge
 from gravbench.measuring.worker import Job, work
-from gravbench.model import initial_conditions, interaction, interaction_files
+from gravbench.model import generators, interaction, interaction_files
+from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
-from gravbench.model.initial_conditions import Bodies
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
@@ -90,24 +90,24 @@ def moved(bodies, dt=0.0, of=0, by=(0.0, 0.0, 0.0)):
 
 @pytest.mark.parametrize("name", PACKAGED)
 def test_the_judge_sums_what_the_file_says(name):
-    bodies = initial_conditions.plummer(24, 2, EPS)
+    bodies = generators.plummer(24, 2, EPS)
     assert_allclose(direct(name, bodies), by_the_file_itself(interaction_files.packaged()[name], bodies), rtol=1e-11)
 
 
 def test_the_judge_sums_what_ones_own_file_says(spring):
-    bodies = initial_conditions.collision(24, 2, EPS)
+    bodies = generators.collision(24, 2, EPS)
     assert_allclose(direct(str(spring), bodies), by_the_file_itself(spring, bodies), rtol=1e-11, atol=1e-13)
 
 
 def test_gravity_is_the_formula():
-    bodies = initial_conditions.plummer(40, 2, EPS)
+    bodies = generators.plummer(40, 2, EPS)
     apart = bodies.position[None] - bodies.position[:, None]
     cubes = ((apart**2).sum(2) + EPS**2) ** -1.5
     assert_allclose(direct("gravity", bodies), np.einsum("ij,ijk->ik", bodies.mass * cubes, apart), rtol=1e-12)
 
 
 def test_hermite_begins_with_gravity_and_the_jerk_is_its_rate_of_change():
-    bodies = initial_conditions.plummer(40, 2, EPS)
+    bodies = generators.plummer(40, 2, EPS)
     sums = direct("hermite", bodies)
     assert_allclose(sums[:, :3], direct("gravity", bodies), rtol=1e-12)
     dt = 1e-5
@@ -117,7 +117,7 @@ def test_hermite_begins_with_gravity_and_the_jerk_is_its_rate_of_change():
 
 @pytest.mark.parametrize(("name", "sums", "energy", "weight"), [("hermite", 0, 6, 1.0), ("lennard_jones", 0, 3, 1.0)])
 def test_the_force_is_minus_the_gradient_of_the_energy(name, sums, energy, weight):
-    bodies = initial_conditions.plummer(12, 2, EPS)
+    bodies = generators.plummer(12, 2, EPS)
     step = 1e-5
     for axis in np.eye(3):
         there, back = (direct(name, moved(bodies, of=5, by=sign * step * axis))[5, energy] for sign in (1, -1))
@@ -219,7 +219,7 @@ def test_a_kernel_computes_every_interaction(need_toolkit, spring, name, toolkit
     small = {"p": 32, "unroll": 8, "j_bag": 64}
     axes = variant.complete({axis: value for axis, value in small.items() if axis in variant.axes})
     for n in (1, 2, 31, 64, 65, 129):
-        bodies = initial_conditions.plummer(n, 3, EPS)
+        bodies = generators.plummer(n, 3, EPS)
         prepared = variant.prepare(opened, bodies, **axes)
         prepared.launch()
         opened.synchronize()
@@ -282,7 +282,7 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
 
 
 def test_an_interaction_may_be_judged_less_strictly():
-    bodies = initial_conditions.plummer(8, 1, EPS)
+    bodies = generators.plummer(8, 1, EPS)
     variant = discover()["numba_direct"]
     for factor, right in ((1.0, False), (1e4, True)):
         computed = dataclasses.replace(interaction_files.find("gravity"), tolerance=factor)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from emulator import COMPILER, Emulator
-from gravbench.model import initial_conditions
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
 from gravbench.toolkits.catalogue import open_toolkit
 
@@ -66,9 +66,7 @@ def test_a_kernel_loads_what_its_variant_declares(numbers_read, name):
     for axes in choices(variant):
         found = []
         for n in SIZES:
-            prepared = variant.prepare(
-                open_toolkit("numba", variant, "float32"), initial_conditions.plummer(n, 3, 0.1), **axes
-            )
+            prepared = variant.prepare(open_toolkit("numba", variant, "float32"), generators.plummer(n, 3, 0.1), **axes)
             numbers_read.clear()
             prepared.launch()
             arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
-from gravbench.model import initial_conditions
+from gravbench.model import generators
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
@@ -80,7 +80,7 @@ def by_warp(columns, real, eps2):
 @pytest.mark.parametrize("n", [1, 64, 150])
 @pytest.mark.parametrize("evaluate", [by_cupy, by_torch, by_jax, by_warp])
 def test_on_the_host_it_agrees_with_the_float64_direct_sum(evaluate, n, dtype):
-    bodies = initial_conditions.plummer(n, 3, EPS)
+    bodies = generators.plummer(n, 3, EPS)
     real = np.dtype(dtype).type
     columns = [np.ascontiguousarray(column, real) for column in (*bodies.position.T, bodies.mass)]
     found = np.column_stack(evaluate(columns, real, real(EPS**2)))
@@ -308,7 +308,7 @@ def test_what_is_timed_is_what_the_host_waits_for(opened, name):
 
     toolkit = opened(name)
     variant = VARIANTS[name]
-    prepared = variant.prepare(toolkit, initial_conditions.plummer(65536, 3, EPS), **variant.complete({}))
+    prepared = variant.prepare(toolkit, generators.plummer(65536, 3, EPS), **variant.complete({}))
     prepared.launch()
     toolkit.synchronize()
     assert toolkit.compile_seconds > 0
@@ -325,7 +325,7 @@ def test_what_is_timed_is_what_the_host_waits_for(opened, name):
 def test_no_array_of_all_pairs_exists_where_the_compiler_fuses(opened):
     toolkit = opened("torch_compile")
     variant = VARIANTS["torch_compile"]
-    bodies = initial_conditions.plummer(16384, 3, EPS)
+    bodies = generators.plummer(16384, 3, EPS)
     prepared = variant.prepare(toolkit, bodies, **variant.complete({"rows": 4096}))
     prepared.launch()
     toolkit.synchronize()

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gravbench.measuring import verify as reference
 from gravbench.measuring.verify import compare, direct_accelerations, objection, verified_rows
-from gravbench.model.initial_conditions import Bodies, plummer
+from gravbench.model.bodies import Bodies
+from gravbench.model.generators import plummer
 from gravbench.model.record import Errors
 from gravbench.model.variant import DIRECT_SUM, Tolerance
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gravbench.errors import InputError
-from gravbench.model import initial_conditions
+from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import SHARED, cuda_source, discover
@@ -109,7 +109,7 @@ TWINS = [
 def runs(variant, axes):
     """Return what decides what a launch of a twin does: the constants that its source uses, and its arguments."""
     recorder = Recorder("float32")
-    variant.prepare(recorder, initial_conditions.plummer(2000, 3, 0.05), **axes).launch()
+    variant.prepare(recorder, generators.plummer(2000, 3, 0.05), **axes).launch()
     source = ast.parse(inspect.getsource(variant.module.numba_kernel)).body[0]
     used = {node.id for statement in source.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     constants = [(name, value) for _, asked in recorder.asked for name, value in asked.items() if name in used]

@@ -19,9 +19,9 @@ from gravbench.measuring import verify as reference
 from gravbench.measuring.environment import fingerprint
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call
-from gravbench.model import initial_conditions
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
-from gravbench.model.initial_conditions import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
@@ -68,14 +68,14 @@ def circular_orbit():
 
 
 def test_leapfrog_is_of_second_order():
-    bodies = initial_conditions.plummer(20, 4, 0.3)
+    bodies = generators.plummer(20, 4, 0.3)
     ends = [after(stepper_of(bodies, 0.1 / steps), steps).position for steps in (8, 16, 512)]
     errors = [np.abs(end - ends[-1]).max() for end in ends[:2]]
     assert 3.8 < errors[0] / errors[1] < 4.2
 
 
 def test_leapfrog_is_kick_drift_kick():
-    bodies = initial_conditions.plummer(20, 4, 0.3)
+    bodies = generators.plummer(20, 4, 0.3)
     dt, position, velocity = 0.01, bodies.position, bodies.velocity
 
     def pull(position):
@@ -91,7 +91,7 @@ def test_leapfrog_is_kick_drift_kick():
 
 
 def test_leapfrog_goes_back_the_way_it_came():
-    bodies = initial_conditions.plummer(20, 4, 0.3)
+    bodies = generators.plummer(20, 4, 0.3)
     end = after(stepper_of(bodies, 0.01), 50)
     assert np.abs(end.position - bodies.position).max() > 0.1
     again = after(stepper_of(Bodies(end.mass, end.position, -end.velocity, 0.3), 0.01), 50)
@@ -100,7 +100,7 @@ def test_leapfrog_goes_back_the_way_it_came():
 
 
 def test_a_look_in_between_does_not_disturb_the_steps():
-    bodies = initial_conditions.plummer(20, 4, 0.3)
+    bodies = generators.plummer(20, 4, 0.3)
     stepper = stepper_of(bodies, 0.01)
     stepper.start()
     for _ in range(10):
@@ -232,7 +232,7 @@ RUNS += [
 @pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
 def test_a_step_of_any_variant_is_right(name, toolkit, axes, integrator, dtype, need_toolkit):
     need_toolkit(toolkit)
-    bodies = initial_conditions.plummer(40, 3, EPS)
+    bodies = generators.plummer(40, 3, EPS)
     stepper = stepper_of(bodies, 0.01, integrator, name, toolkit, dtype, **axes)
     assert stepper.objection() is None
     expected = reference.direct_accelerations(bodies, np.arange(40), dtype)
@@ -244,7 +244,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, integrator, dtype, 
 @pytest.mark.parametrize("name", ["numpy_direct", "numba_direct"])
 @pytest.mark.parametrize("wrong", ["x", "vx", "mass"])
 def test_a_step_that_is_wrong_is_noticed(name, wrong):
-    stepper = stepper_of(initial_conditions.plummer(40, 3, EPS), 0.01, name=name, dtype="float32")
+    stepper = stepper_of(generators.plummer(40, 3, EPS), 0.01, name=name, dtype="float32")
     moved = {"x": stepper._moved[0], "vx": stepper._moved[3], "mass": stepper.prepared.bodies[3]}
     right = stepper._integrate
 
@@ -258,7 +258,7 @@ def test_a_step_that_is_wrong_is_noticed(name, wrong):
 
 
 def test_steps_that_end_in_nan_are_noticed():
-    stepper = stepper_of(initial_conditions.plummer(40, 3, EPS), 0.01)
+    stepper = stepper_of(generators.plummer(40, 3, EPS), 0.01)
     stepper.start()
     stepper._moved[0][3] = np.nan
     found, objection = stepper.finish(0.5)
@@ -269,7 +269,7 @@ def test_steps_that_end_in_nan_are_noticed():
 @pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
 def test_a_call_returns_the_accelerations(name, toolkit, axes, need_toolkit):
     need_toolkit(toolkit)
-    bodies = initial_conditions.plummer(40, 3, EPS)
+    bodies = generators.plummer(40, 3, EPS)
     opened, prepared = prepared_of(name, toolkit, bodies, "float32", **axes)
     prepared.launch()
     expected = buffers.sums(opened, prepared).copy()
@@ -281,9 +281,9 @@ def test_a_call_returns_the_accelerations(name, toolkit, axes, need_toolkit):
 
 
 def test_a_call_that_returns_something_else_is_noticed():
-    opened, prepared = prepared_of("numpy_direct", "cpu", initial_conditions.plummer(40, 3, EPS))
+    opened, prepared = prepared_of("numpy_direct", "cpu", generators.plummer(40, 3, EPS))
     download = opened.download
-    call = Call(opened, prepared, initial_conditions.plummer(40, 3, EPS))
+    call = Call(opened, prepared, generators.plummer(40, 3, EPS))
     call.toolkit = SimpleNamespace(
         copy_in=opened.copy_in, download=lambda array: download(array).copy(), interaction=opened.interaction
     )

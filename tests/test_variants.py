@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose
 from gravbench.config.load import load, packaged
 from gravbench.measuring import verify as reference
 from gravbench.measuring.verify import Judge
-from gravbench.model import initial_conditions
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
@@ -80,7 +80,7 @@ def simulator(toolkit):
 
 
 def bodies_of(n, seed=3):
-    return initial_conditions.plummer(n, seed, EPS)
+    return generators.plummer(n, seed, EPS)
 
 
 @every_run
@@ -109,7 +109,7 @@ def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit, dtyp
 @every_run
 def test_forces_sum_to_zero(accelerate, name, toolkit, dtype):
     # Newton's third law: the sum of m a is zero but for rounding, a random walk over 128 * 128 pulls.
-    bodies = initial_conditions.collision(128, 5, EPS)
+    bodies = generators.collision(128, 5, EPS)
     forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
     rounding = np.finfo(dtype).eps * np.abs(forces).sum()
     assert np.abs(forces.sum(axis=0)).max() < 4 * rounding
@@ -142,7 +142,7 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     if not variant.axes:
         pytest.skip("has no axes")
     n = 24 if simulator(toolkit) and {"theta", "warps"} & variant.axes.keys() else 70
-    bodies = {3: bodies_of(n), 2: initial_conditions.flattened(bodies_of(n))}
+    bodies = {3: bodies_of(n), 2: flattened(bodies_of(n))}
     expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
     base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
     for axis, values in variant.axes.items():

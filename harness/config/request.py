@@ -17,7 +17,7 @@ from gravbench.config.sweep import Block, cases_of
 from gravbench.errors import InputError, nearest
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
-from gravbench.model.initial_conditions import GENERATORS
+from gravbench.model.generators import GENERATORS
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 

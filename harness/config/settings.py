@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from gravbench.config.document import shown
 from gravbench.errors import InputError, nearest
-from gravbench.model.initial_conditions import SMALLEST_EPS
+from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 

@@ -13,7 +13,8 @@ from gravbench.config.condition import Condition
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
-from gravbench.model.initial_conditions import GENERATORS, SUBSETS, available, file_sha256
+from gravbench.model.generators import GENERATORS
+from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import AxisValue, Variant
 

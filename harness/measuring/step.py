@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
 from gravbench.measuring.timed import Timed
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model.bodies import Bodies
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.measuring.protocol import Clock
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model.bodies import Bodies
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY, MATH, Interaction
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Errors

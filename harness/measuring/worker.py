@@ -26,9 +26,9 @@ from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import Judge
 from gravbench.model import initial_conditions, interaction_files
+from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
-from gravbench.model.initial_conditions import Bodies
 from gravbench.model.record import (
     Errors,
     Inside,

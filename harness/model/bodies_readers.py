@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.errors import InputError
-
-Floats = NDArray[np.float64]
-Arrays = tuple[Floats, Floats, Floats]
+from gravbench.model.bodies import Arrays, Floats
 
 COLUMNS = ("mass", "x", "y", "z", "vx", "vy", "vz")
 _SHOWN = 40  # characters of a faulty word that a message quotes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.initial_conditions import Bodies
+from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Prepared
 from gravbench.toolkits.interface import DeviceToolkit
 
