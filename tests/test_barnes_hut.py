@@ -10,12 +10,14 @@ from gravbench.measuring.protocol import stage_seconds
 from gravbench.measuring.step import Stepper
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
-from gravbench.model.variant import CPU, CUDA_C_TOOLKITS, discover
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import CPU, discover
 from gravbench.toolkits.opening import open_toolkit
 
 VARIANT = discover()["barnes_hut"]
 TOOLKITS = [
-    pytest.param(toolkit, marks=[pytest.mark.gpu] if toolkit in CUDA_C_TOOLKITS else []) for toolkit in VARIANT.toolkits
+    pytest.param(toolkit, marks=[pytest.mark.gpu] if catalogue()[toolkit].cuda_c else [])
+    for toolkit in VARIANT.toolkits
 ]
 SMALL = {"p": 32} if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else {}
 

@@ -85,7 +85,7 @@ def versions(distributions: tuple[str, ...]) -> list[str]:
     return found
 
 
-def place(toolkit: str) -> tuple[int, str]:
+def place_of(toolkit: str) -> tuple[int, str]:
     """Sort key: the toolkits in the order of their places, then unknown ones by name."""
     names = list(catalogue())
     return (names.index(toolkit) if toolkit in names else len(names), toolkit)

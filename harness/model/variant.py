@@ -26,6 +26,7 @@ from gravbench.errors import InputError, nearest
 from gravbench.model import files, identity
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
+from gravbench.model.toolkits import catalogue
 from gravbench.packaged import folder
 
 AxisValue = int | float | str | bool
@@ -33,7 +34,6 @@ Axes = Mapping[str, AxisValue]
 Dtype = Literal["float32", "float64"]
 
 BUILT_IN = folder("gravbench.variants")
-CUDA_C_TOOLKITS = ("cupy", "pycuda")
 SHARED = BUILT_IN / "common"
 """What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
 HEADER = "body.cuh"
@@ -41,7 +41,6 @@ NUMBA = "numba"
 CPU = "cpu"
 KERNEL = "_kernel"
 """What follows a toolkit's name in that of the function which makes its kernel."""
-TOOLKITS = (*CUDA_C_TOOLKITS, NUMBA, "torch", "triton", "jax", "warp", CPU)
 
 
 class Kernel(Protocol):
@@ -215,8 +214,10 @@ def variant(
         for axis, values in axes.items():
             if defaults.get(axis) not in values:
                 raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
-        cuda_c = CUDA_C_TOOLKITS if path.with_suffix(".cu").exists() else ()
-        toolkits = tuple(name for name in TOOLKITS if name in cuda_c or hasattr(module, name + KERNEL))
+        cuda_c = path.with_suffix(".cu").exists()
+        toolkits = tuple(
+            name for name, entry in catalogue().items() if (cuda_c and entry.cuda_c) or hasattr(module, name + KERNEL)
+        )
         return Variant(
             name=path.stem,
             summary=explanation.splitlines()[0],
@@ -277,7 +278,7 @@ def _with_included(path: Path) -> str:
 def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
     cuda_c = path.with_suffix(".cu")
-    cuda = cuda_source(cuda_c, interaction) if toolkit in CUDA_C_TOOLKITS and cuda_c.exists() else None
+    cuda = cuda_source(cuda_c, interaction) if catalogue()[toolkit].cuda_c and cuda_c.exists() else None
     generated = interaction.python_source() if toolkit == NUMBA else None
     return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance)
 
@@ -320,8 +321,8 @@ def _check_kernels(one: Variant) -> None:
         if not (name.endswith(KERNEL) and callable(value)) or name.startswith("_"):
             continue
         toolkit = name.removesuffix(KERNEL)
-        if toolkit not in TOOLKITS:
-            accepted = [f"{other}{KERNEL}" for other in TOOLKITS]
+        if toolkit not in catalogue():
+            accepted = [f"{other}{KERNEL}" for other in catalogue()]
             raise InputError(f"{one.path}: {name} is a kernel for no toolkit; {nearest(name, accepted)}")
         if toolkit not in one.toolkits:
             raise InputError(f"{one.path}: {name} stands below prepare; accepted: above it")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gravbench.model.case import CONDITIONS, Value
 from gravbench.model.record import Record
+from gravbench.model.toolkits import place_of
 from gravbench.report.numbers import percent
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift
@@ -28,7 +29,7 @@ def compact(cases: list[Record]) -> list[str]:
 
 
 def _axes_of(cases: list[Record]) -> Iterable[str]:
-    yield ", ".join(sorted({case.toolkit for case in cases}, key=ranking.toolkit_order))
+    yield ", ".join(sorted({case.toolkit for case in cases}, key=place_of))
     yield _few([f"{n:,}" for n in sorted({case.n for case in cases})], "n = ", "values of n")
     yield ", ".join(sorted({case.dtype for case in cases}))
     configurations = list(dict.fromkeys(case.configuration for case in cases if case.axes))

@@ -16,6 +16,7 @@ import numpy as np
 from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
 from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.record import Record
+from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
@@ -228,7 +229,7 @@ class _Search:
             key=lambda column: (
                 -len(self.candidates[column]),
                 ("timed", timed) not in column.conditions.task,
-                ranking.toolkit_order(column.toolkit),
+                place_of(column.toolkit),
             ),
         )
         self.best = {cpu: next((one for one in order if one.conditions.cpu == cpu), None) for cpu in (False, True)}
@@ -268,7 +269,7 @@ def _others(
     if column is None:
         return
     shown = _values(candidates[column], unit, flops)
-    for other in sorted(candidates, key=lambda other: ranking.toolkit_order(other.toolkit)):
+    for other in sorted(candidates, key=lambda other: place_of(other.toolkit)):
         if other == column or other.conditions != column.conditions:
             continue
         own = _values(candidates[other], unit, flops)

@@ -10,10 +10,11 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
+from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
 from gravbench.verdicts.compare import Defaults, Scatter
-from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size, toolkit_order
+from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
@@ -173,6 +174,6 @@ def simpler_first(defaults: Defaults) -> SimplerFirst:
     def key(record: Record) -> tuple[int, int, int, str, float]:
         own = defaults.get(record.variant, {})
         away = sum(name not in own or own[name] != value for name, value in record.axes.items())
-        return away, place.get(record.variant, len(place)), *toolkit_order(record.toolkit), seconds(record)
+        return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
     return key

@@ -21,7 +21,8 @@ from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.statistics import CONFIDENCE, bounds
-from gravbench.model.variant import CPU, TOOLKITS
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import CPU
 from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
 THRESHOLD = 0.02
@@ -356,7 +357,7 @@ def _value(record: Record, by: str, place: Callable[[Record], str]) -> Value | N
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
     if isinstance(value, int | float):
         return float(value), ""
-    known = {"toolkit": list(TOOLKITS), "variant": list(defaults)}.get(by, [])
+    known = {"toolkit": list(catalogue()), "variant": list(defaults)}.get(by, [])
     place = known.index(value) if value in known else len(known)
     if by == DEVICE:  # GPUs first
         place = int(all(record.toolkit == CPU for record in records))

@@ -24,7 +24,8 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.variant import TOOLKITS, AxisValue, Dtype, Variant, discover
+from gravbench.model.toolkits import place
+from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import EQUAL_MASS, SimplerFirst, as_good, is_of, simpler_first, task
 from gravbench.verdicts.compare import Run, Scatter
@@ -203,7 +204,7 @@ def make(
     scattered = compare.scatters([run.records for run in runs], _device)
     simpler = simpler_first({name: one.defaults for name, one in variants.items()})
     measured = []
-    for toolkit in dict.fromkeys(sorted((record.toolkit for record in records), key=TOOLKITS.index)):
+    for toolkit in dict.fromkeys(sorted((record.toolkit for record in records), key=place)):
         own = [record for record in records if record.toolkit == toolkit]
         devices = sorted({_device(record) for record in own})
         if len(devices) > 1:

@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeVar
 
 from gravbench.model.case import CONDITIONS, Value
 from gravbench.model.record import Record
-from gravbench.model.variant import CPU, TOOLKITS
+from gravbench.model.toolkits import place_of
+from gravbench.model.variant import CPU
 
 Thing = TypeVar("Thing")
 Key = TypeVar("Key")
@@ -152,11 +153,6 @@ def root(name: str, parents: Parents) -> str | None:
     return name
 
 
-def toolkit_order(toolkit: str) -> tuple[int, str]:
-    """Sort key: the toolkits in the order the harness names them, then others by name."""
-    return (TOOLKITS.index(toolkit) if toolkit in TOOLKITS else len(TOOLKITS), toolkit)
-
-
 def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
     """Rank records under each of their conditions: by n ascending, the rungs in ladder order.
 
@@ -188,7 +184,7 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
             over_parent=gain(best[which], parents.get(which[0])),
             over_root=gain(best[which], root(which[0], parents)),
         )
-        for which in sorted(best, key=lambda which: (place[which[0]], toolkit_order(which[1])))
+        for which in sorted(best, key=lambda which: (place[which[0]], place_of(which[1])))
     ]
 
 

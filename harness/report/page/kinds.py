@@ -12,6 +12,7 @@ from typing import Any
 from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import Record
+from gravbench.model.toolkits import place_of
 from gravbench.report import published as answers
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, percent
@@ -59,7 +60,7 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
     """Draw the rungs of one n as bars."""
-    toolkits = sorted({rung.best.toolkit for rung in rungs}, key=ranking.toolkit_order)
+    toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
     rows = [_bar(rung.best, summaries) for rung in rungs]
     spec = charts.ladder(rows, list(dict.fromkeys(row["variant"] for row in rows)), toolkits)
     said = (
@@ -83,7 +84,7 @@ def _bar(record: Record, summaries: Mapping[str, str]) -> Row:
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
     """Draw the fastest configurations over n, one figure per toolkit."""
     by_toolkit = ranking.grouped((rung.best for rungs in by_n.values() for rung in rungs), lambda best: best.toolkit)
-    for toolkit in sorted(by_toolkit, key=ranking.toolkit_order):
+    for toolkit in sorted(by_toolkit, key=place_of):
         rows = [_point(record) for record in by_toolkit[toolkit]]
         if len({row["n"] for row in rows}) < 2:
             continue
@@ -100,7 +101,7 @@ def _point(record: Record) -> Row:
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw the speed over two axes, one figure per variant and toolkit that has several values of both."""
     tuned = ranking.grouped(records, lambda record: (record.variant, record.toolkit))
-    order = sorted(tuned, key=lambda which: (place.index(which[0]), ranking.toolkit_order(which[1])))
+    order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
         by_n = {
             n: own for n, own in ranking.grouped(tuned[variant, toolkit], ranking.size).items() if len(_swept(own)) > 1

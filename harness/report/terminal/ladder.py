@@ -14,6 +14,7 @@ from rich.console import Console
 
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
+from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
@@ -194,9 +195,7 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
     """Sort the rungs that had a choice so that all n of one stand together: a change of configuration shows."""
     rungs = [rung for same_n in by_n.values() for rung in same_n if rung.compared > 1]
     place = {name: i for i, name in enumerate(ranking.ladder_order({rung.best.variant for rung in rungs}, parents))}
-    return sorted(
-        rungs, key=lambda rung: (place[rung.best.variant], ranking.toolkit_order(rung.best.toolkit), rung.best.n)
-    )
+    return sorted(rungs, key=lambda rung: (place[rung.best.variant], place_of(rung.best.toolkit), rung.best.n))
 
 
 def _anchor_section(console: Console, drifts: list[Drift]) -> None:
