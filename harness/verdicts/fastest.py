@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -24,7 +24,7 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.toolkits import place
+from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import EQUAL_MASS, SimplerFirst, as_good, is_of, simpler_first, task
@@ -34,8 +34,6 @@ from gravbench.verdicts.ranking import grouped, is_ranked, size
 PACKAGED = Path(__file__).with_suffix(".yaml")
 
 ERROR_DIGITS, TIME_DIGITS = 2, 4
-
-ToolkitName = Literal["cupy", "pycuda", "numba", "cpu"]
 
 
 class Choice(BaseModel):
@@ -58,13 +56,15 @@ class Measured(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    toolkit: ToolkitName
+    toolkit: str
     device: str
     n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     choices: Annotated[list[Choice], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Measured:
+        if self.toolkit not in _callable():
+            raise ValueError(f"a toolkit among {', '.join(_callable())}")
         if any(first >= second for first, second in itertools.pairwise(self.n)):
             raise ValueError("n in rising order, each once")
         if any(len(values) != len(self.n) for one in self.choices for values in (one.error_max, one.seconds)):
@@ -204,7 +204,7 @@ def make(
     scattered = compare.scatters([run.records for run in runs], _device)
     simpler = simpler_first({name: one.defaults for name, one in variants.items()})
     measured = []
-    for toolkit in dict.fromkeys(sorted((record.toolkit for record in records), key=place)):
+    for toolkit in dict.fromkeys(sorted((record.toolkit for record in records), key=place_of)):
         own = [record for record in records if record.toolkit == toolkit]
         devices = sorted({_device(record) for record in own})
         if len(devices) > 1:
@@ -222,13 +222,18 @@ def _usable(record: Record, variant: Variant | None) -> bool:
     return (
         is_ranked(record)
         and record.error_max is not None
-        and record.toolkit in get_args(ToolkitName)
+        and record.toolkit in _callable()
         and record.cycle == 1
         and all(record.conditions.get(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
         and variant is not None
         and not variant.of_positions
         and set(record.axes) == set(variant.axes)
     )
+
+
+def _callable() -> list[str]:
+    """Name the toolkits that ``gravbench.force`` uses."""
+    return [name for name, entry in catalogue().items() if entry.in_force]
 
 
 def _device(record: Record) -> str:
@@ -253,7 +258,7 @@ def _measured(records: list[Record], scatter: Scatter, simpler: SimplerFirst, th
         key=lambda by_n: [by_n[n].median_seconds or math.inf if n in by_n else math.inf for n in reversed(sizes)],
     )
     return Measured(
-        toolkit=cast(ToolkitName, records[0].toolkit),
+        toolkit=records[0].toolkit,
         device=_device(records[0]),
         n=sizes,
         choices=[_choice(by_n, sizes) for by_n in by_speed],
