@@ -14,7 +14,7 @@ from emulator import COMPILER, Emulator
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
-from gravbench.toolkits.catalogue import open_toolkit
+from gravbench.toolkits.opening import open_toolkit
 
 VARIANTS = {name: variant for name, variant in discover().items() if variant.loads}
 TWINS = [name for name, variant in VARIANTS.items() if "numba" in variant.toolkits]
