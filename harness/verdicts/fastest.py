@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from gravbench.config.document import read as read_document
 from gravbench.config.settings import Number, Positive, validated
@@ -61,10 +62,15 @@ class Measured(BaseModel):
     n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     choices: Annotated[list[Choice], Field(min_length=1)]
 
+    @field_validator("toolkit")
+    @classmethod
+    def _known(cls, toolkit: str) -> str:
+        if toolkit not in _callable():
+            raise PydanticCustomError("literal_error", "no such toolkit", {"expected": str(_callable())})
+        return toolkit
+
     @model_validator(mode="after")
     def _consistent(self) -> Measured:
-        if self.toolkit not in _callable():
-            raise ValueError(f"a toolkit among {', '.join(_callable())}")
         if any(first >= second for first, second in itertools.pairwise(self.n)):
             raise ValueError("n in rising order, each once")
         if any(len(values) != len(self.n) for one in self.choices for values in (one.error_max, one.seconds)):
