@@ -1,6 +1,8 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,16 @@ settings.register_profile("gravbench", derandomize=True)
 settings.load_profile("gravbench")
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+@contextmanager
+def saying(words: str) -> Iterator[None]:
+    """Add to whatever fails inside of a loop which turn of the loop it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(words)
+        raise
 
 
 def missing_variants(config: str) -> str:
