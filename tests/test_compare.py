@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import shlex
 import time
@@ -140,6 +141,42 @@ def test_few_samples_bound_nothing_and_say_what_to_do():
     assert judged(record([1.0] * 7), record([2.0] * 7)).verdict is Verdict.SLOWER
     assert "measure.budget_seconds" in Reason.FEW
     assert judged(record([]).model_copy(update={"median_seconds": 1.0}), record()).reasons == (Reason.FEW,)
+
+
+def missed(samples, outside):
+    """The probability that a median lies outside of all but ``outside`` - 1 samples on either side."""
+    return 2 * sum(math.comb(samples, k) for k in range(outside)) / 2**samples
+
+
+@pytest.mark.parametrize("samples", [6, 7, 8, 9, 10, 20, 39, 100])
+def test_each_of_the_two_medians_is_missed_with_half_of_the_probability_of_the_ratio(samples):
+    own = compare.span(record(np.arange(1.0, samples + 1)))
+    if samples < 7:
+        assert not own.sure
+        assert missed(samples, 1) > 0.025
+        assert judged(record([1.0] * samples), record([2.0] * samples)).reasons == (Reason.FEW,)
+        return
+    assert own.sure
+    outside = int(own.low)
+    assert own.high == samples + 1 - outside
+    assert missed(samples, outside) <= 0.025 < missed(samples, outside + 1)
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.25])
+def test_an_interval_that_just_touches_the_threshold_is_on_this_side_of_it(limit):
+    base, new = record([1.0] * 10), record([1 + limit] * 10)
+    assert judged(base, new, limit=limit).verdict is Verdict.SAME
+    assert judged(new, base, limit=limit).verdict is Verdict.SAME
+    assert judged(base, record([1.001 + limit] * 10), limit=limit).verdict is Verdict.SLOWER
+    assert judged(record([1.001 + limit] * 10), base, limit=limit).verdict is Verdict.FASTER
+
+
+def test_what_just_touches_the_threshold_is_as_good_as_the_fastest():
+    fastest = record([1.0] * 10)
+    for second, as_good in ((1.5, 2), (1.501, 1)):
+        other = record([second] * 10, variant="naive", axes={"p": 256})
+        (found,) = best([fastest, other], DEFAULTS, threshold=0.5)
+        assert len(found.choices[0].as_good) == as_good
 
 
 def test_a_clock_that_fell_is_no_slower_program():

@@ -14,8 +14,10 @@ from gravbench.measuring import protocol as measuring
 from gravbench.measuring.protocol import MOST_BATCH, measure, median_interval
 from gravbench.model.device import Reading
 from gravbench.toolkits import interface
+from gravbench.toolkits import jax as jax_module
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
 from gravbench.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
+from gravbench.toolkits.jax import JaxToolkit
 
 
 class Time:
@@ -34,6 +36,7 @@ def clock_time(monkeypatch):
     fake = SimpleNamespace(perf_counter=lambda: own.now)
     monkeypatch.setattr(measuring, "time", fake)
     monkeypatch.setattr(interface, "time", fake)
+    monkeypatch.setattr(jax_module, "time", fake)
     return own
 
 
@@ -400,6 +403,45 @@ def test_an_evaluation_that_outlasts_its_launch_needs_no_longer_hold(clock_time)
     assert not timing.launch_bound
 
 
+@pytest.mark.parametrize(("kernel_seconds", "bound"), [(19e-6, True), (21e-6, False)])
+def test_a_batch_is_launch_bound_where_an_evaluation_is_not_twice_its_launch(clock_time, kernel_seconds, bound):
+    """300 launches of 10 microseconds outlast the hold; times near that of a launch may be the host's own."""
+    gpu = FakeGpu(clock_time, launch_seconds=10e-6, kernel_seconds=kernel_seconds)
+    gpu.time(gpu.launch, 300)
+    assert (len(gpu.holds) > 1) == bound
+
+
+class FakeJax(JaxToolkit):
+    """JAX on a device that works through a queue on its own time."""
+
+    def __init__(self, time, launch_seconds, kernel_seconds):
+        self.time_of = time
+        self.launch_cost = launch_seconds
+        self.kernel_seconds = kernel_seconds
+        self.free_at = time.now
+        self.jax = SimpleNamespace(block_until_ready=lambda _: self.wait_for_all())
+
+    def wait_for_all(self):
+        self.time_of.now = max(self.time_of.now, self.free_at)
+
+    def launch(self):
+        self.time_of.pass_by(self.launch_cost)
+        self.free_at = max(self.free_at, self.time_of.now) + self.kernel_seconds
+
+
+@pytest.mark.parametrize(("kernel_seconds", "bound"), [(19e-6, True), (21e-6, False), (1e-3, False)])
+def test_jax_is_timed_until_the_last_result_is_there(clock_time, kernel_seconds, bound):
+    toolkit = FakeJax(clock_time, launch_seconds=10e-6, kernel_seconds=kernel_seconds)
+    for _ in range(5):  # what was queued before is none of it
+        toolkit.launch()
+    read_at = []
+    timing = toolkit.time(toolkit.launch, 100, lambda: read_at.append(clock_time.now))
+    assert timing.seconds == pytest.approx(kernel_seconds + 10e-6 / 100)
+    assert timing.launch_seconds == pytest.approx(10e-6)
+    assert timing.launch_bound == bound
+    assert read_at == [toolkit.free_at]
+
+
 @pytest.mark.parametrize("launch_seconds", [1e-6, 0.2])
 def test_a_measurement_says_whether_the_device_waited_for_the_host(clock_time, launch_seconds):
     gpu = FakeGpu(clock_time, launch_seconds=launch_seconds, kernel_seconds=1e-6)
@@ -415,12 +457,16 @@ def test_the_device_is_read_while_it_works(clock_time):
 
 def test_a_batch_that_is_repeated_behind_a_longer_hold_leaves_one_reading(clock_time):
     gpu = FakeGpu(clock_time, launch_seconds=2e-6, kernel_seconds=1e-6)
+    read_behind = []
 
     def read():
-        # From the first sample on the host is slower, so that its batch is repeated.
+        # After the first sample the host is slower, so that the batch of the second is repeated.
         gpu.launch_cost = 10e-6
-        return reading()
+        read_behind.append(gpu.holds[-1])
+        return reading(clock=gpu.holds[-1])
 
     result = measure(gpu, gpu.launch, settings(sample_seconds=0.0005, warm_up_seconds=0.1), read)
     assert len(set(gpu.holds)) > 2
-    assert len(result.sm_clock_mhz) == len(result.samples_seconds)
+    assert len(read_behind) > len(result.samples_seconds)
+    # It is that of the try whose time is kept: the one behind the longest hold.
+    assert result.sm_clock_mhz[1:] == [gpu.holds[-1]] * (len(result.samples_seconds) - 1)
