@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # What Numba compiles for these takes half a minute: side by side they share it in one process.
+    items.sort(key=lambda item: "barnes_hut" not in item.nodeid and "numba_symmetric" not in item.nodeid)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not GPUS:
         if item.config.getoption("--require-gpu"):
