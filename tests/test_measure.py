@@ -307,6 +307,46 @@ def test_what_slowed_the_warm_up_down_is_not_held_against_the_samples(clock_time
     assert not measure(clock, nothing, settings(warm_up_seconds=0.5), read).throttled
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(0.0101, True), (0.0099, False)])
+def test_energy_is_told_where_the_counter_had_half_a_second_to_move(clock_time, seconds, told):
+    """26 samples of two evaluations each: 25 times 20.2 or 19.8 ms from the first reading to the last."""
+    counter = itertools.count(100.0, 1.4)
+    result = measure(
+        FakeClock(clock_time, constant(seconds)), nothing,
+        settings(min_samples=26, sample_seconds=1.5 * seconds, warm_up_seconds=0),
+        lambda: Reading(None, None, None, None, joules=next(counter)),
+    )  # fmt: skip
+    assert (result.batch, len(result.samples_seconds)) == (2, 26)
+    assert result.joules == (pytest.approx(0.7) if told else None)
+
+
+def test_a_device_without_a_counter_of_energy_tells_none(clock_time):
+    result = measure(FakeClock(clock_time, constant(0.1)), nothing, settings(min_samples=20), reading)
+    assert result.joules is None
+
+
+def test_a_stage_lasts_until_the_device_is_done_and_the_first_evaluation_is_not_counted(clock_time):
+    """Stages of 1 ms that the device works on and 0.1 ms that the host needs to ask for them; 7 s at first."""
+    evaluations = []
+    device = SimpleNamespace(busy_until=clock_time.now)
+
+    def wait():
+        clock_time.now = max(clock_time.now, device.busy_until)
+
+    device.synchronize = wait
+
+    def stages(lap):
+        evaluations.append(1)
+        for name in ("build", "traverse"):
+            clock_time.pass_by(7.0 if len(evaluations) == 1 else 1e-4)
+            device.busy_until = clock_time.now + 1e-3 * (1 + (name == "traverse"))
+            lap(name)
+
+    found = measuring.stage_seconds(device, stages)
+    assert len(evaluations) == measuring.STAGED + 1
+    assert found == {"build": pytest.approx(1.1e-3), "traverse": pytest.approx(2.1e-3)}
+
+
 # Holding the device while the host queues a batch
 
 

@@ -98,7 +98,7 @@ class Impatient(runner.Silent):
 
 @pytest.mark.timeout(900)
 def test_every_fault_is_recorded_with_its_reason_and_the_sweep_goes_on(tmp_path, monkeypatch):
-    sweep = load(str(write_config(tmp_path, [*FAULTS, "gated"])))
+    sweep = load(str(write_config(tmp_path, [*FAULTS, "gated", "turns"])))
     todo = plan(sweep, [PROCESSOR], None, anchors=False)
     # Those that end the worker go first: the others then share one, which judges and measures by what it has compiled.
     todo.tasks.sort(key=lambda task: task.case.variant not in ("hangs", "killed", "crashes"))
@@ -108,10 +108,15 @@ def test_every_fault_is_recorded_with_its_reason_and_the_sweep_goes_on(tmp_path,
         assert records[name].status == status, name
         assert reason in records[name].reason, name
         assert records[name].interactions_per_second is None, name
-    assert records["gated"].status == "ok"
+    right, turns = records["gated"], records["turns"]
+    assert right.status == turns.status == "ok"
+    assert right.interactions_per_second == pytest.approx(40 * 40 / right.median_seconds)
+    # What takes two turns computes half of the pairs in each.
+    assert turns.interactions_per_second == pytest.approx(40 * 40 / 2 / turns.median_seconds)
+    assert turns.gflops == pytest.approx(20e-9 * turns.interactions_per_second)
     on_disk = RecordFile(tmp_path / "out").read()
     assert [record.model_dump_json() for record in on_disk] == [record.model_dump_json() for record in found]
-    assert sorted(records) == sorted([*FAULTS, "gated"])
+    assert sorted(records) == sorted([*FAULTS, "gated", "turns"])
     ladder = report_of(tmp_path / "out").split("Not ranked")[0]
     assert "\ngated" in ladder
     assert not [name for name in FAULTS if f"\n{name} " in ladder], ladder
@@ -310,6 +315,14 @@ def test_the_order_is_shuffled_by_the_seed_and_the_anchor_comes_back():
     assert tasks == plan(sweep, [PROCESSOR], None).tasks
     reseeded = load("quick", ["n=64..1024*2", "measure.order_seed=2"], variants=["numpy_direct", "numba_direct"])
     assert [task.case for task in plan(reseeded, [PROCESSOR], None).tasks if not task.anchor] != others
+
+
+def test_a_resumed_run_counts_the_repetitions_of_its_anchor_on():
+    sweep = load("quick", ["n=64,128,256"], variants=["numpy_direct"])
+    tasks = plan(sweep, [PROCESSOR], None).tasks
+    assert [task.anchor for task in tasks] == [1, 0, 0, 2]
+    existing = [made_up(task) for task in tasks if task.anchor] + [made_up(tasks[0], anchor=5)]
+    assert [task.anchor for task in plan(sweep, [PROCESSOR], None, existing).tasks] == [6, 0, 0, 7]
 
 
 def test_without_a_gpu_each_gpu_case_says_why_it_is_skipped():
