@@ -243,6 +243,12 @@ def test_a_slow_first_evaluation_does_not_make_samples_too_short(clock_time):
     assert result.batch * 0.0001 >= 0.002
 
 
+def test_a_batch_is_tried_before_it_is_kept(clock_time):
+    # The first evaluation says 4 are enough; those say 200.
+    clock = FakeClock(clock_time, itertools.chain([0.0005], constant(0.00001)))
+    assert measure(clock, nothing, settings(sample_seconds=0.002, warm_up_seconds=0.0)).batch == 200
+
+
 def test_the_time_of_a_launch_is_the_median_and_absent_on_the_host(clock_time):
     assert measure(FakeClock(clock_time, constant(0.01), 3e-6), nothing, settings()).launch_seconds == 3e-6
     assert measure(FakeClock(clock_time, constant(0.01)), nothing, settings()).launch_seconds is None
