@@ -1,6 +1,8 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,16 @@ settings.register_profile("gravbench", derandomize=True)
 settings.load_profile("gravbench")
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+@contextmanager
+def saying(words: str) -> Iterator[None]:
+    """Add to whatever fails inside of a loop which turn of the loop it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(words)
+        raise
 
 
 def missing_variants(config: str) -> str:
@@ -39,6 +50,11 @@ def missing_variants(config: str) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # What Numba compiles for these takes half a minute: side by side they share it in one process.
+    items.sort(key=lambda item: "barnes_hut" not in item.nodeid and "numba_symmetric" not in item.nodeid)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,19 @@ from gravbench.model.variant import cuda_source
 
 COMPILER = shutil.which("g++")
 
-SHIM = r"""
+HEADERS = """
 #include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+"""
+OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-pthread"]
+
+SHIM = r"""
 using std::max;
 using std::min;
 #define __global__
@@ -118,7 +124,6 @@ BODIES = re.compile(r"const Body\* (?:__restrict__ )?bodies")
 # fragments are those of the PTX manual: lane 4 g + t has rows g and g + 8 and columns that follow from t.
 TENSOR_CORES = r"""
 #define __CUDA_ARCH__ 800
-#include <cstring>
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
@@ -194,6 +199,15 @@ ONE_INSTRUCTION = re.compile(
 )
 
 
+@lru_cache
+def precompiled(folder):
+    """Compile the headers of all kernels into a folder, once; to read them takes longer than most kernels do."""
+    path = Path(folder) / "headers.hpp"
+    path.write_text(HEADERS)
+    subprocess.run([COMPILER, *OPTIONS, "-x", "c++-header", "-o", f"{path}.gch", path], check=True)
+    return path
+
+
 class Emulator:
     """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some.
 
@@ -257,8 +271,8 @@ class Emulator:
         source, library = (Path(self.folder) / f"{stem}_{name}{ending}" for ending in (".cpp", ".so"))
         if not library.exists():
             source.write_text(shim + text + entry)
-            options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC", "-pthread"]
-            subprocess.run([COMPILER, *options, *defines, "-o", library, source], check=True)
+            headers = ["-include", precompiled(self.folder)]
+            subprocess.run([COMPILER, *OPTIONS, *headers, "-shared", *defines, "-o", library, source], check=True)
         loaded = ctypes.CDLL(str(library))
         function = loaded.entry
         function.restype = None

@@ -1,14 +1,24 @@
 """Compile CUDA C without a GPU."""
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 from cuda.bindings import nvrtc
 
 
-def compile_cuda(source: str, architecture: str, options: list[str]) -> tuple[bytes, str, str]:
+def compile_cuda(source: str, architecture: str, options: Sequence[str]) -> tuple[bytes, str, str]:
     """Return the machine code, the PTX and the assembler's remarks on ``source`` for an architecture such as ``sm_90``.
+
+    What was compiled once by this process is not compiled again.
 
     Raises:
         AssertionError: it does not compile; the message is the compiler's log.
     """
+    return _compiled(source, architecture, tuple(options))
+
+
+@lru_cache(maxsize=1000)
+def _compiled(source: str, architecture: str, options: tuple[str, ...]) -> tuple[bytes, str, str]:
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
     flags = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from conftest import ROOT
+from conftest import ROOT, saying
 from gravbench.measuring import verify as reference
 from gravbench.model import bodies, generators
 from gravbench.model.bodies import Bodies
@@ -65,6 +65,7 @@ def direct(bodies, real=np.float64):
 
 
 CLUSTER = generators.plummer(3000, 3, EPS)
+FEW = generators.plummer(400, 3, EPS)
 ODD = {
     "one body": bodies_at([0.1, 0.2, 0.3]),
     "two bodies": bodies_at([[0, 0, 0], [0, 2, 0]], [1, 3]),
@@ -155,10 +156,8 @@ def check_structure(grown, leaf_size):
 
 
 @odd
-@pytest.mark.parametrize("leaf_size", [1, 8])
-@pytest.mark.parametrize("dim", [2, 3])
-def test_links_visit_every_node_once_and_every_body_is_in_one_leaf(bodies, leaf_size, dim):
-    for workers in (1, 3, 16):
+def test_links_visit_every_node_once_and_every_body_is_in_one_leaf(bodies):
+    for dim, leaf_size, workers in ((3, 1, 3), (3, 8, 1), (3, 8, 16), (2, 1, 16), (2, 8, 3)):
         grown = grow(rows_of(bodies), leaf_size=leaf_size, dim=dim, workers=workers)
         check_structure(grown, leaf_size)
         crowded = grown.links[: grown.count][(grown.links[: grown.count, 3] == 1)]
@@ -182,10 +181,13 @@ def test_moments_are_the_sums_over_a_nodes_bodies(bodies):
 
 
 @odd
-@pytest.mark.parametrize("dim", [2, 3])
-def test_a_cell_holds_its_bodies(bodies, dim):
+def test_a_cell_holds_its_bodies(bodies):
     """Within half a diagonal of the cell's centre, so that a body opens every cell it lies in."""
-    grown = grow(rows_of(bodies), leaf_size=3, dim=dim)
+    for dim, grown in ((dim, grow(rows_of(bodies), leaf_size=3, dim=dim)) for dim in (2, 3)):
+        check_cells(grown, dim)
+
+
+def check_cells(grown, dim):
     for node in range(grown.count):
         _, first, size, _ = grown.links[node]
         width, offset = grown.extents[node]
@@ -222,10 +224,9 @@ def test_ten_bits_merge_bodies_that_twenty_one_tell_apart():
 
 @pytest.mark.parametrize("real", REALS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("top_levels", [0, 1, 2, 3])
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize(("dim", "top_levels"), [(3, 0), (3, 1), (2, 2), (3, 3)])
 def test_nodes_say_what_the_tree_says_with_the_upper_levels_first(real, layout, top_levels, dim):
-    grown = grow(rows_of(CLUSTER, real), dim=dim)
+    grown = grow(rows_of(FEW, real), dim=dim)
     written = Nodes(grown, real, layout=layout, theta=0.5, top_levels=top_levels)
     written.write()
     nodes = written.rows[: written.count]
@@ -278,13 +279,14 @@ def nodes_size(layout, real):
 
 @odd
 @pytest.mark.parametrize("real", REALS)
-@pytest.mark.parametrize(("width", "sort"), [(1, "none"), (1, "morton"), (16, "morton")])
-def test_theta_zero_is_the_direct_sum(bodies, real, width, sort):
-    accelerations = accelerate(bodies, real, theta=0, width=width, sort=sort)
+def test_theta_zero_is_the_direct_sum(bodies, real):
     expected = direct(bodies, real)
     # Rounding of each pull, which may be much larger than what is left when they cancel.
     pulls = bodies.mass.sum() / bodies.eps**2
-    assert_allclose(accelerations, expected, rtol=0, atol=20 * np.finfo(real).eps * pulls)
+    for width, sort in ((1, "none"), (1, "morton"), (16, "morton")):
+        with saying(f"width {width}, sort {sort}"):
+            accelerations = accelerate(bodies, real, theta=0, width=width, sort=sort)
+            assert_allclose(accelerations, expected, rtol=0, atol=20 * np.finfo(real).eps * pulls)
 
 
 def test_theta_zero_accepts_no_cell():
@@ -296,13 +298,15 @@ def test_theta_zero_accepts_no_cell():
 
 @odd
 @pytest.mark.parametrize("real", REALS)
-@pytest.mark.parametrize("theta", accuracy.THETAS)
-def test_accelerations_are_finite_and_within_the_tolerance(bodies, real, theta):
-    accelerations = accelerate(bodies, real, theta=theta)
-    assert np.isfinite(accelerations).all()
-    apart = np.linalg.norm(accelerations - direct(bodies, real), axis=1)
-    typical = np.sqrt(np.mean(np.linalg.norm(direct(bodies, real), axis=1) ** 2))
-    assert np.sqrt(np.mean(apart**2)) <= accuracy.RMS[3] * theta**2 * typical + 1e-4 * bodies.mass.sum()
+def test_accelerations_are_finite_and_within_the_tolerance(bodies, real):
+    expected = direct(bodies, real)
+    typical = np.sqrt(np.mean(np.linalg.norm(expected, axis=1) ** 2))
+    for theta in accuracy.THETAS:
+        with saying(f"theta {theta}"):
+            accelerations = accelerate(bodies, real, theta=theta)
+            assert np.isfinite(accelerations).all()
+            apart = np.linalg.norm(accelerations - expected, axis=1)
+            assert np.sqrt(np.mean(apart**2)) <= accuracy.RMS[3] * theta**2 * typical + 1e-4 * bodies.mass.sum()
 
 
 @pytest.mark.parametrize(
@@ -413,9 +417,9 @@ BUILDS = [
 ]
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])  # as every variant does, its default on all
 @pytest.mark.parametrize("real", REALS)
-def test_the_cuda_kernel_compiles_everywhere_without_spills(architecture, real):
+def test_every_build_of_the_cuda_kernel_compiles_without_spills(architecture, real):
     double = real is np.float64
     for build in BUILDS:
         constants = gpu_walk.constants(p=128, **vars(build))

@@ -15,8 +15,10 @@ from gravbench.measuring.protocol import MOST_BATCH, measure
 from gravbench.model.device import Reading
 from gravbench.model.statistics import median_interval
 from gravbench.toolkits import interface
+from gravbench.toolkits import jax as jax_module
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
 from gravbench.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
+from gravbench.toolkits.jax import JaxToolkit
 
 
 class Time:
@@ -35,6 +37,7 @@ def clock_time(monkeypatch):
     fake = SimpleNamespace(perf_counter=lambda: own.now)
     monkeypatch.setattr(measuring, "time", fake)
     monkeypatch.setattr(interface, "time", fake)
+    monkeypatch.setattr(jax_module, "time", fake)
     return own
 
 
@@ -241,6 +244,12 @@ def test_a_slow_first_evaluation_does_not_make_samples_too_short(clock_time):
     assert result.batch * 0.0001 >= 0.002
 
 
+def test_a_batch_is_tried_before_it_is_kept(clock_time):
+    # The first evaluation says 4 are enough; those say 200.
+    clock = FakeClock(clock_time, itertools.chain([0.0005], constant(0.00001)))
+    assert measure(clock, nothing, settings(sample_seconds=0.002, warm_up_seconds=0.0)).batch == 200
+
+
 def test_the_time_of_a_launch_is_the_median_and_absent_on_the_host(clock_time):
     assert measure(FakeClock(clock_time, constant(0.01), 3e-6), nothing, settings()).launch_seconds == 3e-6
     assert measure(FakeClock(clock_time, constant(0.01)), nothing, settings()).launch_seconds is None
@@ -303,6 +312,46 @@ def test_what_slowed_the_warm_up_down_is_not_held_against_the_samples(clock_time
         return reading(reasons=["hw slowdown"] if clock_time.now < 1000.45 else [])
 
     assert not measure(clock, nothing, settings(warm_up_seconds=0.5), read).throttled
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.0101, True), (0.0099, False)])
+def test_energy_is_told_where_the_counter_had_half_a_second_to_move(clock_time, seconds, told):
+    """26 samples of two evaluations each: 25 times 20.2 or 19.8 ms from the first reading to the last."""
+    counter = itertools.count(100.0, 1.4)
+    result = measure(
+        FakeClock(clock_time, constant(seconds)), nothing,
+        settings(min_samples=26, sample_seconds=1.5 * seconds, warm_up_seconds=0),
+        lambda: Reading(None, None, None, None, joules=next(counter)),
+    )  # fmt: skip
+    assert (result.batch, len(result.samples_seconds)) == (2, 26)
+    assert result.joules == (pytest.approx(0.7) if told else None)
+
+
+def test_a_device_without_a_counter_of_energy_tells_none(clock_time):
+    result = measure(FakeClock(clock_time, constant(0.1)), nothing, settings(min_samples=20), reading)
+    assert result.joules is None
+
+
+def test_a_stage_lasts_until_the_device_is_done_and_the_first_evaluation_is_not_counted(clock_time):
+    """Stages of 1 ms that the device works on and 0.1 ms that the host needs to ask for them; 7 s at first."""
+    evaluations = []
+    device = SimpleNamespace(busy_until=clock_time.now)
+
+    def wait():
+        clock_time.now = max(clock_time.now, device.busy_until)
+
+    device.synchronize = wait
+
+    def stages(lap):
+        evaluations.append(1)
+        for name in ("build", "traverse"):
+            clock_time.pass_by(7.0 if len(evaluations) == 1 else 1e-4)
+            device.busy_until = clock_time.now + 1e-3 * (1 + (name == "traverse"))
+            lap(name)
+
+    found = measuring.stage_seconds(device, stages)
+    assert len(evaluations) == measuring.STAGED + 1
+    assert found == {"build": pytest.approx(1.1e-3), "traverse": pytest.approx(2.1e-3)}
 
 
 # Holding the device while the host queues a batch
@@ -401,6 +450,45 @@ def test_an_evaluation_that_outlasts_its_launch_needs_no_longer_hold(clock_time)
     assert not timing.launch_bound
 
 
+@pytest.mark.parametrize(("kernel_seconds", "bound"), [(19e-6, True), (21e-6, False)])
+def test_a_batch_is_launch_bound_where_an_evaluation_is_not_twice_its_launch(clock_time, kernel_seconds, bound):
+    """300 launches of 10 microseconds outlast the hold; times near that of a launch may be the host's own."""
+    gpu = FakeGpu(clock_time, launch_seconds=10e-6, kernel_seconds=kernel_seconds)
+    gpu.time(gpu.launch, 300)
+    assert (len(gpu.holds) > 1) == bound
+
+
+class FakeJax(JaxToolkit):
+    """JAX on a device that works through a queue on its own time."""
+
+    def __init__(self, time, launch_seconds, kernel_seconds):
+        self.time_of = time
+        self.launch_cost = launch_seconds
+        self.kernel_seconds = kernel_seconds
+        self.free_at = time.now
+        self.jax = SimpleNamespace(block_until_ready=lambda _: self.wait_for_all())
+
+    def wait_for_all(self):
+        self.time_of.now = max(self.time_of.now, self.free_at)
+
+    def launch(self):
+        self.time_of.pass_by(self.launch_cost)
+        self.free_at = max(self.free_at, self.time_of.now) + self.kernel_seconds
+
+
+@pytest.mark.parametrize(("kernel_seconds", "bound"), [(19e-6, True), (21e-6, False), (1e-3, False)])
+def test_jax_is_timed_until_the_last_result_is_there(clock_time, kernel_seconds, bound):
+    toolkit = FakeJax(clock_time, launch_seconds=10e-6, kernel_seconds=kernel_seconds)
+    for _ in range(5):  # what was queued before is none of it
+        toolkit.launch()
+    read_at = []
+    timing = toolkit.time(toolkit.launch, 100, lambda: read_at.append(clock_time.now))
+    assert timing.seconds == pytest.approx(kernel_seconds + 10e-6 / 100)
+    assert timing.launch_seconds == pytest.approx(10e-6)
+    assert timing.launch_bound == bound
+    assert read_at == [toolkit.free_at]
+
+
 @pytest.mark.parametrize("launch_seconds", [1e-6, 0.2])
 def test_a_measurement_says_whether_the_device_waited_for_the_host(clock_time, launch_seconds):
     gpu = FakeGpu(clock_time, launch_seconds=launch_seconds, kernel_seconds=1e-6)
@@ -416,12 +504,16 @@ def test_the_device_is_read_while_it_works(clock_time):
 
 def test_a_batch_that_is_repeated_behind_a_longer_hold_leaves_one_reading(clock_time):
     gpu = FakeGpu(clock_time, launch_seconds=2e-6, kernel_seconds=1e-6)
+    read_behind = []
 
     def read():
-        # From the first sample on the host is slower, so that its batch is repeated.
+        # After the first sample the host is slower, so that the batch of the second is repeated.
         gpu.launch_cost = 10e-6
-        return reading()
+        read_behind.append(gpu.holds[-1])
+        return reading(clock=gpu.holds[-1])
 
     result = measure(gpu, gpu.launch, settings(sample_seconds=0.0005, warm_up_seconds=0.1), read)
     assert len(set(gpu.holds)) > 2
-    assert len(result.sm_clock_mhz) == len(result.samples_seconds)
+    assert len(read_behind) > len(result.samples_seconds)
+    # It is that of the try whose time is kept: the one behind the longest hold.
+    assert result.sm_clock_mhz[1:] == [gpu.holds[-1]] * (len(result.samples_seconds) - 1)

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gravbench.measuring import verify as reference
-from gravbench.measuring.verify import compare, direct_accelerations, objection, verified_rows
+from gravbench.measuring.verify import Judge, compare, direct_accelerations, objection_to, verified_rows
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
 from gravbench.model.record import Errors
-from gravbench.model.variant import DIRECT_SUM, Tolerance
+from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
+from gravbench.toolkits.opening import open_toolkit
 
 
 def two(separation, masses, eps):
@@ -189,7 +190,7 @@ LIMITS = Tolerance(max=1e-3, rms=1e-5)
 
 @pytest.mark.parametrize(("largest", "rms"), [(0.0, 0.0), (1e-3, 1e-5), (1e-3, 0.0), (9e-4, 9e-6)])
 def test_errors_up_to_the_tolerance_are_right(largest, rms):
-    assert objection(Errors(error_max=largest, error_rms=rms, error_rows=1), LIMITS) is None
+    assert objection_to(Errors(error_max=largest, error_rms=rms, error_rows=1), LIMITS) is None
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_errors_up_to_the_tolerance_are_right(largest, rms):
     ],
 )
 def test_errors_above_the_tolerance_are_an_objection_that_says_which(largest, rms, words):
-    assert words in objection(Errors(error_max=largest, error_rms=rms, error_rows=1), LIMITS)
+    assert words in objection_to(Errors(error_max=largest, error_rms=rms, error_rows=1), LIMITS)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -212,7 +213,79 @@ def test_a_sum_in_its_own_precision_passes_and_one_that_leaves_a_body_out_does_n
     bodies = plummer(400, 2, 0.025)
     rows = verified_rows(400)
     exact = direct_accelerations(bodies, rows, dtype)
-    assert objection(compare(exact.astype(dtype), exact), DIRECT_SUM[dtype]) is None
+    assert objection_to(compare(exact.astype(dtype), exact), DIRECT_SUM[dtype]) is None
     fewer = Bodies(bodies.mass.copy(), bodies.position, bodies.velocity, bodies.eps)
     fewer.mass[-1] = 0.0
-    assert objection(compare(direct_accelerations(fewer, rows, dtype), exact), DIRECT_SUM[dtype])
+    assert objection_to(compare(direct_accelerations(fewer, rows, dtype), exact), DIRECT_SUM[dtype])
+
+
+# The judge over what a variant has left
+
+
+def judge_of(found, bodies, tolerance=DIRECT_SUM["float64"], **options):
+    """Return the judge of accelerations that are there already: (n, 3)."""
+    columns = tuple(np.ascontiguousarray(column) for column in found.T)
+    toolkit = open_toolkit("cpu", discover()["numpy_direct"], "float64")
+    prepared = Prepared(options.pop("launch", lambda: None), None, columns, **options)
+    return Judge(toolkit, prepared, bodies, tolerance, "float64"), columns
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("column", [0, 2])
+def test_a_nan_is_found_outside_of_the_sampled_bodies_too(wrong, column):
+    bodies = plummer(4500, 3, 0.05)
+    rows = verified_rows(4500)
+    (outside,) = np.setdiff1d(np.arange(4500), rows)[[1000]]
+    judge, columns = judge_of(direct_accelerations(bodies, np.arange(4500)), bodies)
+    assert judge.verdict()[1] is None
+    columns[column][outside] = wrong
+    errors, objection = judge.verdict()
+    assert errors.error_max < 1e-12
+    assert objection == "1 accelerations outside of the sample are NaN or infinite"
+
+
+@pytest.mark.parametrize(("limit", "kind"), [("max", "largest"), ("rms", "rms")])
+def test_the_judge_holds_a_variant_to_both_of_its_tolerances(limit, kind):
+    bodies = plummer(100, 3, 0.05)
+    found = direct_accelerations(bodies, np.arange(100))
+    found[::2] *= 1 + 1e-6
+    errors = compare(found, direct_accelerations(bodies, np.arange(100)))
+    own = {"max": errors.error_max, "rms": errors.error_rms}
+    for factor, right in ((1.02, True), (0.98, False)):
+        tolerance = Tolerance(**{name: value * (factor if name == limit else 10) for name, value in own.items()})
+        judge, _ = judge_of(found, bodies, tolerance)
+        assert judge.verdict()[0] == errors
+        assert (judge.verdict()[1] is None) == right
+        assert right or judge.verdict()[1].startswith(f"{kind} relative error")
+
+
+def test_an_approximation_is_judged_by_the_mean_of_one_whole_cycle():
+    """Three turns whose errors cancel: a turn alone is wrong, and so is the mean of fewer or of more."""
+    bodies = plummer(50, 3, 0.05)
+    exact = direct_accelerations(bodies, np.arange(50))
+    turns = [0.7, 1.1, 1.2]
+    launched = []
+
+    def launch():
+        launched.append(turns[len(launched) % 3])
+        for place, column in enumerate(columns):
+            column[:] = exact[:, place] * launched[-1]
+
+    judge, columns = judge_of(exact * 1.1, bodies, launch=launch, cycle=3)
+    errors, objection = judge.verdict()
+    assert objection is None
+    assert launched == turns
+    assert errors.error_max == pytest.approx(0.1)
+    assert (errors.cycle, errors.error_cycle_max, errors.error_cycle_rms) == (
+        3, pytest.approx(0, abs=1e-14), pytest.approx(0, abs=1e-14),
+    )  # fmt: skip
+    turns[0] = 0.8
+    errors, objection = judge.verdict()
+    assert errors.error_cycle_max == pytest.approx(0.1 / 3)
+    assert "largest relative error 0.033" in objection
+
+
+def test_the_last_body_is_always_compared():
+    """A kernel that stops short stops there."""
+    for n in (4097, 10_000, 65_537):
+        assert verified_rows(n)[-1] == n - 1

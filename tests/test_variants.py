@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import lru_cache
 from itertools import product
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from conftest import saying
 from gravbench.config.load import load, packaged
 from gravbench.measuring import verify as reference
 from gravbench.measuring.verify import Judge
@@ -29,28 +31,43 @@ VARIANTS = discover()
 EPS = 0.05
 
 # numba.cuda is here twice: in the simulator on every machine, for real on a GPU.
-RUNS = [
-    pytest.param(
-        name,
-        toolkit,
-        dtype,
-        id=f"{name}-{toolkit}-{dtype}",
-        marks=[] if toolkit in ("numba", "cpu") else [pytest.mark.gpu],
-    )
-    for name, variant in VARIANTS.items()
-    for toolkit, dtype in product(variant.toolkits, variant.dtypes)
-]
-every_run = pytest.mark.parametrize(("name", "toolkit", "dtype"), RUNS)
+every_run = pytest.mark.parametrize(
+    ("name", "toolkit"),
+    [
+        pytest.param(name, toolkit, id=f"{name}-{toolkit}", marks=[pytest.mark.gpu] * (toolkit not in ("numba", "cpu")))
+        for name, variant in VARIANTS.items()
+        for toolkit in variant.toolkits
+    ],
+)
 
 
 @pytest.fixture
-def accelerate(need_toolkit):
+def opened_for(need_toolkit):
+    """Return a function that opens a toolkit for a variant: one that compiles each kernel once in a test."""
+
+    @lru_cache
+    def opened_for(name, toolkit, dtype):
+        need_toolkit(toolkit)
+        opened = open_toolkit(toolkit, VARIANTS[name], dtype)
+        if toolkit == "cpu":  # once in all tests: compiling for the processor takes seconds
+            opened.compile = lambda stem, **constants: compiled_for_cpu(name, dtype, stem, tuple(constants.items()))
+        return opened
+
+    return opened_for
+
+
+@lru_cache
+def compiled_for_cpu(name, dtype, stem, constants):
+    return open_toolkit("cpu", VARIANTS[name], dtype).compile(stem, **dict(constants))
+
+
+@pytest.fixture
+def accelerate(opened_for):
     """Return a function that evaluates a variant, over one whole cycle if it has one; shape (n, 3)."""
 
     def evaluate(name, toolkit, dtype, bodies, **axes):
-        need_toolkit(toolkit)
         variant = VARIANTS[name]
-        opened = open_toolkit(toolkit, variant, dtype)
+        opened = opened_for(name, toolkit, dtype)
         # A tree is exact, and to be held to the same, where it opens every cell.
         axes = {**(SIMULATED if simulator(toolkit) else {}), "theta": 0, **axes}
         axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
@@ -84,45 +101,52 @@ def bodies_of(n, seed=3):
 
 
 @every_run
-@pytest.mark.parametrize("n", [1, 2, 31, 127, 128, 129, 1000])
-def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit, dtype, n):
-    if simulator(toolkit) and n == 1000:
-        n = 193  # the simulator is a thousand times slower; more than one block and an odd end is what counts
-    bodies = bodies_of(n)
-    rows = reference.verified_rows(n)
-    errors = reference.compare(
-        accelerate(name, toolkit, dtype, bodies), reference.direct_accelerations(bodies, rows, dtype)
-    )
-    assert reference.objection_to(errors, DIRECT_SUM[dtype]) is None
+def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit):
+    # Blocks of the simulator are smaller: what counts is more than one of them, and an odd end.
+    sizes = (1, 2, 31, 32, 33, 63, 64, 65) if simulator(toolkit) else (1, 2, 31, 127, 128, 129, 1000)
+    for dtype, n in product(VARIANTS[name].dtypes, sizes):
+        with saying(f"{dtype}, n = {n}"):
+            bodies = bodies_of(n)
+            rows = reference.verified_rows(n)
+            errors = reference.compare(
+                accelerate(name, toolkit, dtype, bodies), reference.direct_accelerations(bodies, rows, dtype)
+            )
+            assert reference.objection_to(errors, DIRECT_SUM[dtype]) is None
 
 
 @every_run
-def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit, dtype):
+def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit):
     # a_0 = m_1 d / (d^2 + eps^2)^(3/2) along the line between them, and m_0 a_0 = -m_1 a_1.
     bodies = Bodies(np.array([1.0, 3.0]), np.array([[0.0, 0, 0], [0, 2.0, 0]]), np.zeros((2, 3)), EPS)
     pull = 2.0 / (4.0 + EPS**2) ** 1.5
-    accelerations = accelerate(name, toolkit, dtype, bodies)
-    # Four roundings of float32 in a row.
-    assert_allclose(accelerations, [[0, 3 * pull, 0], [0, -pull, 0]], rtol=2.5e-7, atol=0)
+    for dtype in VARIANTS[name].dtypes:
+        with saying(dtype):
+            accelerations = accelerate(name, toolkit, dtype, bodies)
+            # Four roundings of float32 in a row.
+            assert_allclose(accelerations, [[0, 3 * pull, 0], [0, -pull, 0]], rtol=2.5e-7, atol=0)
 
 
 @every_run
-def test_forces_sum_to_zero(accelerate, name, toolkit, dtype):
-    # Newton's third law: the sum of m a is zero but for rounding, a random walk over 128 * 128 pulls.
-    bodies = generators.collision(128, 5, EPS)
-    forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
-    rounding = np.finfo(dtype).eps * np.abs(forces).sum()
-    assert np.abs(forces.sum(axis=0)).max() < 4 * rounding
+def test_forces_sum_to_zero(accelerate, name, toolkit):
+    # Newton's third law: the sum of m a is zero but for rounding, a random walk over n * n pulls.
+    bodies = generators.collision(65 if simulator(toolkit) else 128, 5, EPS)
+    for dtype in VARIANTS[name].dtypes:
+        with saying(dtype):
+            forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
+            rounding = np.finfo(dtype).eps * np.abs(forces).sum()
+            assert np.abs(forces.sum(axis=0)).max() < 4 * rounding
 
 
 @every_run
-def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, name, toolkit, dtype):
+def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, name, toolkit):
     bodies = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
-    assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
+    for dtype in VARIANTS[name].dtypes:
+        with saying(dtype):
+            assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
 
 
 @every_run
-def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolkit, dtype):
+def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolkit):
     bodies = bodies_of(40)
     ghost = Bodies(
         np.append(bodies.mass, 0.0),
@@ -130,58 +154,69 @@ def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolki
         np.vstack([bodies.velocity, [0, 0, 0]]),
         EPS,
     )
-    with_ghost = accelerate(name, toolkit, dtype, ghost)
-    assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=1e-5)
-    assert np.linalg.norm(with_ghost[40]) > 0
+    for dtype in VARIANTS[name].dtypes:
+        with saying(dtype):
+            with_ghost = accelerate(name, toolkit, dtype, ghost)
+            assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=1e-5)
+            assert np.linalg.norm(with_ghost[40]) > 0
+
+
+def walked(variant, toolkit):
+    """Walk along each axis with the others at their defaults: all values on a GPU, fewer in the simulator."""
+    simulated = simulator(toolkit)
+    base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulated else {}
+    for axis, values in variant.axes.items():
+        if simulated and axis == "warps":  # how many registers there are: nothing to the simulator
+            continue
+        # The ends and the middle of a long axis.
+        few = simulated and len(values) > 4
+        for value in [values[0], values[len(values) // 2], values[-1]] if few else values:
+            axes = variant.complete({**base, axis: value})
+            if axes.get("block_shape") == "16x16":
+                axes["p"] = 256
+            if possible(variant, axes, toolkit) and not (simulated and axes["p"] * axes.get("q", 1) > 256):
+                yield axes
 
 
 @every_run
-def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit, dtype):
-    """Walk along each axis with the others at their defaults."""
+def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit):
     variant = VARIANTS[name]
     if not variant.axes:
         pytest.skip("has no axes")
     n = 24 if simulator(toolkit) and {"theta", "warps"} & variant.axes.keys() else 70
     bodies = {3: bodies_of(n), 2: flattened(bodies_of(n))}
-    expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
-    base = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
-    for axis, values in variant.axes.items():
-        if simulator(toolkit) and axis == "warps":  # how many registers there are: nothing to the simulator
-            continue
-        # On a GPU all of them; in the simulator the ends and the middle of a long axis.
-        few = simulator(toolkit) and len(values) > 4
-        for value in [values[0], values[len(values) // 2], values[-1]] if few else values:
-            axes = variant.complete({**base, axis: value})
-            if axes.get("block_shape") == "16x16":
-                axes["p"] = 256
-            if not possible(variant, axes, toolkit) or (simulator(toolkit) and axes["p"] * axes.get("q", 1) > 256):
-                continue
-            dim = axes.get("dim", 3)
-            errors = reference.compare(accelerate(name, toolkit, dtype, bodies[dim], **axes), expected[dim])
-            assert reference.objection_to(errors, variant.accepted(dtype, axes)) is None, axes
+    # An axis does not change the number type: where there is no GPU, one of them is enough.
+    for dtype in variant.dtypes[:1] if simulator(toolkit) or toolkit == "cpu" else variant.dtypes:
+        expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
+        for axes in walked(variant, toolkit):
+            with saying(f"{dtype}, {axes}"):
+                dim = axes.get("dim", 3)
+                errors = reference.compare(accelerate(name, toolkit, dtype, bodies[dim], **axes), expected[dim])
+                assert reference.objection_to(errors, variant.accepted(dtype, axes)) is None
 
 
 @every_run
-def test_an_approximation_says_what_it_approximates(need_toolkit, name, toolkit, dtype):
+def test_an_approximation_says_what_it_approximates(opened_for, name, toolkit):
     """What it computes differs from the exact sum, and a cycle of it does not; only a variant that says so differs."""
-    need_toolkit(toolkit)
     variant = VARIANTS[name]
-    opened = open_toolkit(toolkit, variant, dtype)
-    bodies = bodies_of(70)
     axes = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
-    axes_of = variant.complete(axes)
-    prepared = variant.prepare(opened, bodies, **axes_of)
-    assert (prepared.cycle > 1 or prepared.on_host or "theta" in axes_of) == (variant.approximates is not None)
-    prepared.launch()
-    opened.synchronize()
-    holder = open_toolkit("cpu", variant, dtype) if prepared.on_host else opened
-    judge = Judge(holder, prepared, bodies, variant.accepted(dtype, axes_of), dtype)
-    errors, objection = judge.verdict()
-    assert objection is None
-    if variant.approximates:
-        assert errors.error_max > 1e-4
-    if prepared.cycle > 1:
-        assert errors.error_cycle_max < 1e-4
+    axes = variant.complete(axes)
+    bodies = bodies_of(70)
+    for dtype in variant.dtypes:
+        with saying(dtype):
+            opened = opened_for(name, toolkit, dtype)
+            prepared = variant.prepare(opened, bodies, **axes)
+            assert (prepared.cycle > 1 or prepared.on_host or "theta" in axes) == (variant.approximates is not None)
+            prepared.launch()
+            opened.synchronize()
+            holder = open_toolkit("cpu", variant, dtype) if prepared.on_host else opened
+            judge = Judge(holder, prepared, bodies, variant.accepted(dtype, axes), dtype)
+            errors, objection = judge.verdict()
+            assert objection is None
+            if variant.approximates:
+                assert errors.error_max > 1e-4
+            if prepared.cycle > 1:
+                assert errors.error_cycle_max < 1e-4
 
 
 CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
@@ -196,56 +231,56 @@ def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY))
 
 
 def wanted(name):
-    """Return the axes and number types of a variant that a packaged configuration, or its own default, asks for."""
-    variant = VARIANTS[name]
-    own = {(dtype, tuple(variant.complete({}).items())) for dtype in variant.dtypes}
-    for sweep in SWEEPS:
-        own |= {(case.dtype, tuple(case.axes.items())) for case in sweep.cases if case.variant == name}
-    return sorted(own, key=str)
+    """Return the axes and number types of a variant that packaged configurations ask for."""
+    cases = {str((case.dtype, case.axes)): case for sweep in SWEEPS for case in sweep.cases if case.variant == name}
+    return [(case.dtype, case.axes) for case in cases.values()]
 
 
 SWEEPS = [load(name) for name in packaged()]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CUDA_C)
-def test_what_a_configuration_asks_for_compiles_without_a_warning(name, architecture):
-    variant = VARIANTS[name]
-    builds = {(dtype, build) for dtype, axes in wanted(name) for build in asked_for(variant, dtype, dict(axes))}
-    assert builds
-    for dtype, (stem, constants) in builds:
-        image, ptx, _ = compiled(variant, architecture, dtype, constants)
-        assert image.startswith(b"\x7fELF")
-        assert f".entry {stem}(" in ptx
-        if dtype == "float32":
-            assert (".f64" in ptx) == variant.mixed, constants
-            # What only clears or adds up has a name of its own.
-            assert ("rsqrt.approx.ftz.f32" in ptx) == (stem in (name, f"{name}_kernel")), constants
+def builds_of(variant, asked):
+    """Return what is compiled, each once, for number types and axes."""
+    return {(dtype, *build) for dtype, axes in asked for build in asked_for(variant, dtype, axes)}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def by_default(variant):
+    return builds_of(variant, ((dtype, variant.complete({})) for dtype in variant.dtypes))
+
+
+def check_ptx(variant, ptx, dtype, stem):
+    assert f".entry {stem}(" in ptx
+    if dtype == "float32":
+        assert (".f64" in ptx) == variant.mixed
+        # What only clears or adds up has a name of its own.
+        assert ("rsqrt.approx.ftz.f32" in ptx) == (stem in (variant.name, f"{variant.name}_kernel"))
+
+
 @pytest.mark.parametrize("name", CUDA_C)
-def test_no_register_spills_at_the_default_axes(name, architecture):
+def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spill(name):
     variant = VARIANTS[name]
-    for dtype in variant.dtypes:
-        for _, constants in asked_for(variant, dtype, variant.complete({})):
-            _, _, remarks = compiled(variant, architecture, dtype, constants)
+    for architecture, (dtype, stem, constants) in product(ARCHITECTURES, by_default(variant)):
+        with saying(f"{architecture}, {dtype}, {stem}, {constants}"):
+            image, ptx, remarks = compiled(variant, architecture, dtype, constants)
+            assert image.startswith(b"\x7fELF")
+            check_ptx(variant, ptx, dtype, stem)
             spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
-            assert spills == [("0", "0")], remarks
+            assert spills == [("0", "0")]
 
 
 @pytest.mark.parametrize("name", CUDA_C)
-def test_every_axis_value_compiles(name):
+def test_what_a_configuration_asks_for_and_every_axis_value_compile_without_a_warning(name):
     variant = VARIANTS[name]
-    builds = set()
+    asked = wanted(name)
     for axis, values in variant.axes.items():
-        for value in values:
-            axes = variant.complete({axis: value})
-            if possible(variant, axes, "cupy"):
-                builds |= set(asked_for(variant, "float32", axes))
-    for _, constants in builds:
-        _, ptx, _ = compiled(variant, "sm_90", "float32", constants)
-        assert (".f64" in ptx) == variant.mixed, constants
+        possible_axes = (variant.complete({axis: value}) for value in values)
+        asked += [("float32", axes) for axes in possible_axes if possible(variant, axes, "cupy")]
+    builds = builds_of(variant, asked)
+    assert builds
+    for dtype, stem, constants in builds - by_default(variant):
+        with saying(f"{dtype}, {stem}, {constants}"):
+            _, ptx, _ = compiled(variant, "sm_90", dtype, constants)
+            check_ptx(variant, ptx, dtype, stem)
 
 
 def test_a_float64_constant_would_be_seen():

@@ -1,6 +1,4 @@
-"""Takes a fifth of a second, and is right."""
-
-import time
+"""Is right when it is verified, and wrong from the third launch on."""
 
 from faulty_direct import direct
 
@@ -10,8 +8,12 @@ from gravbench.model.variant import variant
 @variant(parent="numpy_direct", source="a fault planted by the tests")
 def prepare(cpu, bodies):
     """Evaluate and spoil."""
+    launches = 0
 
     def spoil(accelerations):
-        time.sleep(0.2)
+        nonlocal launches
+        launches += 1
+        if launches > 2:
+            accelerations *= 1.1
 
     return direct(cpu, bodies, spoil)
