@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -126,17 +126,21 @@ class Case(BaseModel):
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        found = {name: (self.part(name), part.usual) for name, part in CONDITIONS.items()}
-        return {
-            name: value for name, (own, usual) in found.items() if (value := usual if own is None else own) is not None
-        }
+        found = {}
+        for name, part in CONDITIONS.items():
+            own = self.part(name)
+            value = part.usual if own is None else own
+            if value is not None:
+                found[name] = value
+        return found
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
-        if name in self.axes or name not in PARTS:
+        part = PARTS.get(name)
+        if part is None or name in self.axes:
             return self.axes.get(name)
         value: Value | None = getattr(self, name)
-        return Path(value).name if isinstance(value, str) and PARTS[name].file else value
+        return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
 
 
 PARTS: dict[str, Part] = {

@@ -53,11 +53,7 @@ def load(spec: str, n: int | None, seed: int, eps: float, subset: str = "even") 
 
 
 def of_case(case: Case) -> Bodies:
-    """Load the bodies of a case; those of one with ``dim`` 2 lie in the plane.
-
-    Raises:
-        InputError: see ``load``.
-    """
+    """Load the bodies of a case, those of a planar one in the plane; mistakes are those of ``load``."""
     bodies = load(case.bodies, case.n, case.seed, case.eps, case.subset)
     return flattened(bodies) if case.planar else bodies
 

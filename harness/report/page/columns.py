@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _in_words(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return ", ".join(f"{name} {number:.4g}" for name, number in value.items())
     if isinstance(value, list):
         words = any(isinstance(one, str) for one in value)
