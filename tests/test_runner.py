@@ -79,7 +79,7 @@ FAULTS = {
 }
 
 
-class Impatient(runner.Silent):
+class Impatient(runner.Watcher):
     """Lets the whole time for a case pass, on the runner's clock, as soon as one that hangs is verified."""
 
     def __init__(self, monkeypatch):
@@ -247,7 +247,7 @@ def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error()
     assert measured.fields["error_max"] == pytest.approx(0.1, rel=1e-4)
 
 
-class Editor(runner.Silent):
+class Editor(runner.Watcher):
     """Appends to a file when a case begins."""
 
     def __init__(self, path, variant):
