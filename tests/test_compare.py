@@ -153,6 +153,12 @@ def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_a
     assert found(anchors(1.0)) == {}
 
 
+def test_what_lies_on_both_sides_of_the_threshold_is_as_good_as_the_fastest():
+    for samples, as_good in ((np.linspace(1.01, 1.05, 10), 2), (np.linspace(1.03, 1.05, 10), 1)):
+        other = record(samples, variant="naive", axes={"p": 256})
+        assert len(best([record([1.0] * 10), other], DEFAULTS)[0].choices[0].as_good) == as_good
+
+
 def test_what_the_anchor_scatters_makes_more_configurations_as_good():
     records = [record([1.0] * 10), record([1.1] * 10, variant="naive", axes={"p": 256})]
     assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 1
