@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from emulator import COMPILER, SHIM
+from emulator import COMPILER, HEADERS, SHIM
 from gravbench.measuring import verify
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPERATORS, inverse_sqrt
@@ -97,7 +97,7 @@ def by_the_cuda_c(interaction, folder):
     }}
     """
     source, library = folder / "own.cpp", folder / "own.so"
-    source.write_text(SHIM + header + interaction.cuda_source() + entry)
+    source.write_text(HEADERS + SHIM + header + interaction.cuda_source() + entry)
     options = ["-std=c++20", "-O0", "-w", "-DFLOAT64=1", "-shared", "-fPIC", "-pthread"]
     subprocess.run([COMPILER, *options, "-o", library, source], check=True)
     found = np.empty((2, count))

@@ -403,7 +403,7 @@ class FakeGpu(GpuToolkit):
     def download(self, array):
         raise NotImplementedError
 
-    def compile(self, stem, /, **constants):
+    def build(self, stem, constants):
         raise NotImplementedError
 
     @property

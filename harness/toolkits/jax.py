@@ -46,15 +46,17 @@ class _Kernel:
         self.toolkit = toolkit
         self.function = function
         self.parameters = list(inspect.signature(function).parameters)
-        self.compiled: Any = None
+        # XLA compiles for the extents of its arrays.
+        self.compiled: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, *arguments: Any) -> None:
         values = [one.value if isinstance(one, _Array) else one for one in arguments]
-        if self.compiled is None:
+        extents = tuple(map(np.shape, values))
+        if extents not in self.compiled:
             began = time.perf_counter()
-            self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
+            self.compiled[extents] = self.toolkit.jax.jit(self.function).lower(*values).compile()
             self.toolkit.compile_seconds += time.perf_counter() - began
-        JaxToolkit.latest = changed = self.compiled(*values)
+        JaxToolkit.latest = changed = self.compiled[extents](*values)
         for name, value in changed.items():
             arguments[self.parameters.index(name)].value = value
 
