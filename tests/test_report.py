@@ -457,7 +457,7 @@ def test_loads_are_worked_out_from_what_the_variant_declares() -> None:
         record("silent", 1.0, n=512),
     ]
     found = loads_of(records, {"naive": "4 * n", "tiled": "n / p", "silent": None})
-    assert [(one.variant, one.a_body, one.an_evaluation) for one in found] == [
+    assert [(one.variant, one.per_body, one.per_evaluation) for one in found] == [
         ("naive", 2048, 2048 * 512),
         ("tiled", 8, 8 * 512),
     ]
@@ -468,4 +468,4 @@ def test_every_declared_expression_can_be_worked_out() -> None:
         if variant.loads is not None:
             case = record(variant.name, 1.0, n=1024, axes=variant.complete({}))
             (loads,) = loads_of([case], {variant.name: variant.loads})
-            assert 0 < loads.a_body <= 4 * 1024
+            assert 0 < loads.per_body <= 4 * 1024

@@ -1,7 +1,4 @@
-"""Cases, records, and the append-only file that keeps them.
-
-A case is one point of a sweep; a record is what measuring it gave, one JSON line, understandable alone.
-"""
+"""Records: what measuring one case gave. One JSON line each, understandable alone."""
 
 from __future__ import annotations
 
@@ -72,16 +69,16 @@ class Errors(BaseModel):
 
 
 class Measurement(BaseModel):
-    """What the measuring of a verified case gave. Times are seconds for one evaluation of all bodies.
+    """What measuring a verified case gave. Times are seconds per evaluation of all bodies.
 
-    Where a step or a call is what is timed, it stands for evaluation here.
+    Where a step or a call is timed, it takes the place of the evaluation.
     ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
     ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
     makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
     evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
-    Clock, power and temperature have one reading a sample, asked for once its work is queued; ``throttled``
-    is None where the device does not tell. ``joules`` is what the device's energy counter says of one evaluation, from
-    the first sample to the last, what it uses while idle in between included; None where that took under half a second.
+    Clock, power and temperature have one reading per sample, taken once its work is queued; ``throttled``
+    is None where the device does not tell. ``joules`` is the energy per evaluation by the device's
+    counter, from the first sample to the last, idle time in between included; None where that took under half a second.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -123,9 +120,9 @@ class Inside(BaseModel):
 
     ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
     their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
-    ``computed`` are the interactions of one evaluation, a body, by their kind (body_body, body_cell), from a run that
-    is not timed; ``walk_overlap`` is how alike the walks of a warp's bodies are, counted likewise: over all nodes that
-    one of them has to visit, the part of the warp that has to.
+    ``computed`` are the interactions per body of one evaluation, by their kind (body_body, body_cell), from a run that
+    is not timed; ``walk_overlap`` says how alike the walks of a warp's bodies are, counted likewise: of the threads of
+    a warp, the part that has to visit a node, averaged over all nodes that at least one of them visits.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -133,16 +130,17 @@ class Inside(BaseModel):
     stages_seconds: dict[str, float] = {}
     stages_bytes: dict[str, float] = {}
     computed: dict[str, float] = {}
-    # Its name until it was found that threads at different nodes still step together.
+    # The field's old name, from when it was taken for the efficiency of warps.
     walk_overlap: float | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
 
 class Counters(BaseModel):
-    """What Nsight Compute counted of the case's longest kernel in a second pass; empty where nobody asked.
+    """What Nsight Compute counted of the case's longest kernel in a second pass; empty where it was not asked for.
 
-    Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` of warps,
-    ``threads_an_instruction`` of 32, ``executed_flop`` of one launch (an FMA is two; square roots are not counted),
-    ``stalled_...`` warps waiting for a reason, an issued instruction. ``counters_unavailable`` says why there are none.
+    Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` are those of warps,
+    ``threads_an_instruction`` active threads of 32, ``executed_flop`` those of one launch (an FMA is two; square roots
+    are not counted), ``stalled_...`` warps that wait for a reason per issued instruction. ``counters_unavailable`` says
+    why there are none.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -67,7 +67,7 @@ class Source(Protocol):
 
 
 Lap = Callable[[str], None]
-"""Told the name of a stage when everything of it has been asked for."""
+"""Called with the name of a stage when all of its work has been queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Tolerance:
     rms: float
 
 
-# Single precision: 2^-24 a rounding. At a million bodies added up one by one the largest error measured
+# Single precision: 2^-24 per rounding. At a million bodies added up one by one the largest error measured
 # elsewhere is 4.4e-5; a body near the centre, whose pulls nearly cancel, magnifies it further.
 # Double precision: the same reasoning with 2^-53, and room for the reference's own rounding.
 DIRECT_SUM: Mapping[str, Tolerance] = {
@@ -127,10 +127,10 @@ class Variant:
     an expression over the axes and ``toolkit``, says which combinations can run at all: a kernel that ignores an axis
     on one toolkit excludes there every value but the one it implements. ``loads`` are the loads from global memory
     per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all
-    is. With ``any_interaction`` it computes others than gravity; with ``mixed`` its float32 kernel computes in float64
-    too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a function of the axes
-    that returns it. ``toolkits`` are the toolkits its stem has a kernel for. ``of_positions``: what is prepared suits
-    the positions it was given; at others a launch is as accurate, but not as fast.
+    is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
+    computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
+    function of the axes that returns it. ``toolkits`` are the toolkits its stem has a kernel for. ``of_positions``:
+    what is prepared suits the positions it was given; at others a launch is as accurate, but not as fast.
     """
 
     name: str
@@ -342,7 +342,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         if not root.is_dir():
             raise InputError(f"{root}: no such folder of variants")
         if root != BUILT_IN and str(root.resolve()) not in sys.path:
-            # So that variants of one's own can share a module that lies beside them.
+            # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
         for path in sorted(root.resolve().rglob("*.py")):
             if not _declares(path):

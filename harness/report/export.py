@@ -18,7 +18,7 @@ LEFT_OUT = ("axes", "protocol")
 
 
 def write(records: Sequence[Record], path: Path) -> None:
-    """Write a row a record, a column each field and axis (``axis_p``); the ending of ``path`` says which format.
+    """Write one row per record and one column per field and axis (``axis_p``), in the format that ``path`` ends in.
 
     Lists stay lists in Parquet and are JSON in CSV. Written beside and moved into place.
 

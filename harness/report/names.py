@@ -23,7 +23,7 @@ def joined(words: Iterable[str | None]) -> str:
 
 
 def compact(cases: list[Record]) -> list[str]:
-    """Name the cases in one line a variant."""
+    """Name the cases in one line per variant."""
     by_variant = ranking.grouped(cases, lambda case: case.variant)
     return [f"{name}: {'; '.join(_axes_of(alike))}" for name, alike in by_variant.items()]
 

@@ -24,7 +24,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions
 
 SLOPE_FROM = 1000
-"""Bodies below which a time is that of starting things."""
+"""Number of bodies below which a time is mostly that of starting."""
 NOT_THERE = "not in this run"
 ELSEWHERE = "not in this run by the same toolkit under the same conditions"
 """Why a selection has no answer, where no record says why."""
@@ -102,7 +102,7 @@ class Decision:
     answers: dict[str, Answer]
 
 
-# What a unit means of a record; the second argument is the source's convention of flops an interaction.
+# What a unit means of a record; the second argument is the source's convention of FLOPs per interaction.
 _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "GFLOP/s": lambda record, flops: times(record.interactions_per_second, flops / 1e9),
     "interactions/s": lambda record, _: record.interactions_per_second,
@@ -179,7 +179,7 @@ def _in_a_process(answer: Answer, figure: Figure) -> Answer:
 
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
-    """Say whether a claim holds of ``records``, one a case."""
+    """Say whether a claim holds of ``records``, one per case."""
     search = _Search([{**source.where, **asked.select} for asked in claim.numbers.values()], records)
     answers = {
         name: search.answer(place, asked.unit, source.flops_per_interaction)

@@ -203,7 +203,7 @@ def span(record: Record) -> Span:
 def ratio(base: Span, new: Span, between: float) -> Interval:
     """Bound NEW over BASE: ``between`` is half the width, in logarithms, of what differs between two measurements.
 
-    The two kinds of variation are independent of each other: the half widths add as the sides of a right angle do.
+    The two kinds of variation are independent of each other: the half widths add in quadrature.
     """
     middle = new.median / base.median
     if not (base.low > 0 and new.low > 0 and math.isfinite(base.high) and math.isfinite(new.high)):

@@ -129,7 +129,7 @@ class Table(BaseModel):
 
 
 def read(path: Path) -> Table:
-    """Read a table, once a process unless the file was written since.
+    """Read a table, once per process unless the file was written since.
 
     Raises:
         InputError: one sentence that names the file, the line and what is wrong.
@@ -274,7 +274,7 @@ def _measured(records: list[Record], scatter: Scatter, simpler: SimplerFirst, th
 def _for_every_error(
     records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float
 ) -> Iterator[Record]:
-    """Choose without a limit to the error, then among those that are more accurate than that choice, and so on.
+    """Choose without an error limit, then among those that are more accurate than that choice, and so on.
 
     For any limit the first of these within it is as good as the fastest within it.
     """

@@ -36,7 +36,7 @@ class Repeated:
 
     @property
     def half_width(self) -> float:
-        """The widest interval's half, by which a measured change has to exceed the threshold to show in every pair."""
+        """Half of the widest interval: a change shows in every pair if it exceeds the threshold by this much."""
         return max(pair.interval.half_width for pair in self.pairs)
 
     @property

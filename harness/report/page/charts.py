@@ -30,7 +30,7 @@ ROWS = "rows"
 
 
 def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spec:
-    """Bars of ``speed`` (with ``low`` and ``high``), a group a variant and a toolkit a bar, each with its ``label``."""
+    """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``."""
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have more words, and no label.
@@ -45,7 +45,7 @@ def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spe
     names = alt.Axis(labelExpr="indexof(datum.label, ' ') < 0 ? datum.label : ''", ticks=False)
     base = alt.Chart(_rows()).encode(
         y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "± %", "changed"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "± %", "changed"),
     )
     scale = alt.Scale(domain=[0, most * 1.6], nice=False)
     bars = base.mark_bar().encode(
@@ -62,7 +62,7 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     base = alt.Chart(_rows()).encode(
         x=_log(alt.X, "n", "bodies, n", rows),
         color=_colour("variant", variants),
-        tooltip=_tooltip("variant", "n", "configuration", "interactions a second", "± %"),
+        tooltip=_tooltip("variant", "n", "configuration", "interactions per second", "± %"),
     )
     speed = _log(alt.Y, "speed", SPEED, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
@@ -77,7 +77,7 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=None),
-        tooltip=_tooltip("n", "configuration", "interactions a second", "of the fastest"),
+        tooltip=_tooltip("n", "configuration", "interactions per second", "of the fastest"),
     )
     cells = base.mark_rect().encode(
         color=alt.Color(
@@ -94,7 +94,7 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
 
 
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
-    """Points of ``speed`` over ``occupancy`` in per cent, one a configuration, at one n that can be chosen."""
+    """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
     chart, at = _choice(alt.Chart(_rows()), sizes, shown)
     points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
         x=alt.X(
@@ -106,13 +106,13 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
         y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
         color=_colour("variant", variants),
         shape=_shape("variant", variants),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions a second", "occupancy", "limited by"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "occupancy", "limited by"),
     )
     return _spec(_with(points, at).properties(height=300), rows)
 
 
 def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
-    """Points of evaluations a second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
+    """Points of evaluations per second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
 
     Rows with ``front`` are on it, and may carry a name before or after their point.
     """
@@ -136,7 +136,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
 
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
-    """Stacked bars of each stage's ``share`` of the sum, a row a size; the longer stages carry their name."""
+    """Stacked bars of each stage's ``share`` of the sum, one row per size; the longer stages carry their name."""
     base = alt.Chart(_rows()).encode(
         y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
@@ -174,7 +174,7 @@ def thetas(rows: Sequence[Row]) -> Spec:
 
 
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
-    """Two signs a step, published and measured, at their values ``relative`` to the first step, and a line between."""
+    """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
     base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(

@@ -59,10 +59,10 @@ ELSEWHERE = {"axes": "configuration", "samples_seconds": "samples", "protocol": 
 
 
 def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
-    """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word a record.
+    """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word per record.
 
-    A column is {"values": ...} with a value a record, or, where values repeat, those there are and the place of each
-    record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
+    A column is {"values": ...} with one value per record, or, where values repeat, the distinct ones and the place of
+    each record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
     made |= {

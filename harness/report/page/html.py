@@ -356,7 +356,7 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
         "count": len(records),
         "shown": columns.SHOWN,
         "columns": columns.columns(records, names, commands),
-        # The whole configuration of a record, as pointing at its row shows it.
+        # What pointing at the row of a record shows: its whole configuration.
         "hints": [
             "configuration",
             *(name for name in stated() if name in CONDITIONS),

@@ -183,8 +183,8 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     rows = [row for n in sizes for row in _front(by_n[n])]
     said = (
         "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
-        "configurations that none beats in both. Speed is evaluations a second, so that an approximation gains by what "
-        "it leaves out; its error is that of one evaluation."
+        "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
+        "what it leaves out; its error is that of one evaluation."
     ) + _left_out(by_n[n] for n in sizes)
     spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
     heading = f"Speed and error{_at(sizes)}"
@@ -322,7 +322,7 @@ def _said(record: Record) -> dict[str, Any]:
         "toolkit": record.toolkit,
         "n": record.n,
         "configuration": _configuration(record),
-        "interactions a second": f"{ranking.speed(record):.4g}",
+        "interactions per second": f"{ranking.speed(record):.4g}",
         "± %": "" if width is None or not math.isfinite(width) else percent(width),
     }
 

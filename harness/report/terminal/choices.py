@@ -28,7 +28,7 @@ EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is 
 def render_choices(
     selections: Sequence[Selection], console: Console, error: float, threshold: float, *, everything: bool = False
 ) -> None:
-    """Print a table a device and task: what to use for each n; with ``everything``, all that is as good below it."""
+    """Print one table per device and task: what to use for each n; with ``everything``, all that is as good."""
     heading(console, "The best")
     say(
         console,

@@ -87,7 +87,7 @@ def _word(name: str, value: Value) -> str:
 def render_comparison(
     comparison: Comparison, console: Console, *, everything: bool = False, partners: bool = True
 ) -> None:
-    """Print a verdict a case, the reasons, what has no partner and what is not ok, and the counts.
+    """Print one verdict per case, the reasons, what has no partner and what is not ok, and the counts.
 
     Without ``partners`` a comparison that has no pair at all is one sentence.
     """

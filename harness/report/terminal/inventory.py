@@ -15,7 +15,7 @@ from gravbench.model.variant import AxisValue, Variant
 
 
 def _values(values: tuple[AxisValue, ...], default: AxisValue) -> str:
-    """Name an axis's values; the default stands in brackets."""
+    """Name the values of an axis; the default stands in brackets."""
     return " ".join(f"[{value}]" if value == default else str(value) for value in values)
 
 
@@ -51,7 +51,7 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
         if one.when:
             axes.append(f"only where {one.when}")
         if one.loads:
-            axes.append(f"loads from global memory a body: {one.loads}")
+            axes.append(f"loads from global memory per body: {one.loads}")
         if one.approximates:
             axes.append(f"approximates: {one.approximates}")
         indent = "  " * depth(one.name, variants)

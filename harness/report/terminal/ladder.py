@@ -1,7 +1,7 @@
 """Records as tables in a terminal, and the ladder as a Markdown table.
 
 Reads records alone: needs no GPU and no toolkit. Every sign used stands in Latin-1 beside ASCII, and nothing is
-said by colour only, so that a pipe or an old terminal loses nothing.
+said by colour only, so that pipes and old terminals lose nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
 
 
 def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[str, str]) -> str:
-    """Return the ladder as Markdown, one table a device, kind of bodies and precision.
+    """Return the ladder as Markdown, one table per device, kind of bodies and precision.
 
     Each is at the n where the most variants and toolkits are ok, and at the largest of these. ``summaries``
     says what each variant changes.
@@ -139,9 +139,9 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 5),
-        Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
+        Column("error per\ncycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
         Column("rms\nerror", lambda rung: relative_error(rung.best.error_rms), 10),
-        Column("registers\na thread", lambda rung: number(rung.best.registers, 1), 11),
+        Column("registers\nper thread", lambda rung: number(rung.best.registers, 1), 11),
         Column("pJ/inter-\naction", lambda rung: number(times(rung.best.joules_per_interaction, 1e12), 3), 9),
         Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
         Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),

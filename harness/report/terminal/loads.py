@@ -22,17 +22,17 @@ EXPLANATION = (
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Loads of one variant at one n; ``axes`` are those they depend on, ``a_body`` counts one body's an evaluation."""
+    """Loads of one variant at one n; ``axes`` are those they depend on, ``per_body`` counts per evaluation."""
 
     variant: str
     axes: str
     n: int
-    a_body: float
+    per_body: float
 
     @property
-    def an_evaluation(self) -> float:
+    def per_evaluation(self) -> float:
         """Loads for all bodies."""
-        return self.a_body * self.n
+        return self.per_body * self.n
 
 
 def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> list[Loads]:
@@ -51,7 +51,7 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
         key = (record.variant, axes, record.n)
         found[key] = Loads(*key, value)
-    return sorted(found.values(), key=lambda one: (order[one.variant], one.n, -one.a_body, one.axes))
+    return sorted(found.values(), key=lambda one: (order[one.variant], one.n, -one.per_body, one.axes))
 
 
 def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], console: Console) -> None:
@@ -61,8 +61,8 @@ def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], 
         return
     subsection(console, TITLE)
     say(console, EXPLANATION)
-    table = plain_table(["variant", "axes"], ["n", "loads a body", "loads in all"], gap=2)
+    table = plain_table(["variant", "axes"], ["n", "loads per body", "loads in all"], gap=2)
     for row in rows:
-        numbers = (f"{row.n:,}", f"{row.a_body:,.0f}", f"{row.an_evaluation:.3e}")
+        numbers = (f"{row.n:,}", f"{row.per_body:,.0f}", f"{row.per_evaluation:.3e}")
         table.add_row(Text(row.variant), Text(row.axes), *numbers)
     console.print(table)

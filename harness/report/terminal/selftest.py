@@ -25,7 +25,7 @@ READING = (
 
 
 def render_selftest(test: SelfTest, console: Console, *, everything: bool = False) -> None:
-    """Print a row a case, the widest interval first, then the rate of false alarms and what can be seen."""
+    """Print one row per case, the widest interval first, then the rate of false alarms and what can be seen."""
     heading(console, "A test of the comparison itself")
     cases = test.cases
     if cases:
