@@ -11,9 +11,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from conftest import ROOT, saying
+from direct import direct_accelerations
 from gravbench.measuring import verify as reference
 from gravbench.model import bodies, generators
-from gravbench.model.bodies import Bodies
+from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import cuda_source
@@ -61,7 +62,7 @@ def accelerate(bodies, real=np.float64, *, theta=0.7, width=1, sort="morton", **
 
 
 def direct(bodies, real=np.float64):
-    return reference.direct_accelerations(bodies, np.arange(bodies.n), np.dtype(real).name)
+    return direct_accelerations(bodies, np.arange(bodies.n), np.dtype(real).name)
 
 
 CLUSTER = generators.plummer(3000, 3, EPS)
@@ -365,7 +366,7 @@ def test_the_numba_kernel_agrees_with_the_walk_on_the_cpu(real, node, walk, sort
 
     n, p = 40, 32
     bodies = generators.plummer(n, 5, EPS)
-    bodies = bodies.flattened(bodies) if dim == 2 else bodies
+    bodies = flattened(bodies) if dim == 2 else bodies
     rows = rows_of(bodies, real)
     grown = grow(rows, dim=dim)
     written = Nodes(grown, real, layout=node, theta=0.7, top_levels=top_levels)

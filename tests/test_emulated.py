@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from direct import direct_accelerations
 from emulator import COMPILER, Emulator
 from gravbench.measuring import verify as reference
 from gravbench.model import generators
@@ -47,7 +48,7 @@ def accelerate(tmp_path_factory):
 
 
 def judged(name, dtype, bodies, found):
-    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), dtype)
+    expected = direct_accelerations(bodies, np.arange(bodies.n), dtype)
     return reference.objection_to(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
 
 
@@ -97,7 +98,7 @@ def heavy_and_light(n):
 )
 def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
     """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""
-    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     rms = {}
     for terms in (1, 2):
         axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2}
@@ -125,7 +126,7 @@ def test_powers_of_two_bring_any_lengths_and_masses_into_range(accelerate, apart
     bodies = Bodies(np.full(256, mass), position, np.zeros((256, 3)), eps)
     axes = {"p": 32, "r": 2, "separation": 1.25, "copies": 2}
     found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
-    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert reference.compare(found, expected).error_max < 1e-5
 
 
@@ -137,5 +138,5 @@ def test_one_heavy_body_pulls_all_at_whatever_distance(accelerate, ratio):
     far = np.stack([np.geomspace(0.3, 0.3 * ratio, 64), *(0.01 * generator.normal(size=(2, 64)))], axis=1)
     bodies = Bodies(np.r_[1.0, np.full(127, 1e-9)], np.r_[near, far], np.zeros((128, 3)), 1e-3)
     found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2}, tensor_cores=True)
-    expected = reference.direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert reference.compare(found, expected).error_max < 5e-6

@@ -15,6 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import GPUS, ROOT, saying
+from direct import direct_accelerations
 from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.cli.main import app
@@ -336,7 +337,7 @@ def sphere(n, seed=1):
 def errors_of(found, position, mass, dtype, eps2=EPS2, rows=None):
     given = Bodies(mass, position, np.zeros_like(position), eps2**0.5)
     rows = reference.verified_rows(given.n) if rows is None else rows
-    return reference.compare(found[rows], reference.direct_accelerations(given, rows, dtype))
+    return reference.compare(found[rows], direct_accelerations(given, rows, dtype))
 
 
 @pytest.fixture

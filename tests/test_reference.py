@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from direct import direct_accelerations
 from gravbench.measuring import verify as reference
-from gravbench.measuring.verify import Judge, compare, direct_accelerations, objection_to, verified_rows
+from gravbench.measuring.verify import Judge, compare, objection_to, verified_rows
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
 from gravbench.model.record import Errors

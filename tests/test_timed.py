@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rich.console import Console
 
 from conftest import ROOT, saying
+from direct import direct_accelerations
 from gravbench.accelerations import force
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -81,7 +82,7 @@ def test_leapfrog_is_kick_drift_kick():
     dt, position, velocity = 0.01, bodies.position, bodies.velocity
 
     def pull(position):
-        return reference.direct_accelerations(Bodies(bodies.mass, position, velocity, 0.3), np.arange(20))
+        return direct_accelerations(Bodies(bodies.mass, position, velocity, 0.3), np.arange(20))
 
     for _ in range(3):
         velocity = velocity + pull(position) * dt / 2
@@ -243,7 +244,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, need_toolkit):
         with saying(f"{integrator}, {dtype}"):
             stepper = stepper_of(bodies, 0.01, integrator, name, toolkit, dtype, **axes)
             assert stepper.objection() is None
-            expected = reference.direct_accelerations(bodies, np.arange(40), dtype)
+            expected = direct_accelerations(bodies, np.arange(40), dtype)
             left = buffers.sums(stepper.toolkit, stepper.prepared)
             tolerance = VARIANTS[name].accepted(dtype, VARIANTS[name].complete({}))
             assert reference.objection_to(reference.compare(left, expected), tolerance) is None
@@ -315,7 +316,7 @@ def directly(xj, mj, xi, eps2, dtype):
     """Bodies i without mass among the bodies j: what the reference sums for them is the force between the sets."""
     position, mass = np.vstack([xj, xi]), np.append(mj, np.zeros(len(xi)))
     together = Bodies(mass, position, np.zeros_like(position), np.sqrt(eps2))
-    return reference.direct_accelerations(together, np.arange(len(xj), len(position)), dtype)
+    return direct_accelerations(together, np.arange(len(xj), len(position)), dtype)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import saying
+from direct import direct_accelerations
 from gravbench.config.load import load, packaged
 from gravbench.measuring import verify as reference
 from gravbench.measuring.verify import Judge
@@ -109,7 +110,7 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit):
             bodies = bodies_of(n)
             rows = reference.verified_rows(n)
             errors = reference.compare(
-                accelerate(name, toolkit, dtype, bodies), reference.direct_accelerations(bodies, rows, dtype)
+                accelerate(name, toolkit, dtype, bodies), direct_accelerations(bodies, rows, dtype)
             )
             assert reference.objection_to(errors, DIRECT_SUM[dtype]) is None
 
@@ -187,7 +188,7 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     bodies = {3: bodies_of(n), 2: flattened(bodies_of(n))}
     # An axis does not change the number type: where there is no GPU, one of them is enough.
     for dtype in variant.dtypes[:1] if simulator(toolkit) or toolkit == "cpu" else variant.dtypes:
-        expected = {dim: reference.direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
+        expected = {dim: direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
         for axes in walked(variant, toolkit):
             with saying(f"{dtype}, {axes}"):
                 dim = axes.get("dim", 3)

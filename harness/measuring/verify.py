@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.bodies import Bodies
-from gravbench.model.interaction import GRAVITY, MATH, Interaction
-from gravbench.model.interaction_files import find
+from gravbench.model.interaction import MATH, Interaction
 from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
@@ -91,11 +90,6 @@ def direct_sums(interaction: Interaction, bodies: Bodies, rows: NDArray[np.int64
     out = np.empty((rows.size, len(places)))
     _compiled(source)(rounded, float(real(bodies.eps**2)), rows, out)
     return out
-
-
-def direct_accelerations(bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype = "float64") -> Array:
-    """Add up the pulls of gravity; shape (rows, 3). See ``direct_sums``."""
-    return direct_sums(find(GRAVITY), bodies, rows, dtype)
 
 
 def compare(

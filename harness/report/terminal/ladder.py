@@ -139,7 +139,7 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
         Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 5),
-        Column("error per\ncycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
+        Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
         Column("rms\nerror", lambda rung: relative_error(rung.best.error_rms), 10),
         Column("registers\nper thread", lambda rung: number(rung.best.registers, 1), 11),
         Column("pJ/inter-\naction", lambda rung: number(times(rung.best.joules_per_interaction, 1e12), 3), 9),
