@@ -202,7 +202,9 @@ def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
 @cache
 def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
     """Open once per process: its kernels are compiled once for all n and eps2, which are arguments."""
-    return open_toolkit(toolkit, discover()[variant], dtype)
+    opened = open_toolkit(toolkit, discover()[variant], dtype)
+    opened.keeps_kernels = True
+    return opened
 
 
 @lru_cache(maxsize=KEPT)

@@ -70,6 +70,8 @@ class DeviceToolkit(ABC):
     """
 
     name: ClassVar[str]
+    keeps_kernels = False
+    """For callers whose arrays always have the same layout: what Numba compiles is for one, what XLA for one shape."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
@@ -115,7 +117,9 @@ class DeviceToolkit(ABC):
         """Copy to the host."""
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Return a kernel of the variant, compiled when it is first asked for."""
+        """Return a kernel of the variant: a new one or, with ``keeps_kernels``, the one that was compiled first."""
+        if not self.keeps_kernels:
+            return self.build(stem, constants)
         which = stem, tuple(sorted(constants.items()))
         if which not in self._kernels:
             self._kernels[which] = self.build(stem, constants)

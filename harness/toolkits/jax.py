@@ -46,17 +46,15 @@ class _Kernel:
         self.toolkit = toolkit
         self.function = function
         self.parameters = list(inspect.signature(function).parameters)
-        # XLA compiles for the extents of its arrays.
-        self.compiled: dict[tuple[Any, ...], Any] = {}
+        self.compiled: Any = None
 
     def __call__(self, *arguments: Any) -> None:
         values = [one.value if isinstance(one, _Array) else one for one in arguments]
-        extents = tuple(map(np.shape, values))
-        if extents not in self.compiled:
+        if self.compiled is None:
             began = time.perf_counter()
-            self.compiled[extents] = self.toolkit.jax.jit(self.function).lower(*values).compile()
+            self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
             self.toolkit.compile_seconds += time.perf_counter() - began
-        JaxToolkit.latest = changed = self.compiled[extents](*values)
+        JaxToolkit.latest = changed = self.compiled(*values)
         for name, value in changed.items():
             arguments[self.parameters.index(name)].value = value
 
