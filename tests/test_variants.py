@@ -22,6 +22,7 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE
 from gravbench.toolkits.opening import open_toolkit
