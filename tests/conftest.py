@@ -64,6 +64,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(NO_GPU or "no GPU")
 
 
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of a test run share, for what takes long to compile."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "libraries"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
 def need_toolkit(request: pytest.FixtureRequest):
     """Skip, or with --require-gpu fail, where a toolkit's library is not installed."""

@@ -5,6 +5,7 @@ For kernels that Numba's simulator cannot stand in for (shuffles, votes, atomics
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -203,8 +204,15 @@ ONE_INSTRUCTION = re.compile(
 def precompiled(folder):
     """Compile the headers of all kernels into a folder, once; to read them takes longer than most kernels do."""
     path = Path(folder) / "headers.hpp"
-    path.write_text(HEADERS)
-    subprocess.run([COMPILER, *OPTIONS, "-x", "c++-header", "-o", f"{path}.gch", path], check=True)
+    made = Path(f"{path}.gch")
+    if not made.exists():
+        own = Path(folder) / f"{os.getpid()}.hpp"
+        own.write_text(HEADERS)
+        own_made = Path(f"{own}.gch")
+        subprocess.run([COMPILER, *OPTIONS, "-x", "c++-header", "-o", own_made, own], check=True)
+        # Several processes may get here: each puts a whole file in place.
+        own.replace(path)
+        own_made.replace(made)
     return path
 
 
@@ -270,9 +278,11 @@ class Emulator:
         name = hashlib.sha256("".join([shim, text, stem, *defines]).encode()).hexdigest()[:16]
         source, library = (Path(self.folder) / f"{stem}_{name}{ending}" for ending in (".cpp", ".so"))
         if not library.exists():
-            source.write_text(shim + text + entry)
+            own, made = (source.with_name(f"{os.getpid()}_{source.name}{ending}") for ending in (".cpp", ".so"))
+            own.write_text(shim + text + entry)
             headers = ["-include", precompiled(self.folder)]
-            subprocess.run([COMPILER, *OPTIONS, *headers, "-shared", *defines, "-o", library, source], check=True)
+            subprocess.run([COMPILER, *OPTIONS, *headers, "-shared", *defines, "-o", made, own], check=True)
+            made.replace(library)
         loaded = ctypes.CDLL(str(library))
         function = loaded.entry
         function.restype = None

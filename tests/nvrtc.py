@@ -9,7 +9,8 @@ from cuda.bindings import nvrtc
 def compile_cuda(source: str, architecture: str, options: Sequence[str]) -> tuple[bytes, str, str]:
     """Return the machine code, the PTX and the assembler's remarks on ``source`` for an architecture such as ``sm_90``.
 
-    What was compiled once by this process is not compiled again.
+    For one such as ``compute_90`` there is no machine code, which takes the most time. What was compiled once by this
+    process is not compiled again.
 
     Raises:
         AssertionError: it does not compile; the message is the compiler's log.
@@ -22,7 +23,13 @@ def _compiled(source: str, architecture: str, options: tuple[str, ...]) -> tuple
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
     flags = [
-        option.encode() for option in [f"-arch={architecture}", "--ptxas-options=-v", "-Werror=all-warnings", *options]
+        option.encode()
+        for option in [
+            f"-arch={architecture}",
+            *(["--ptxas-options=-v"] if architecture.startswith("sm_") else []),
+            "-Werror=all-warnings",
+            *options,
+        ]
     ]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
@@ -30,8 +37,9 @@ def _compiled(source: str, architecture: str, options: tuple[str, ...]) -> tuple
     nvrtc.nvrtcGetProgramLog(program, log)
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
     _, size = nvrtc.nvrtcGetCUBINSize(program)
-    image = b" " * size
-    nvrtc.nvrtcGetCUBIN(program, image)
+    image = b" " * (size or 0)
+    if size:
+        nvrtc.nvrtcGetCUBIN(program, image)
     _, size = nvrtc.nvrtcGetPTXSize(program)
     ptx = b" " * size
     nvrtc.nvrtcGetPTX(program, ptx)

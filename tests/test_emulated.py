@@ -33,12 +33,10 @@ every_case = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def accelerate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("libraries")
-
+def accelerate(libraries):
     def evaluate(name, dtype, bodies, axes, **options):
         variant = discover()[name]
-        prepared = variant.prepare(Emulator(variant, dtype, folder, **options), bodies, **variant.complete(axes))
+        prepared = variant.prepare(Emulator(variant, dtype, libraries, **options), bodies, **variant.complete(axes))
         prepared.launch()
         first = prepared.accelerations[:, :3].copy()
         prepared.launch()

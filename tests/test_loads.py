@@ -85,12 +85,12 @@ def far_apart(n):
 
 @pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 @pytest.mark.parametrize("name", OTHERS)
-def test_cuda_c_without_a_twin_loads_what_its_variant_declares(tmp_path, name):
+def test_cuda_c_without_a_twin_loads_what_its_variant_declares(libraries, name):
     variant = VARIANTS[name]
     axes, sizes = small(variant, r=2), (128, 256)
     found = []
     for n in sizes:
-        emulator = Emulator(variant, "float32", tmp_path, tensor_cores=name == "tensor", counting=True)
+        emulator = Emulator(variant, "float32", libraries, tensor_cores=name == "tensor", counting=True)
         variant.prepare(emulator, far_apart(n), **axes).launch()
         found.append(emulator.loads / n)
     assert found[1] - found[0] == declared(variant, axes, sizes)

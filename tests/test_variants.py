@@ -285,7 +285,7 @@ def test_what_a_configuration_asks_for_and_every_axis_value_compile_without_a_wa
     assert builds
     for dtype, stem, constants in builds - by_default(variant):
         with saying(f"{dtype}, {stem}, {constants}"):
-            _, ptx, _ = compiled(variant, "sm_90", dtype, constants)
+            _, ptx, _ = compiled(variant, "compute_90", dtype, constants)
             check_ptx(variant, ptx, dtype, stem)
 
 
