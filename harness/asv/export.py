@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.asv import results as asv_results
+from gravbench.asv import results
 from gravbench.asv.results import Grid, Where
 from gravbench.errors import InputError
 from gravbench.model import statistics
@@ -129,7 +129,7 @@ def _export_run(
     done: Exported,
 ) -> None:  # fmt: skip
     folder = to / (machine or _machine_name(records))
-    described = asv_results.machine(folder, _described(environment))
+    described = results.machine(folder, _described(environment))
     python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
     files: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Grid]]] = {}
     for record in sorted(records, key=lambda record: record.started):
@@ -165,7 +165,7 @@ def _export_run(
     for (commit, name), (heading, grids) in files.items():
         # asv finds a commit's results by these eight letters.
         path = folder / f"{commit[:8]}-{name}.json"
-        asv_results.add(path, heading, grids)
+        results.add(path, heading, grids)
         done.files.append(path)
 
 
@@ -226,11 +226,11 @@ def _described(environment: dict[str, Any]) -> dict[str, Any]:
 
 def _list_benchmarks(to: Path) -> None:
     """Describe every benchmark that was ever exported to ``to``; what others have listed there stays."""
-    path = to / asv_results.BENCHMARKS
-    known = asv_results.read(path) or {"version": asv_results.FORMAT}
+    path = to / results.BENCHMARKS
+    known = results.read(path) or {"version": results.FORMAT}
     listed = {name: value for name, value in known.items() if not name.startswith(PREFIX)}
     cells: dict[str, list[Where]] = defaultdict(list)
-    for name, grid in asv_results.grids(to, PREFIX):
+    for name, grid in results.grids(to, PREFIX):
         # Results of another version have other figures or parameters; asv passes over them too.
         if grid.whole.get("version") == VERSION:
             cells[name] += grid.cells
@@ -248,11 +248,11 @@ def _list_benchmarks(to: Path) -> None:
             "unit": tracked.unit,
             "version": VERSION,
         }
-    asv_results.write(path, listed)
+    results.write(path, listed)
 
 
 def _offered(values: Sequence[str]) -> list[str]:
     """Sort numbers by value and words by frequency, because asv shows the first of each at the start."""
     count = Counter(values)
     numbers = all(value.isdigit() for value in count)
-    return sorted(count, key=lambda value: (0 if numbers else -count[value], asv_results.natural(value)))
+    return sorted(count, key=lambda value: (0 if numbers else -count[value], results.natural(value)))

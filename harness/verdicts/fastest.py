@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gravbench.config.document import read as read_document
+from gravbench.config import document
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, Value, stated
@@ -144,8 +144,8 @@ def read(path: Path) -> Table:
 
 @lru_cache
 def _read(path: Path, _written: int, _size: int) -> Table:
-    document = read_document(path)
-    table = validated(Table, document.data, document.where)
+    found = document.read(path)
+    table = validated(Table, found.data, found.where)
     variants = discover()
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):
@@ -160,7 +160,7 @@ def _read(path: Path, _written: int, _size: int) -> Table:
                 objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; make the table again"
             else:
                 continue
-            raise InputError(f"{document.where(('measured', i, 'choices', j))}: {objection}")
+            raise InputError(f"{found.where(('measured', i, 'choices', j))}: {objection}")
     return table
 
 

@@ -13,11 +13,11 @@ from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
-from gravbench.report import published as answers
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, percent
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
+from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Rung
@@ -288,7 +288,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
 
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
     """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
-    found = answers.compare(source, figure, cases)
+    found = compare(source, figure, cases)
     rows = []
     steps = step_names(found)
     for step, title in zip(found.steps, steps, strict=True):
