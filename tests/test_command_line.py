@@ -272,7 +272,7 @@ def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_
     before = content(tmp_path)
     done = gravbench(tmp_path, "check", "wrong.yaml", "--device", "cpu")
     assert done.returncode == 1, done.stderr
-    assert "largest relative error 0.1 is above the variant's tolerance 0.001" in flat(done.stdout)
+    assert "(0.1 of the acceleration) is above what is accepted" in flat(done.stdout)
     assert "the planted error" in done.stdout
     assert "1 right, 2 wrong, 0 skipped" in done.stdout
     assert content(tmp_path) == before

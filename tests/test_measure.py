@@ -34,10 +34,9 @@ class Time:
 @pytest.fixture
 def clock_time(monkeypatch):
     own = Time()
-    fake = SimpleNamespace(perf_counter=lambda: own.now)
-    monkeypatch.setattr(measuring, "time", fake)
-    monkeypatch.setattr(interface, "time", fake)
-    monkeypatch.setattr(jax_module, "time", fake)
+    monkeypatch.setattr(measuring, "perf_counter", lambda: own.now)
+    monkeypatch.setattr(interface, "perf_counter", lambda: own.now)
+    monkeypatch.setattr(jax_module, "perf_counter", lambda: own.now)
     return own
 
 

@@ -67,12 +67,12 @@ def report_of(out):
 
 
 FAULTS = {
-    "wrong": ("invalid", "relative error 0.1 is above the variant's tolerance"),
+    "wrong": ("invalid", "(0.1 of the acceleration) is above what is accepted"),
     "nan": ("invalid", "NaN"),
     "unwritten": ("invalid", "NaN"),
     "raises": ("failed", "RuntimeError: the planted error"),
     "exhausts_memory": ("failed", "out of memory"),
-    "late": ("invalid", "right at first, but after the last launch: largest relative error 0.1 is above"),
+    "late": ("invalid", "right at first, but after sample"),
     "hangs": ("failed", "no end after 900 s (measure.timeout_seconds) while verifying"),
     "killed": ("failed", "died while verifying: signal SIGKILL"),
     "crashes": ("failed", "died while verifying: signal SIGSEGV"),
@@ -243,7 +243,7 @@ def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error()
                           for settings in (None, quick))  # fmt: skip
     assert verified.status == "ok"
     assert measured.status == "invalid"
-    assert measured.reason.startswith("right at first, but after the last launch: ")
+    assert measured.reason.startswith("right at first, but after sample 1: ")
     assert measured.found.errors.error_max == pytest.approx(0.1, rel=1e-4)
 
 

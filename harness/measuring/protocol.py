@@ -6,9 +6,9 @@ Knows no toolkit's library: it is given something that can time a batch.
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -49,23 +49,25 @@ class Clock(Protocol):
 def stage_seconds(device: Device, stages: Callable[[Lap], None]) -> dict[str, float]:
     """Time each stage of an evaluation, the next one begun when everything of the last has ended.
 
-    Returns the median of each over ``STAGED`` evaluations, after one that is not counted.
+    Returns the median of each over ``STAGED`` evaluations, after one that is not counted. A stage that an evaluation
+    goes through several times counts as the sum of these.
     """
-    found: dict[str, list[float]] = defaultdict(list)
-    for repetition in range(STAGED + 1):
+    found: list[dict[str, float]] = []
+    for _ in range(STAGED + 1):
         device.synchronize()
-        last = time.perf_counter()
+        last = perf_counter()
+        own: dict[str, float] = defaultdict(float)
 
         def lap(name: str) -> None:
             nonlocal last
             device.synchronize()
-            now = time.perf_counter()
-            if repetition:  # noqa: B023 - called before the next repetition
-                found[name].append(now - last)
+            now = perf_counter()
+            own[name] += now - last  # noqa: B023 - called before the next repetition
             last = now
 
         stages(lap)
-    return {name: float(np.median(times)) for name, times in found.items()}
+        found.append(own)
+    return {name: float(np.median([one[name] for one in found[1:]])) for name in found[0]}
 
 
 def measure(
@@ -74,19 +76,21 @@ def measure(
     settings: Measure,
     read: Callable[[], Reading | None] = lambda: None,
     kernels: int = 1,
+    look: Callable[[int], bool] = lambda _: False,
 ) -> Measurement:
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
     ``sample_seconds``. ``read`` is called once per sample, while the device works.
-    ``kernels`` is how many of them one ``launch`` queues.
+    ``kernels`` is how many of them one ``launch`` queues. ``look`` is called before the first sample and after each,
+    with the number of samples taken, and returns whether it did anything; that is not timed.
     """
     batch = 1
     most_batch = max(1, MOST_BATCH // kernels)
-    began = time.perf_counter()
+    began = perf_counter()
     while True:
         timing = clock.time(launch, batch, lambda: None)
-        spent = time.perf_counter() - began
+        spent = perf_counter() - began
         wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
         settled = wanted <= batch or batch == most_batch
         batch = min(max(wanted, 1), most_batch) if not settled else batch
@@ -99,18 +103,25 @@ def measure(
     moments: list[float] = []
     launch_bound = False
 
-    began = time.perf_counter()
+    looked = look(0)
+    steady: list[bool] = []  # whether nothing but samples lies between a reading and the one before
+    began = perf_counter()
     while True:
         own: list[Reading | None] = []
         timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
         samples.append(timing.seconds)
         # A repeated batch has several readings; the last one belongs to its time.
         readings += [reading for reading in own[-1:] if reading]
-        moments += [time.perf_counter()] * bool(own[-1:] and own[-1])
+        if own[-1:] and own[-1]:
+            moments.append(perf_counter())
+            steady.append(not looked)
         launch_bound |= timing.launch_bound
         if timing.launch_seconds is not None:
             launches.append(timing.launch_seconds)
-        spent = time.perf_counter() - began
+        paused = perf_counter()
+        looked = look(len(samples))
+        began += perf_counter() - paused
+        spent = perf_counter() - began
         over_budget = spent >= settings.budget_seconds
         if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
             interval = median_interval(samples)
@@ -144,14 +155,22 @@ def measure(
         throttle_reasons=reasons,
         throttled=bool(set(reasons) - HARMLESS) if told else None,
         launch_bound=launch_bound,
-        joules=_joules(readings, moments, batch),
-        protocol=settings.model_dump(),
+        joules=_joules(readings, moments, steady, batch),
+        protocol=settings.model_dump(exclude_none=True),
     )
 
 
-def _joules(readings: Sequence[Reading], moments: Sequence[float], batch: int) -> float | None:
-    """Return the energy of one evaluation: each reading is taken at the same place of its sample."""
-    if len(readings) < 2 or moments[-1] - moments[0] < ENERGY_SECONDS:
-        return None
-    first, last = readings[0].joules, readings[-1].joules
-    return None if first is None or last is None else (last - first) / ((len(readings) - 1) * batch)
+def _joules(readings: Sequence[Reading], moments: Sequence[float], steady: Sequence[bool], batch: int) -> float | None:
+    """Return the energy of one evaluation, over samples in a row: each reading stands at the same place of its own.
+
+    ``steady`` has a value per reading, false where something else lies between it and the one before.
+    """
+    spent = passed = 0.0
+    counted = 0
+    for number in range(1, len(readings)):
+        before, after = readings[number - 1].joules, readings[number].joules
+        if steady[number] and before is not None and after is not None:
+            spent += after - before
+            passed += moments[number] - moments[number - 1]
+            counted += 1
+    return spent / (counted * batch) if counted and passed >= ENERGY_SECONDS else None

@@ -149,7 +149,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 outcome = Outcome("skipped", task.skip)
             else:
                 watcher.begins(task.case.label, task.device.selector)
-                outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
+                job = Job(task.case, settings, sweep.measure.verify)
+                outcome = crew.ask(job, task.device, sweep.measure.timeout_seconds, watcher)
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)

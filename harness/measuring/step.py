@@ -63,6 +63,10 @@ class Stepper(Timed):
     def kernels(self) -> int:
         return super().kernels + 1
 
+    @property
+    def leaves_the_force(self) -> bool:
+        return False
+
     def launch(self) -> None:
         super().launch()
         self._integrate(self.dt, self.damping, self.dt)

@@ -42,6 +42,11 @@ class Timed:
         assert self.prepared.stages is not None
         self.prepared.stages(lap)
 
+    @property
+    def leaves_the_force(self) -> bool:
+        """Whether each ``launch`` leaves the accelerations of the case's own bodies."""
+        return True
+
     def objection(self) -> str | None:
         """Say what is wrong with it beside the force; None when it is right.
 
@@ -98,9 +103,7 @@ class Call(Timed):
         # With NaN in the device's arrays, the bodies have to come in and the accelerations out.
         spoilt = tuple(np.full_like(array, np.nan) for array in self.values)
         buffers.write_bodies(self.toolkit, self.prepared, spoilt)
-        result = self.prepared.accelerations
-        for array in result if isinstance(result, tuple) else (result,):
-            self.toolkit.copy_in(array, np.full(array.shape, np.nan))
+        buffers.spoil(self.toolkit, self.prepared)
         self.launch()
         return self._wrong()
 

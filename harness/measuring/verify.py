@@ -1,154 +1,206 @@
-"""The judge: an interaction summed directly in float64, and how far others are from it.
+"""The judge: how far accelerations are from direct sums in float64, and whether that is right.
 
 A kernel is judged on the bodies as it receives them, rounded to its own number type: the error is that of its
-arithmetic, not of storing the initial conditions.
+arithmetic, not of storing the initial conditions. Where pulls cancel, rounding errors are large beside what is left of
+them and no kernel is to blame. So a body's error is judged relative to the sum of the magnitudes of the pulls on it,
+and a direct sum is held to what a plain sum of the same terms, one after another in its number type, reaches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.measuring.direct_sums import Sums, direct_sums
+from gravbench.measuring.probe import other_bodies
 from gravbench.model.bodies import Bodies
-from gravbench.model.interaction import MATH, Interaction
+from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.interface import DeviceToolkit
 
 ALL_ROWS_UP_TO = 4096
+ALL_ROWS_ON_GPU = 1 << 20
 SAMPLED_ROWS = 1024
 
+WORSE = Tolerance(max=4.0, rms=3.0)
+"""How many times the errors of the plain sum a direct sum may have: it may add in another order."""
+FLOOR = Tolerance(max=24.0, rms=12.0)
+"""Roundings that a term itself may be wrong by: an approximate inverse square root, cubed, on a GPU."""
+SCALE_FLOOR = 8.0
+"""Roundings that all accelerations may be too large or too small by together."""
+DEVIATIONS = 6.0
+"""Standard deviations of a mean over the compared bodies within which chance alone brings it."""
+TOGETHER = 0.2
+"""The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
+
 Array = NDArray[np.float64]
+Vectors = Mapping[str, tuple[int, ...]]
+ACCELERATION: Vectors = MappingProxyType({"a": (0, 1, 2)})
 
 
-def verified_rows(n: int) -> NDArray[np.int64]:
-    """Return the bodies whose accelerations are compared: all up to 4,096, a fixed sample of 1,024 above.
+class Limits(NamedTuple):
+    """Largest accepted errors relative to the sums of magnitudes: of one body, rms, and of all bodies together."""
 
-    The last body is always among them: a kernel that stops short stops there.
+    max: float
+    rms: float
+    scale: float
+
+
+def verified_rows(n: int, generator: np.random.Generator, *, most: int = ALL_ROWS_UP_TO) -> NDArray[np.int64]:
+    """Return the bodies whose accelerations are compared: all up to ``most``, else one of each of 1,024 equal parts.
+
+    The first and the last body are always among a sample: a kernel that stops short stops there.
     """
-    if n <= ALL_ROWS_UP_TO:
+    if n <= most:
         return np.arange(n)
-    sample = np.random.default_rng(n).choice(n - 1, SAMPLED_ROWS - 1, replace=False)
-    return np.append(np.sort(sample), n - 1)
+    edges = np.linspace(0, n, SAMPLED_ROWS + 1).astype(np.int64)
+    return np.unique([0, *generator.integers(edges[:-1], edges[1:]), n - 1])
 
 
-LOOP = """
-@numba.njit(parallel=True)
-def direct_sums(bodies, eps2, rows, out):
-    for row in numba.prange(rows.size):
-        i = rows[row]
-        {own} = {of_i}
-        {sums} = {zeros}
-        for j in range(bodies.shape[1]):
-            {other} = {of_j}
-            {lines}
-        {out} = {sums}
-"""
-
-
-@lru_cache(maxsize=8)
-def _compiled(source: str) -> Any:
-    import numba
-
-    @numba.njit  # type: ignore[untyped-decorator]
-    def inverse_sqrt(value: float) -> float:
-        return 1.0 / math.sqrt(value)
-
-    namespace: dict[str, Any] = {**MATH, "inverse_sqrt": inverse_sqrt, "numba": numba}
-    exec(source, namespace)
-    return namespace["direct_sums"]
-
-
-def direct_sums(interaction: Interaction, bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype) -> Array:
-    """Add up in float64 what all bodies do to those of ``rows``; shape (rows, sums of the interaction).
-
-    What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
-    the interaction's constants.
-    """
-    real = np.dtype(dtype).type
-    numbers = range(len(interaction.body))
-    places = range(len(interaction.sums))
-    source = LOOP.format(
-        own="".join(f"i_{name}, " for name in interaction.body),
-        of_i="".join(f"bodies[{number}, i], " for number in numbers),
-        other="".join(f"j_{name}, " for name in interaction.body),
-        of_j="".join(f"bodies[{number}, j], " for number in numbers),
-        sums="".join(f"sums_{name}, " for name in interaction.sums),
-        zeros="0.0, " * len(places),
-        out="".join(f"out[row, {place}], " for place in places),
-        lines="\n            ".join(interaction.python_lines(lambda value: repr(float(real(value))))),
-    )
-    own = interaction.rows(bodies.position, bodies.velocity, bodies.mass)[:, : len(numbers)]
-    rounded = np.ascontiguousarray(own.T.astype(real).astype(np.float64))
-    out = np.empty((rows.size, len(places)))
-    _compiled(source)(rounded, float(real(bodies.eps**2)), rows, out)
-    return out
+def extreme_bodies(bodies: Bodies) -> NDArray[np.int64]:
+    """Return the outermost bodies along each axis, and the heaviest."""
+    found = [*bodies.position.argmin(axis=0), *bodies.position.argmax(axis=0), bodies.mass.argmax()]
+    return np.unique(np.array(found, np.int64))
 
 
 def compare(
-    found: NDArray[Any], expected: Array, vectors: Mapping[str, tuple[int, ...]] = MappingProxyType({"a": (0, 1, 2)})
+    found: NDArray[Any], expected: Array, vectors: Vectors = ACCELERATION, magnitudes: Array | None = None
 ) -> Errors:
-    """Measure the largest and the rms relative error over bodies; both arrays of shape (rows, sums).
+    """Measure errors over bodies; all arrays of shape (rows, sums).
 
     ``vectors`` are the places of the numbers that belong together; the errors are those of the worst of them. The
-    relative error of a body is |a - expected| / |expected|. Where the expected vector is exactly zero (one body
-    alone) it is zero if the found one is zero too, else infinite. A NaN makes both errors NaN.
+    relative error of a body is |a - expected| / |expected|, or over the length of the vector of ``magnitudes``, where
+    these are given. Where that is exactly zero (one body alone) it is zero if the found one is right, else infinite. A
+    NaN makes all errors NaN.
     """
-    largest, rms, median, p99 = {}, [], [], []
-    for name, places in vectors.items():
-        distance = np.linalg.norm(found[:, places].astype(np.float64) - expected[:, places], axis=1)
-        size = np.linalg.norm(expected[:, places], axis=1)
-        relative = np.where(distance == 0, 0.0, np.inf)
-        np.divide(distance, size, out=relative, where=size > 0)
-        relative[np.isnan(distance)] = np.nan
-        largest[name] = float(relative.max())
-        rms.append(float(np.sqrt(np.mean(relative**2))))
-        median.append(float(np.median(relative)))
-        p99.append(float(np.quantile(relative, 0.99, method="higher")))
-    return Errors(
+    relative = {name: _relative(found, expected, expected, places) for name, places in vectors.items()}
+    largest = {name: float(one.max()) for name, one in relative.items()}
+    errors = Errors(
         error_max=float(np.max(list(largest.values()))),
-        error_rms=float(np.max(rms)),
-        error_median=float(np.max(median)),
-        error_p99=float(np.max(p99)),
+        error_rms=_worst(relative, _rms),
+        error_median=_worst(relative, np.median),
+        error_p99=_worst(relative, lambda one: np.quantile(one, 0.99, method="higher")),
         error_rows=len(expected),
         error_max_of=largest if len(largest) > 1 else {},
     )
+    if magnitudes is None:
+        return errors
+    weighed = {name: _relative(found, expected, magnitudes, places) for name, places in vectors.items()}
+    own = {"error_magnitude_max": _worst(weighed, np.max), "error_magnitude_rms": _worst(weighed, _rms)}
+    return errors.model_copy(update=own)
 
 
-def objection_to(errors: Errors, tolerance: Tolerance) -> str | None:
-    """Say in a sentence why accelerations with these errors are wrong; None when they are right."""
-    assert errors.error_max is not None
-    assert errors.error_rms is not None
-    if math.isnan(errors.error_max):
+def _relative(found: NDArray[Any], expected: Array, size: Array, places: tuple[int, ...]) -> Array:
+    distance = np.linalg.norm(found[:, places].astype(np.float64) - expected[:, places], axis=1)
+    length = np.linalg.norm(size[:, places], axis=1)
+    relative = np.where(distance == 0, 0.0, np.inf)
+    np.divide(distance, length, out=relative, where=length > 0)
+    relative[np.isnan(distance)] = np.nan
+    return relative
+
+
+def _rms(relative: Array) -> Any:
+    return np.sqrt(np.mean(relative**2))
+
+
+def _worst(relative: Mapping[str, Array], of: Callable[[Array], Any]) -> float:
+    return float(np.max([of(one) for one in relative.values()]))
+
+
+def scale_error(found: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
+    """Return how much too long the vectors are on the whole, relative; that of the worst of ``vectors``."""
+    worst = 0.0
+    for places in vectors.values():
+        exact, length = sums.exact[:, places], np.linalg.norm(sums.magnitudes[:, places], axis=1)
+        weight = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+        own = float(np.square(exact * weight).sum())
+        if own:
+            along = float(((found[:, places] - exact) * weight * (exact * weight)).sum())
+            worst = max(worst, abs(along / own), key=lambda one: math.inf if math.isnan(one) else one)
+    return worst
+
+
+def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, factor: float = 1.0) -> Limits:
+    """Return the errors that are accepted; ``factor`` is that of the interaction."""
+    if not tolerance.of_rounding:
+        return Limits(factor * tolerance.max, factor * tolerance.rms, math.inf)
+    rounding = float(np.finfo(dtype).eps) / 2
+    # What is infinite in the kernel's number type widens nothing.
+    finite = np.isfinite(sums.plain).all(axis=1)
+    plain, exact, magnitudes = sums.plain[finite], sums.exact[finite], sums.magnitudes[finite]
+    if not len(plain):
+        return Limits(factor * FLOOR.max * rounding, factor * FLOOR.rms * rounding, factor * SCALE_FLOOR * rounding)
+    own = compare(plain, exact, vectors, magnitudes)
+    assert own.error_magnitude_max is not None
+    assert own.error_magnitude_rms is not None
+    together = scale_error(plain, Sums(exact, magnitudes, plain), vectors)
+    chance = DEVIATIONS * own.error_magnitude_rms / math.sqrt(len(plain))
+    return Limits(
+        factor * (FLOOR.max * rounding + WORSE.max * own.error_magnitude_max),
+        factor * (FLOOR.rms * rounding + WORSE.rms * own.error_magnitude_rms),
+        factor * (SCALE_FLOOR * rounding + WORSE.rms * (together + chance)),
+    )
+
+
+def objection_to(errors: Errors, limits: Limits | Tolerance) -> str | None:
+    """Say in a sentence why accelerations with these errors are wrong; None when they are right.
+
+    The errors judged are those relative to the sums of magnitudes or, where they are not known, to the accelerations.
+    """
+    largest, rms, of = errors.error_magnitude_max, errors.error_magnitude_rms, "of the sum of the pulls' magnitudes"
+    if largest is None or rms is None:
+        largest, rms, of = errors.error_max, errors.error_rms, "relative"
+    assert largest is not None
+    assert rms is not None
+    if math.isnan(largest):
         return "some accelerations are NaN"
+    beside = "" if errors.error_max == largest else f" ({errors.error_max:.2g} of the acceleration)"
     # Written so that no comparison with a NaN can pass.
-    if not errors.error_max <= tolerance.max:
-        return f"largest relative error {errors.error_max:.2g} is above the variant's tolerance {tolerance.max:.2g}"
-    if not errors.error_rms <= tolerance.rms:
-        return f"rms relative error {errors.error_rms:.2g} is above the variant's tolerance {tolerance.rms:.2g}"
+    if not largest <= limits.max:
+        return f"largest error {largest:.2g} {of}{beside} is above what is accepted, {limits.max:.2g}"
+    if not rms <= limits.rms:
+        return f"rms error {rms:.2g} {of} is above what is accepted, {limits.rms:.2g}"
     return None
 
 
 class Judge:
-    """Compares what a prepared variant has left on its device with direct sums in float64."""
+    """Compares what a prepared variant leaves on its device with direct sums in float64.
+
+    The reference for a set of bodies is summed after what is judged by it was downloaded, so that a kernel finds
+    nothing to copy. Of a sample, other bodies are compared at each verdict.
+    """
 
     def __init__(
-        self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, tolerance: Tolerance, dtype: Dtype
+        self,
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,
+        tolerance: Tolerance,
+        dtype: Dtype,
+        *,
+        most_rows: int = ALL_ROWS_UP_TO,
+        on_gpu: bool = False,
     ) -> None:
-        """Sum the reference, once for all verdicts."""
+        """Compute nothing yet.
+
+        Up to ``most_rows`` bodies all are compared. ``on_gpu`` sums the reference there.
+        """
         self.toolkit = toolkit
         self.prepared = prepared
-        factor = toolkit.interaction.tolerance
-        self.tolerance = Tolerance(max=factor * tolerance.max, rms=factor * tolerance.rms)
-        self.rows = verified_rows(bodies.n)
-        self.expected = direct_sums(toolkit.interaction, bodies, self.rows, dtype)
+        self.own = self.bodies = bodies
+        self.tolerance = tolerance
+        self.dtype: Dtype = dtype
+        self.most_rows = most_rows
+        self.on_gpu = on_gpu
+        self.generator = np.random.default_rng()
 
     def verdict(self) -> tuple[Errors, str | None]:
         """Return the errors of what was launched last, and why that is wrong; None when it is right.
@@ -157,29 +209,120 @@ class Judge:
         launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged.
         """
         vectors = self.toolkit.interaction.vectors()
-        accelerations = buffers.sums(self.toolkit, self.prepared)
-        errors = compare(accelerations[self.rows], self.expected, vectors)
-        judged = errors
+        found = buffers.sums(self.toolkit, self.prepared).astype(np.float64)
+        judged = self._mean_of_a_cycle() if self.prepared.cycle > 1 else found
+        rows = self._rows()
+        sums = self._sums(rows)
+        errors = whole = compare(found[rows], sums.exact, vectors, sums.magnitudes)
         if self.prepared.cycle > 1:
-            accelerations = self._mean_of_a_cycle()
-            judged = compare(accelerations[self.rows], self.expected, vectors)
+            whole = compare(judged[rows], sums.exact, vectors, sums.magnitudes)
             errors = errors.model_copy(
                 update={
                     "cycle": self.prepared.cycle,
-                    "error_cycle_max": judged.error_max,
-                    "error_cycle_rms": judged.error_rms,
+                    "error_cycle_max": whole.error_max,
+                    "error_cycle_rms": whole.error_rms,
                 }
             )
-        objection = objection_to(judged, self.tolerance)
-        bad = int(np.count_nonzero(~np.isfinite(accelerations).all(axis=1)))
+        factor = self.toolkit.interaction.tolerance
+        limits = limits_of(self.tolerance, sums, vectors, self.dtype, factor)
+        objection = objection_to(whole, limits)
+        bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
         if bad and not objection:
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
-        return errors, objection
+        return errors, objection or self._all_together(judged, sums, rows, limits)
 
-    def _mean_of_a_cycle(self) -> NDArray[np.float64]:
-        total: NDArray[np.float64] = np.zeros(1)
+    def launched(self) -> tuple[Errors, str | None]:
+        """Fill what a launch has to write with NaN, launch, and judge."""
+        buffers.spoil(self.toolkit, self.prepared)
+        self.prepared.launch()
+        self.toolkit.synchronize()
+        return self.verdict()
+
+    def elsewhere(self) -> str | None:
+        """Launch on other bodies, drawn anew each time, then on its own again; return what is wrong, None if nothing is.
+
+        Leaves the bodies as they were, and the accelerations of these.
+        """
+        interaction = self.toolkit.interaction
+        other = other_bodies(self.own, self.generator, near=interaction.name == GRAVITY)
+        try:
+            self._place(other)
+            _, objection = self.launched()
+        finally:
+            self._place(self.own)
+        if objection:
+            return f"right on its own bodies, but on others: {objection}"
+        _, objection = self.launched()
+        return objection and f"right at first, but not after a launch on other bodies: {objection}"
+
+    @cached_property
+    def _identified(self) -> _Identified:
+        return _Identified(self.own)
+
+    def _place(self, bodies: Bodies) -> None:
+        self.bodies = bodies
+        values = buffers.host_bodies(self.toolkit, self.prepared, bodies)
+        buffers.write_bodies(self.toolkit, self.prepared, values)
+
+    def _rows(self) -> NDArray[np.int64]:
+        # Of other bodies a sample is enough: no kernel knows it.
+        most = self.most_rows if self.bodies is self.own else ALL_ROWS_UP_TO
+        rows = verified_rows(self.bodies.n, self.generator, most=most)
+        return rows if len(rows) == self.bodies.n else np.union1d(rows, extreme_bodies(self.bodies))
+
+    def _sums(self, rows: NDArray[np.int64]) -> Sums:
+        if len(rows) == self.own.n and self.bodies is self.own:
+            return _all_sums(self.toolkit.interaction, self._identified, self.dtype, self.on_gpu)
+        return direct_sums(self.toolkit.interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
+
+    def _all_together(self, found: Array, sums: Sums, rows: NDArray[np.int64], limits: Limits) -> str | None:
+        """Judge what no single body shows: accelerations that are all too large, forces that do not sum to zero."""
+        vectors = self.toolkit.interaction.vectors()
+        scale = scale_error(found[rows], sums, vectors)
+        if not scale <= limits.scale:
+            return f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+        if self.toolkit.interaction.name != GRAVITY or not self.tolerance.of_rounding or len(rows) == len(found):
+            return None
+        mass = self.bodies.mass.astype(self.toolkit.real).astype(np.float64)
+        forces = mass[:, None] * found
+        pulled = np.linalg.norm(sums.exact, axis=1).sum()
+        ratio = np.linalg.norm(sums.magnitudes, axis=1).sum() / pulled if pulled else 0.0
+        sizes = ratio * np.linalg.norm(forces, axis=1)
+        if not sizes.any():
+            return None
+        accepted = limits.rms * (TOGETHER * sizes.sum() + DEVIATIONS * math.sqrt(float(np.square(sizes).sum())))
+        total = float(np.linalg.norm(forces.sum(axis=0)))
+        if not total <= accepted:
+            relative = total / float(sizes.sum())
+            return f"the forces on all bodies sum to {relative:.2g} of their magnitudes, where they have to cancel"
+        return None
+
+    def _mean_of_a_cycle(self) -> Array:
+        total: Array = np.zeros(1)
         for _ in range(self.prepared.cycle):
+            buffers.spoil(self.toolkit, self.prepared)
             self.prepared.launch()
             self.toolkit.synchronize()
             total = total + buffers.sums(self.toolkit, self.prepared)
         return total / self.prepared.cycle
+
+
+class _Identified:
+    """Bodies that are equal to others of the same content."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self.bodies = bodies
+        self.sha256 = bodies.sha256
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identified) and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+
+@lru_cache(maxsize=4)
+def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Sums:
+    """Sum over all rows, once for all the cases of a process with these bodies."""
+    bodies = identified.bodies
+    return direct_sums(interaction, bodies, np.arange(bodies.n), dtype, on_gpu=on_gpu)

@@ -15,16 +15,19 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import perf_counter
 
 from pydantic import BaseModel
 
-from gravbench.config.settings import Measure
+from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
+from gravbench.measuring import checks
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
-from gravbench.measuring.verify import Judge
+from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
@@ -39,11 +42,19 @@ from gravbench.model.record import (
     Stepping,
 )
 from gravbench.model.variant import CPU, Prepared, discover
+from gravbench.toolkits import buffers
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 
 Read = Callable[[], Reading | None]
+
+IN_A_ROW = 5
+"""Launches that are judged one after another before anything is timed, beside those on other bodies."""
+QUICK = 0.5
+"""Seconds after which no more of them follow."""
+LOOKED_AT = (1, 3, 7)
+"""Samples whose results are judged."""
 
 
 @dataclass(slots=True)
@@ -65,10 +76,11 @@ START = Start()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A case to verify and, unless ``settings`` is None, to measure."""
+    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared."""
 
     case: Case
     settings: Measure | None
+    verify: Verify | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +192,55 @@ def _work(
     found.preparation = found.preparation.model_copy(update=opened)
     prepared = variant.prepare(toolkit, bodies, **case.axes)
     begin("verifying")
-    prepared.launch()
-    toolkit.synchronize()
-    found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    judge = Judge(holder, prepared, bodies, variant.accepted(case.dtype, case.axes), case.dtype)
-    found.errors, objection = judge.verdict()
+    on_gpu = toolkit.compute_capability is not None and _has_numba_cuda()
+    judge = Judge(
+        holder,
+        prepared,
+        bodies,
+        variant.accepted(case.dtype, case.axes),
+        case.dtype,
+        most_rows=_most_rows(job.verify, bodies.n, on_gpu=on_gpu),
+        on_gpu=on_gpu,
+    )
+    found.errors, objection = judge.launched()
+    found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
     if prepared.kernel is not None:
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
+    # Three launches in a row are judged at least: a fault in every second or third of them shows.
+    if objection := judge.elsewhere():
+        return objection
+    if objection := _again(judge, found):
+        return f"right at first, but in one of the next launches: {objection}"
+    if objection := checks.queue(toolkit, prepared):
+        return objection
     timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
         return f"the force is right, but {objection}"
-    if case.timed != "force" and (objection := _again(judge, found)):
+    if case.timed != "force" and (objection := _left(judge, found)):
         return f"the force is right at first, but not in a {case.timed}: {objection}"
     if job.settings is None:
         return None
-    return _measure(job.settings, toolkit, timed, prepared, judge, read, begin, found)
+    return _measure(job.settings, toolkit, timed, judge, read, begin, found)
+
+
+def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
+    """Return the number of bodies up to which all are compared."""
+    if verify == "all":
+        return n
+    return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
+
+
+@cache
+def _has_numba_cuda() -> bool:
+    try:
+        from numba import cuda
+    except ImportError:
+        return False
+    return bool(cuda.is_available())
 
 
 def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
@@ -210,11 +252,14 @@ def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodie
     return Timed(toolkit, prepared)
 
 
+class _WrongError(Exception):
+    """A look at the results between samples found them wrong."""
+
+
 def _measure(
     settings: Measure,
     toolkit: DeviceToolkit,
     timed: Timed,
-    prepared: Prepared,
     judge: Judge,
     read: Read,
     begin: Callable[[str], None],
@@ -224,29 +269,70 @@ def _measure(
     # SciPy and what it imports would otherwise load while the first case is measured.
     from gravbench.measuring.protocol import measure, stage_seconds
 
+    prepared = judge.prepared
+
+    def look(samples: int) -> bool:
+        """Judge what some of the samples left."""
+        if prepared.cycle > 1 or not timed.leaves_the_force:
+            return False
+        if samples in LOOKED_AT and (objection := _left(judge, found)):
+            raise _WrongError(f"right at first, but after sample {samples}: {objection}")
+        if samples + 1 in LOOKED_AT:
+            buffers.spoil(judge.toolkit, prepared)
+        return samples in LOOKED_AT or samples + 1 in LOOKED_AT
+
     begin("measuring")
     timed.start()
-    found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels)
+    try:
+        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look)
+    except _WrongError as wrong:
+        return str(wrong)
     toolkit.synchronize()
+    seconds = found.measurement.median_seconds
+    assert seconds is not None
     if prepared.stages is not None:
         begin("measuring stages")
         found.inside = Inside(stages_seconds=stage_seconds(toolkit, timed.stages))
     if prepared.insight is not None:
         begin("counting")
         found.inside = Inside(**{**found.inside.model_dump(), **prepared.insight()})
-    assert found.measurement.median_seconds is not None
-    found.stepping, objection = timed.finish(found.measurement.median_seconds)
+    begin("verifying again")
+    if timed.clock is toolkit:
+        slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
+        if slow:
+            return slow
+    found.stepping, objection = timed.finish(seconds)
     if objection:
         return f"right at first, but {objection}"
     # A race or a sum that is not set back may show only after many launches.
-    if objection := _again(judge, found):
+    if objection := _left(judge, found):
         return f"right at first, but after the last launch: {objection}"
-    return None
+    if judge.tolerance.of_rounding and timed.leaves_the_force:
+        interactions = judge.own.n**2 / prepared.cycle
+        if objection := checks.speed(judge.toolkit, interactions, seconds):
+            return objection
+    return checks.memory(judge.toolkit, prepared, judge.own, seconds) or judge.elsewhere()
 
 
 def _again(judge: Judge, found: Found) -> str | None:
-    """Judge once more; errors that are wrong take the place of those at first."""
-    errors, objection = judge.verdict()
+    """Launch and judge several times more, while that is quick."""
+    began = perf_counter()
+    for _ in range(IN_A_ROW):
+        if objection := _kept(judge.launched(), found):
+            return objection
+        if perf_counter() - began > QUICK:
+            break
+    return None
+
+
+def _left(judge: Judge, found: Found) -> str | None:
+    """Judge what was launched last."""
+    return _kept(judge.verdict(), found)
+
+
+def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
+    """Return the objection; errors that are wrong take the place of those at first."""
+    errors, objection = verdict
     if objection:
         found.errors = errors
     return objection

@@ -48,6 +48,9 @@ class Preparation(BaseModel):
 class Errors(BaseModel):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
+    ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
+    body: where these cancel, the others are large although the arithmetic is right. A case is judged by these.
+
     Of an interaction with several sums each vector and each number has errors of its own, and these are the worst;
     ``error_max_of`` has the largest of each by its name (hermite: a, j, potential), and is empty for a single vector.
 
@@ -62,6 +65,8 @@ class Errors(BaseModel):
     error_median: float | None = None
     error_p99: float | None = None
     error_rows: int | None = None
+    error_magnitude_max: float | None = None
+    error_magnitude_rms: float | None = None
     error_max_of: dict[str, float] = {}
     cycle: int = 1
     error_cycle_max: float | None = None
@@ -97,7 +102,7 @@ class Measurement(BaseModel):
     throttled: bool | None = None
     launch_bound: bool = False
     joules: float | None = None
-    protocol: dict[str, float] | None = None
+    protocol: dict[str, float | str] | None = None
 
 
 class Stepping(BaseModel):

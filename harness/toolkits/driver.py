@@ -16,6 +16,7 @@ from gravbench.model.record import Resources
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which never change.
 SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4
 WARP_SIZE = 10
+CLOCK_KILOHERTZ = 13
 MULTIPROCESSORS = 16
 MAX_THREADS_PER_MULTIPROCESSOR = 39
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
@@ -95,6 +96,11 @@ def device_attribute(attribute: int) -> int:
 def compute_capability() -> str:
     """Return for example ``9.0``."""
     return f"{device_attribute(CAPABILITY_MAJOR)}.{device_attribute(CAPABILITY_MINOR)}"
+
+
+def clock_hertz() -> float:
+    """Return the highest clock of the multiprocessors, in cycles per second."""
+    return 1e3 * device_attribute(CLOCK_KILOHERTZ)
 
 
 def use_device() -> None:

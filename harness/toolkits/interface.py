@@ -5,10 +5,10 @@ Nothing here imports a toolkit's library.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,10 +55,10 @@ class Timing:
 
 def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
     """Time by ``perf_counter`` what has ended when ``launch`` returns."""
-    began = time.perf_counter()
+    began = perf_counter()
     for _ in range(count):
         launch()
-    seconds = (time.perf_counter() - began) / count
+    seconds = (perf_counter() - began) / count
     while_busy()
     return Timing(seconds, None)
 
@@ -218,11 +218,11 @@ class GpuToolkit(DriverToolkit):
             start, stop = self.event(), self.event()
             self.hold(self._hold_microseconds)
             self.record(start)
-            began = time.perf_counter()
+            began = perf_counter()
             for _ in range(count):
                 launch()
             self.record(stop)
-            launch_seconds = (time.perf_counter() - began) / count
+            launch_seconds = (perf_counter() - began) / count
             held = not self.passed(start)
             while_busy()
             seconds = self.elapsed(start, stop) / count

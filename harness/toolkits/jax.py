@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import os
-import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,9 +51,9 @@ class _Kernel:
     def __call__(self, *arguments: Any) -> None:
         values = [one.value if isinstance(one, _Array) else one for one in arguments]
         if self.compiled is None:
-            began = time.perf_counter()
+            began = perf_counter()
             self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
-            self.toolkit.compile_seconds += time.perf_counter() - began
+            self.toolkit.compile_seconds += perf_counter() - began
         JaxToolkit.latest = changed = self.compiled(*values)
         for name, value in changed.items():
             arguments[self.parameters.index(name)].value = value
@@ -106,12 +106,12 @@ class JaxToolkit(DriverToolkit):
         ``while_busy`` is called right after it, because its own time would count where the device waits for the host.
         """
         self.synchronize()
-        began = time.perf_counter()
+        began = perf_counter()
         for _ in range(count):
             launch()
-        launch_seconds = (time.perf_counter() - began) / count
+        launch_seconds = (perf_counter() - began) / count
         self.synchronize()
-        seconds = (time.perf_counter() - began) / count
+        seconds = (perf_counter() - began) / count
         while_busy()
         # Where one evaluation outlasts a launch, the device never waits for the host after the first.
         return Timing(seconds, launch_seconds, launch_bound=seconds <= 2 * launch_seconds)

@@ -1,0 +1,151 @@
+"""What right results do not show: whether what was timed is what computes them.
+
+Each check returns a sentence that says what is wrong, and None where nothing is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from gravbench.model.bodies import Bodies
+from gravbench.model.variant import Prepared
+from gravbench.toolkits import buffers
+from gravbench.toolkits.interface import CudaToolkit, DeviceToolkit, GpuToolkit
+
+HELD_MICROSECONDS = 50_000
+"""How long the queue waits while the host looks for results that should not be there yet."""
+
+LONGER = 2.0
+"""How many times as long a launch may take for bodies that changed as for those of the launch before."""
+JITTER = {True: 3e-6, False: 50e-6}
+"""Seconds by which single launches differ without a reason: on a GPU's own clock, and on the host's."""
+SLOW = 1.0
+"""Seconds of an evaluation above which it is not repeated for a check."""
+
+BY_THE_WALL = 0.05
+"""Seconds of launches in a row that are timed by the host's clock as well."""
+MORE = 1.5
+"""How many times as long they may take by that clock."""
+QUEUED = 512
+
+A_CLOCK = {True: 64.0, False: 4.0}
+"""More interactions per clock cycle than any multiprocessor of a GPU, or any core, can compute.
+
+An interaction takes some 12 instructions and an inverse square root. A multiprocessor starts 128 of the former per
+cycle and 16 of the latter, tensor cores and pairs that are computed once included; a core 32 with two 512-bit units.
+"""
+FASTEST_CORE = 6.5e9
+"""Cycles per second."""
+
+
+def queue(toolkit: DeviceToolkit, prepared: Prepared) -> str | None:
+    """Launch behind a held queue: nothing may be computed while it is held, and all of it when the queue has ended.
+
+    Only for toolkits whose streams the harness can make: elsewhere there is nothing to look through.
+    """
+    if not isinstance(toolkit, CudaToolkit) or toolkit.compute_capability is None or prepared.on_host:
+        return None
+    result = prepared.accelerations[0] if isinstance(prepared.accelerations, tuple) else prepared.accelerations
+    seen = toolkit.host_array(result.shape, toolkit.real, pinned=True)
+    beside = toolkit.stream()
+    buffers.spoil(toolkit, prepared)
+    toolkit.synchronize()
+    held, begin, end = toolkit.event(), toolkit.event(), toolkit.event()
+    toolkit.hold(HELD_MICROSECONDS)
+    toolkit.record(held)
+    prepared.launch()
+    toolkit.record(begin)
+    toolkit.record(end)
+    toolkit.fetch(seen, result, beside)
+    toolkit.wait(beside)
+    early = not toolkit.passed(held) and not np.isnan(seen).all()
+    toolkit.elapsed(begin, end)
+    toolkit.fetch(seen, result, beside)
+    toolkit.wait(beside)
+    late = bool(np.isnan(seen.reshape(len(seen), -1)[:, 0]).any())
+    toolkit.synchronize()
+    if early:
+        return "it computes while the queue that is timed is held: its work runs in another"
+    return "its results come after the queue that is timed has ended" if late else None
+
+
+def memory(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, seconds: float) -> str | None:
+    """Time launches for bodies of which one moves a little in between, and for the same ones again.
+
+    ``seconds`` is about the time of one. Leaves the bodies as they were.
+    """
+    if seconds > SLOW:
+        return None
+    own = buffers.host_bodies(toolkit, prepared, bodies)
+
+    def moved(times: int) -> tuple[np.ndarray, ...]:
+        first = own[0].copy()
+        place = (0,) * first.ndim
+        first[place] += first.dtype.type(times) * np.spacing(max(abs(first[place]), first.dtype.type(1e-3)))
+        return (first, *own[1:])
+
+    def least(many: int, *, change: bool) -> float:
+        found = []
+        for number in range(many):
+            values = moved(number + 1) if change else own
+            buffers.write_bodies(toolkit, prepared, values)
+            toolkit.synchronize()
+            found.append(toolkit.time(prepared.launch, prepared.cycle, lambda: None).seconds)
+        return min(found)
+
+    jitter = JITTER[isinstance(toolkit, GpuToolkit)]
+    objection = None
+    for many in (3, 9):  # once more where the first look says that something is wrong
+        again, fresh = least(many, change=False), least(many, change=True)
+        again = min(again, least(many, change=False))
+        if fresh <= LONGER * again + jitter:
+            objection = None
+            break
+        objection = (
+            f"a launch takes {fresh / again:.2g} times as long once a body has moved: it keeps what it found for "
+            "bodies that it has seen"
+        )
+    buffers.write_bodies(toolkit, prepared, own)
+    return objection
+
+
+def wall(toolkit: DeviceToolkit, launch: Callable[[], None], seconds: float, launch_seconds: float) -> str | None:
+    """Time launches in a row by the host's clock, until everything on the device has ended.
+
+    ``seconds`` is what the device's own clock said of one, ``launch_seconds`` what the host needs for one.
+    """
+    if not isinstance(toolkit, GpuToolkit) or seconds > SLOW:
+        return None
+    expected = max(seconds, launch_seconds)
+    count = min(max(1, round(BY_THE_WALL / expected)), QUEUED)
+    least = float("inf")
+    for _ in range(5):
+        toolkit.synchronize()
+        began = perf_counter()
+        for _ in range(count):
+            launch()
+        toolkit.synchronize()
+        least = min(least, (perf_counter() - began) / count)
+        if least <= MORE * expected + JITTER[False]:
+            return None
+    return f"it takes {least:.2g} s by the host's clock, and {seconds:.2g} s by the events around it"
+
+
+def speed(toolkit: DeviceToolkit, interactions: float, seconds: float) -> str | None:
+    """Compare interactions per second with what no device of this kind can compute."""
+    is_gpu = isinstance(toolkit, GpuToolkit)
+    if is_gpu:
+        from gravbench.toolkits import driver
+
+        clocks = driver.device_attribute(driver.MULTIPROCESSORS) * driver.clock_hertz()
+        what = f"{driver.device_attribute(driver.MULTIPROCESSORS)} multiprocessors"
+    else:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        clocks, what = cores * FASTEST_CORE, f"{cores} cores"
+    most = A_CLOCK[is_gpu] * clocks
+    found = interactions / seconds
+    return f"{found:.2g} interactions/s are more than {what} can compute" if found > most else None

@@ -1,0 +1,201 @@
+"""What a kernel is judged by: an interaction summed directly in float64, for some bodies or for all.
+
+Beside each sum stand the sum of its terms' magnitudes, which says how far rounding errors may reach where terms cancel,
+and a plain sum: the same terms computed and added one after another in the kernel's own number type.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import MATH, Interaction
+from gravbench.model.variant import Dtype
+
+Array = NDArray[np.float64]
+
+PAIRS_AT_ONCE = 1 << 35
+"""Pairs per launch on a GPU: one that also draws a screen interrupts what takes seconds."""
+
+BLOCK = 128
+
+ROW = """
+def {name}(bodies, eps2, i, row, {results}):
+    {own} = {of_i}
+    {before}
+    for j in range(bodies.shape[1]):
+        {other} = {of_j}
+        {lines}
+    {after}
+"""
+
+BOTH = "exact_row(bodies, eps2, rows[row], row, sums, magnitudes); plain_row(rounded, small, rows[row], row, plain)"
+
+ON_CPU = f"""
+def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+    for row in numba.prange(rows.size):
+        {BOTH}
+"""
+
+ON_GPU = f"""
+def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+    row = cuda.grid(1)
+    if row < rows.size:
+        {BOTH}
+"""
+
+# Of every sum: the term of a body j is in sums_NAME. Kahan's sum, because a plain one in float64 is what a kernel in
+# float64 computes.
+ADD = """
+y = sums_{name} - lost_{name}
+t = total_{name} + y
+lost_{name} = (t - total_{name}) - y
+total_{name} = t
+size_{name} += abs(sums_{name})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What all bodies do to some of them, each array of shape (rows, sums of the interaction).
+
+    ``exact`` is summed in float64, ``magnitudes`` are the sums of the absolute values of the same terms, and ``plain``
+    is summed in the kernel's number type in the order of the bodies.
+    """
+
+    exact: Array
+    magnitudes: Array
+    plain: NDArray[Any]
+
+
+def direct_sums(
+    interaction: Interaction, bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype, *, on_gpu: bool = False
+) -> Sums:
+    """Add up what all bodies do to those of ``rows``.
+
+    What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
+    the interaction's constants. ``on_gpu`` asks numba.cuda; without it the CPU computes.
+    """
+    real = np.dtype(dtype).type
+    own = interaction.rows(bodies.position, bodies.velocity, bodies.mass)[:, : len(interaction.body)]
+    rounded = np.ascontiguousarray(own.T.astype(real))
+    eps2 = real(bodies.eps**2)
+    shape = rows.size, len(interaction.sums)
+    found = np.empty(shape), np.empty(shape), np.empty(shape, real)
+    arguments = rounded.astype(np.float64), float(eps2), rounded, eps2
+    sum_rows = (_on_gpu if on_gpu else _on_cpu)(_exact(interaction, dtype), _plain(interaction), dtype)
+    sum_rows(*arguments, rows, *found)
+    return Sums(*found)
+
+
+def _exact(interaction: Interaction, dtype: Dtype) -> str:
+    """Write the function that adds up one row in float64, of constants rounded to ``dtype``."""
+    real = np.dtype(dtype).type
+    names = interaction.sums
+    lines = [f"sums_{name} = 0.0" for name in names]
+    lines += interaction.python_lines(lambda value: repr(float(real(value))))
+    lines += [line for name in names for line in ADD.format(name=name).split("\n") if line]
+    return _row(
+        "exact_row",
+        interaction,
+        results="sums, magnitudes",
+        before=[f"total_{name} = lost_{name} = size_{name} = 0.0" for name in names],
+        lines=lines,
+        after=[
+            f"sums[row, {place}] = total_{name}; magnitudes[row, {place}] = size_{name}"
+            for place, name in enumerate(names)
+        ],
+    )
+
+
+def _plain(interaction: Interaction) -> str:
+    """Write the function that adds up one row in the kernel's number type, ``real``."""
+    names = interaction.sums
+    return _row(
+        "plain_row",
+        interaction,
+        results="plain",
+        before=[f"sums_{name} = real(0.0)" for name in names],
+        lines=list(interaction.python_lines(lambda value: f"real({value!r})")),
+        after=[f"plain[row, {place}] = sums_{name}" for place, name in enumerate(names)],
+    )
+
+
+def _row(
+    name: str, interaction: Interaction, *, results: str, before: list[str], lines: list[str], after: list[str]
+) -> str:
+    return ROW.format(
+        name=name,
+        results=results,
+        own="".join(f"i_{number}, " for number in interaction.body),
+        of_i="".join(f"bodies[{place}, i], " for place in range(len(interaction.body))),
+        other="".join(f"j_{number}, " for number in interaction.body),
+        of_j="".join(f"bodies[{place}, j], " for place in range(len(interaction.body))),
+        before="\n    ".join(before),
+        lines="\n        ".join(lines),
+        after="\n    ".join(after),
+    )
+
+
+@lru_cache(maxsize=16)
+def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
+    import numba
+
+    real = np.dtype(dtype).type
+    one = real(1)
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def exact_inverse_sqrt(value: float) -> float:
+        return 1.0 / math.sqrt(value)
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def plain_inverse_sqrt(value: float) -> Any:
+        return one / math.sqrt(value)
+
+    rows = {
+        "exact_row": numba.njit(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
+        "plain_row": numba.njit(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
+    }
+    compiled: Callable[..., None] = numba.njit(parallel=True)(_made(ON_CPU, numba=numba, **rows))
+    return compiled
+
+
+@lru_cache(maxsize=16)
+def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
+    from numba import cuda
+    from numba.cuda import libdevice
+
+    inverse_sqrt = libdevice.rsqrtf if dtype == "float32" else libdevice.rsqrt
+    rows = {
+        "exact_row": cuda.jit(device=True)(_made(exact, inverse_sqrt=libdevice.rsqrt)),
+        "plain_row": cuda.jit(device=True)(_made(plain, inverse_sqrt=inverse_sqrt, real=np.dtype(dtype).type)),
+    }
+    kernel = cuda.jit(_made(ON_GPU, cuda=cuda, **rows))
+
+    def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
+        there = cuda.to_device(bodies), eps2, cuda.to_device(rounded), small
+        at_once = max(BLOCK, PAIRS_AT_ONCE // bodies.shape[1])
+        for first in range(0, rows.size, at_once):
+            part = slice(first, first + at_once)
+            results = [cuda.device_array_like(array[part]) for array in found]
+            kernel[-(-rows[part].size // BLOCK), BLOCK](*there, cuda.to_device(rows[part]), *results)
+            for array, result in zip(found, results, strict=True):
+                array[part] = result.copy_to_host()
+
+    return sum_rows
+
+
+def _made(text: str, **known: Any) -> Callable[..., None]:
+    """Make the one function that a text defines; it sees what is ``known``."""
+    namespace: dict[str, Any] = {**MATH, **known}
+    exec(text, namespace)
+    made: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
+    return made

@@ -1,0 +1,303 @@
+"""Kernels that are wrong, or that do not do what is timed: each has to be found out by an ordinary run.
+
+``docs/judging.md`` has the list; a test compares the two.
+"""
+
+import gc
+import re
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from gravbench.config.load import load
+from gravbench.config.settings import Measure
+from gravbench.measuring import worker
+from gravbench.measuring.direct_sums import Sums
+from gravbench.measuring.worker import Job, work
+from gravbench.model.variant import Prepared, discover
+
+SETTINGS = Measure(budget_seconds=0.3, warm_up_seconds=0.01, min_samples=10, sample_seconds=0.001)
+VARIANTS = discover()
+pulls_of = []
+
+
+def right(cpu, bodies):
+    """Add up in float32, one body after another."""
+    import numba
+
+    if not pulls_of:
+
+        @numba.njit
+        def pulls(rows, eps2, found):
+            for i in range(len(rows)):
+                ax = ay = az = np.float32(0)
+                for j in range(len(rows)):
+                    dx, dy, dz = rows[j, 0] - rows[i, 0], rows[j, 1] - rows[i, 1], rows[j, 2] - rows[i, 2]
+                    inverse = np.float32(1) / np.sqrt(dx * dx + dy * dy + dz * dz + eps2)
+                    strength = rows[j, 3] * inverse * inverse * inverse
+                    ax, ay, az = ax + strength * dx, ay + strength * dy, az + strength * dz
+                found[i, 0], found[i, 1], found[i, 2] = ax, ay, az
+
+        pulls_of.append(pulls)
+    rows = cpu.upload(np.column_stack([bodies.position, bodies.mass]))
+    found = cpu.empty(bodies.n, 3)
+    return Prepared(lambda: pulls_of[0](rows, np.float32(bodies.eps**2), found), rows, found)
+
+
+def like(array, values):
+    """Return the values as an array of the same library."""
+    if isinstance(array, np.ndarray):
+        return values
+    import cupy
+
+    return cupy.asarray(values)
+
+
+# Each cheat takes what was prepared, and returns another ``launch``.
+
+
+def computes_at_its_first_launch_only(prepared, _):
+    launched = []
+
+    def launch():
+        if not launched:
+            prepared.launch()
+        launched.append(True)
+
+    return launch
+
+
+def keeps_its_first_result(prepared, _):
+    kept = []
+
+    def launch():
+        if not kept:
+            prepared.launch()
+            kept.append(prepared.accelerations.copy())
+        prepared.accelerations[:] = kept[0]
+
+    return launch
+
+
+def keeps_results_by_the_bodies(prepared, _):
+    kept = []
+
+    def launch():
+        if not (kept and (kept[0] == prepared.bodies).all()):
+            prepared.launch()
+            kept[:] = prepared.bodies.copy(), prepared.accelerations.copy()
+        prepared.accelerations[:] = kept[1]
+
+    return launch
+
+
+def wrong_at_each(number):
+    def cheat(prepared, _):
+        count = []
+
+        def launch():
+            prepared.launch()
+            count.append(True)
+            if len(count) % number == 0:
+                prepared.accelerations[:] *= np.float32(1.1)
+
+        return launch
+
+    return cheat
+
+
+def delivers_late(prepared, _):
+    def launch():
+        threading.Timer(0.005, prepared.launch).start()
+
+    return launch
+
+
+def after(change):
+    """Change the accelerations of every launch."""
+
+    def cheat(prepared, _):
+        def launch():
+            prepared.launch()
+            change(prepared.accelerations)
+
+        return launch
+
+    return cheat
+
+
+def before(change):
+    """Change the bodies before every launch."""
+
+    def cheat(prepared, _):
+        def launch():
+            change(prepared.bodies)
+            prepared.launch()
+
+        return launch
+
+    return cheat
+
+
+def scaled(found):
+    found[:, :3] *= np.float32(1 + 4e-5)
+
+
+def one_row(found):
+    found[len(found) // 3] = found[len(found) // 3 + 1]
+
+
+def a_block_of_rows(found):
+    middle = len(found) // 2
+    found[middle : middle + 256, :3] *= np.float32(1.1)
+
+
+def last_row_where_n_is_odd(found):
+    if len(found) % 2:
+        found[-1, :3] *= np.float32(1.1)
+
+
+def rows_of_a_sample_only(found):
+    wrong = np.ones(len(found), bool)
+    wrong[np.random.default_rng(len(found)).choice(len(found), 1024, replace=False)] = False
+    found[like(found, np.flatnonzero(wrong)), :3] *= np.float32(1.1)
+
+
+def masses_as_the_first(bodies):
+    bodies[:, 3] = bodies[0, 3]
+
+
+def masses_in_half_precision(bodies):
+    bodies[:, 3] = bodies[:, 3].astype(np.float16)
+
+
+def without_the_last_body(bodies):
+    bodies[-1, 3] = 0
+
+
+def reads_the_reference(prepared, _):
+    def launch():
+        n = len(prepared.bodies)
+        known = [one for one in gc.get_objects() if isinstance(one, Sums) and len(one.exact) == n]
+        if known:
+            prepared.accelerations[:, :3] = like(prepared.accelerations, known[0].exact)
+        else:
+            prepared.launch()
+
+    return launch
+
+
+def in_another_stream(prepared, toolkit):
+    stream = toolkit.stream()
+
+    def launch():
+        with stream:
+            prepared.launch()
+
+    return launch
+
+
+def with_events_that_lie(prepared, toolkit):
+    honest = toolkit.elapsed
+    toolkit.elapsed = lambda start, stop: honest(start, stop) / 1000
+    return prepared.launch
+
+
+CHEATS = {
+    "computes at its first launch only": computes_at_its_first_launch_only,
+    "returns its first result again": keeps_its_first_result,
+    "keeps results by the values of the bodies": keeps_results_by_the_bodies,
+    "every second launch wrong": wrong_at_each(2),
+    "every third launch wrong": wrong_at_each(3),
+    "results 5 ms late": delivers_late,
+    "all off by 4e-5": after(scaled),
+    "one row wrong": after(one_row),
+    "a block of 256 rows wrong": after(a_block_of_rows),
+    "the last row wrong where n is odd": after(last_row_where_n_is_odd),
+    "only 1,024 rows right": after(rows_of_a_sample_only),
+    "all masses as the first": before(masses_as_the_first),
+    "masses in half precision": before(masses_in_half_precision),
+    "the last body left out": before(without_the_last_body),
+    "copies the reference": reads_the_reference,
+}
+ON_A_GPU = {"runs in another stream": in_another_stream, "events that lie": with_events_that_lie}
+HARMLESS = {
+    ("the last row wrong where n is odd", 1000),
+    ("only 1,024 rows right", 1000),
+    ("copies the reference", 5003),  # there is none of all bodies
+}
+
+
+def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
+    """Run one case with a spoilt kernel, as the worker of a run does."""
+    name = "numpy_direct" if toolkit == "cpu" else "tiled"
+    prepare = right if toolkit == "cpu" else VARIANTS[name].prepare
+
+    def spoilt(opened, bodies, **axes):
+        prepared = prepare(opened, replace(bodies, eps=bodies.eps * eps), **axes)
+        return replace(prepared, launch=cheat(prepared, opened)) if cheat else prepared
+
+    variants = {name: replace(VARIANTS[name], prepare=spoilt)}
+    monkeypatch.setattr(worker, "discover", lambda _: variants)
+    case = load("quick", [f"n={n}"], variants=[name], toolkits=[toolkit]).cases[0]
+    return work(Job(case, SETTINGS), (), lambda: None, lambda _: None)
+
+
+def sizes(*names):
+    return [(name, n) for n in (1000, 5003) for name in names if (name, n) not in HARMLESS]
+
+
+@pytest.mark.parametrize(("name", "n"), sizes(*CHEATS))
+def test_a_run_on_a_cpu_finds_it_out(name, n, monkeypatch):
+    outcome = outcome_of(CHEATS[name], monkeypatch, n)
+    assert outcome.status == "invalid", outcome
+
+
+@pytest.mark.parametrize("n", [1000, 5003])
+def test_a_run_on_a_cpu_finds_a_softening_that_is_off_and_no_fault_in_what_is_right(n, monkeypatch):
+    assert outcome_of(None, monkeypatch, n, eps=1.0001).status == "invalid"
+    fine = outcome_of(None, monkeypatch, n)
+    assert (fine.status, fine.reason) == ("ok", None)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1000, 1_000_003])
+@pytest.mark.parametrize("name", [*CHEATS, *ON_A_GPU])
+def test_a_run_on_a_gpu_finds_it_out(name, n, monkeypatch, need_toolkit):
+    need_toolkit("cupy")
+    if (name, n) in HARMLESS:
+        pytest.skip("is right at this n")
+    outcome = outcome_of({**CHEATS, **ON_A_GPU}[name], monkeypatch, n, "cupy")
+    assert outcome.status == "invalid", outcome
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1000, 1_000_003])
+def test_a_run_on_a_gpu_finds_a_softening_that_is_off_and_no_fault_in_what_is_right(n, monkeypatch, need_toolkit):
+    need_toolkit("cupy")
+    assert outcome_of(None, monkeypatch, n, "cupy", eps=1.0001).status == "invalid"
+    fine = outcome_of(None, monkeypatch, n, "cupy")
+    assert (fine.status, fine.reason) == ("ok", None)
+
+
+def test_a_clock_that_a_variant_replaces_is_not_the_one_that_times(monkeypatch):
+    honest = time.perf_counter
+
+    def cheat(prepared, _):
+        monkeypatch.setattr(time, "perf_counter", lambda: honest() / 1000)
+        return prepared.launch
+
+    outcome = outcome_of(cheat, monkeypatch, 1000)
+    assert outcome.status == "ok", outcome.reason
+    assert outcome.found.measurement.median_seconds > 1e-4
+
+
+def test_the_documentation_lists_every_fault():
+    text = (ROOT / "docs" / "judging.md").read_text("utf-8")
+    listed = re.findall(r"^\| ([^|]+?) \| (?:run|no) \|", text, re.MULTILINE)
+    known = {*CHEATS, *ON_A_GPU, "eps off by 0.01 %", "a clock of its own"}
+    assert known <= set(listed)
