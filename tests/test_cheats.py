@@ -244,7 +244,8 @@ def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
     variants = {name: replace(VARIANTS[name], prepare=spoilt)}
     monkeypatch.setattr(worker, "discover", lambda _: variants)
     case = load("quick", [f"n={n}"], variants=[name], toolkits=[toolkit]).cases[0]
-    return work(Job(case, SETTINGS), (), lambda: None, lambda _: None)
+    settings = SETTINGS if n < 1_000_000 else SETTINGS.model_copy(update={"min_samples": 3})
+    return work(Job(case, settings), (), lambda: None, lambda _: None)
 
 
 def sizes(*names):

@@ -25,6 +25,8 @@ JITTER = {True: 3e-6, False: 50e-6}
 """Seconds by which single launches differ without a reason: on a GPU's own clock, and on the host's."""
 SLOW = 1.0
 """Seconds of an evaluation above which it is not repeated for a check."""
+SHORT = 0.1
+"""Seconds of an evaluation up to which it is repeated several times for one."""
 
 BY_THE_WALL = 0.05
 """Seconds of launches in a row that are timed by the host's clock as well."""
@@ -99,7 +101,8 @@ def memory(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, seconds: 
 
     jitter = JITTER[isinstance(toolkit, GpuToolkit)]
     objection = None
-    for many in (3, 9):  # once more where the first look says that something is wrong
+    few = 3 if seconds < SHORT else 1
+    for many in (few, 3 * few):  # once more where the first look says that something is wrong
         again, fresh = least(many, change=False), least(many, change=True)
         again = min(again, least(many, change=False))
         if fresh <= LONGER * again + jitter:

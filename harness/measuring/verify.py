@@ -239,9 +239,9 @@ class Judge:
         return self.verdict()
 
     def elsewhere(self) -> str | None:
-        """Launch on other bodies, drawn anew each time, then on its own again; return what is wrong, None if nothing is.
+        """Launch on other bodies, drawn anew each time, then on its own again; return what is wrong with either.
 
-        Leaves the bodies as they were, and the accelerations of these.
+        Leaves the bodies as they were, and the accelerations of these. None when both are right.
         """
         interaction = self.toolkit.interaction
         other = other_bodies(self.own, self.generator, near=interaction.name == GRAVITY)
