@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
@@ -44,7 +44,7 @@ class Part:
     content_of: str = ""
 
 
-class Case(BaseModel):
+class Case(BaseModel, frozen=True):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
@@ -55,8 +55,6 @@ class Case(BaseModel):
     ``interaction_sha256`` that of the code of an interaction's file. They are None for what gravbench brings along by
     its name, and in records from before they were noted.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     variant: Annotated[str, Part("technique", bare=True, option=True)]
     toolkit: Annotated[str, Part("technique", bare=True, option=True)]
