@@ -18,9 +18,6 @@ from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
-Subset = Literal["even", "lee"]
-Timed = Literal["force", "step", "call"]
-Integrator = Literal["leapfrog", "damped_euler"]
 Location = Sequence[int | str]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
@@ -83,13 +80,13 @@ class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
     """
 
     bodies: Swept[str] = ["plummer"]
-    subset: Swept[Subset] = ["even"]
+    subset: Swept[Literal["even", "lee"]] = ["even"]
     seed: Swept[Annotated[int, Field(ge=0)]] = [1]
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
     interaction: Swept[str] = [GRAVITY]
-    timed: Swept[Timed] = ["force"]
-    integrator: Swept[Integrator] = ["leapfrog"]
+    timed: Swept[Literal["force", "step", "call"]] = ["force"]
+    integrator: Swept[Literal["leapfrog", "damped_euler"]] = ["leapfrog"]
     dt: Swept[Positive] = [0.001]
     n: Swept[Annotated[int, Field(ge=1, le=MOST_BODIES)]] = []
 
