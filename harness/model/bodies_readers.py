@@ -59,7 +59,12 @@ def read_table(path: Path) -> Floats:
     """
     content = _content(path)
     if path.suffix.lower() == ".gz":
-        content = _unpacked(path, content)
+        try:
+            content = gzip.decompress(content)
+        except EOFError as error:
+            raise InputError(f"{path}: truncated: ends at byte {len(content)}, before its gzip data do") from error
+        except (OSError, zlib.error) as error:
+            raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
     text = content.decode("utf-8-sig", errors="replace")
     if not any(line.partition("#")[0].strip() for line in io.StringIO(text, newline=None)):
         raise InputError(f"{path}: holds no bodies; accepted: lines of {' '.join(COLUMNS)}")
@@ -174,15 +179,6 @@ def _content(path: Path) -> bytes:
     if not content:
         raise InputError(f"{path}: empty (0 bytes); accepted: a file with at least one body")
     return content
-
-
-def _unpacked(path: Path, content: bytes) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise InputError(f"{path}: truncated: ends at byte {len(content)}, before its gzip data do") from error
-    except (OSError, zlib.error) as error:
-        raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
 
 
 def _wanted(column: int, value: float) -> str | None:

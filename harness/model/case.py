@@ -124,13 +124,9 @@ class Case(BaseModel, frozen=True):
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        found = {}
-        for name, part in CONDITIONS.items():
-            own = self.part(name)
-            value = part.usual if own is None else own
-            if value is not None:
-                found[name] = value
-        return found
+        own = {name: self.part(name) for name in CONDITIONS}
+        found = {name: CONDITIONS[name].usual if value is None else value for name, value in own.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""

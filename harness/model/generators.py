@@ -145,9 +145,7 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
 
 
 GENERATORS: dict[str, Callable[[int, int, float], Bodies]] = {
-    "plummer": plummer,
-    "uniform": uniform,
-    "collision": collision,
+    make.__name__: make for make in (plummer, uniform, collision)
 }
 
 

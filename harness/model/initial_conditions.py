@@ -34,21 +34,19 @@ def load(spec: str, n: int | None, seed: int, eps: float, subset: str = "even") 
     Raises:
         InputError: one sentence that names what is not accepted and what would be.
     """
-    _check_subset(subset)
     if n is not None and n < 1:
         raise InputError(f"{spec}: {n} bodies asked for; accepted: 1 or more")
-    if spec in GENERATORS:
+    offered = available(spec, subset)
+    if offered is None:
         if n is None:
             raise InputError(f"{spec}: makes any number of bodies, so n has to be said; accepted: 1 or more")
         return GENERATORS[spec](n, seed, eps)
-    arrays = _parsed(spec)
-    offered = _offered(spec, arrays[0].size, subset)
     if n is None:
         n = offered
     if n > offered:
         raise InputError(f"{spec}: {n} bodies asked for, but subset {subset} has {offered}; accepted: 1 to {offered}")
     chosen = np.arange(n, dtype=np.int64) * offered // n
-    mass, position, velocity = (array[chosen] for array in arrays)
+    mass, position, velocity = (array[chosen] for array in _parsed(spec))
     return Bodies(mass, position, velocity, eps)
 
 
@@ -64,8 +62,19 @@ def available(spec: str, subset: str = "even") -> int | None:
     Raises:
         InputError: as ``load``.
     """
-    _check_subset(subset)
-    return None if spec in GENERATORS else _offered(spec, _parsed(spec)[0].size, subset)
+    if subset not in SUBSETS:
+        raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
+    if spec in GENERATORS:
+        return None
+    total = _parsed(spec)[0].size
+    if subset == "even":
+        return total
+    if total != DUBINSKI_BODIES:
+        raise InputError(
+            f"{spec}: has {total} bodies, but subset lee is for the table of Dubinski with {DUBINSKI_BODIES}; "
+            f"accepted: subset even"
+        )
+    return DUBINSKI_DISKS_AND_BULGES
 
 
 def file_sha256(spec: str) -> str | None:
@@ -99,22 +108,6 @@ def save(bodies: Bodies, path: Path) -> None:
             np.savez(file, mass=bodies.mass, position=bodies.position, velocity=bodies.velocity, eps=bodies.eps)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def _check_subset(subset: str) -> None:
-    if subset not in SUBSETS:
-        raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
-
-
-def _offered(spec: str, total: int, subset: str) -> int:
-    if subset == "even":
-        return total
-    if total != DUBINSKI_BODIES:
-        raise InputError(
-            f"{spec}: has {total} bodies, but subset lee is for the table of Dubinski with {DUBINSKI_BODIES}; "
-            f"accepted: subset even"
-        )
-    return DUBINSKI_DISKS_AND_BULGES
 
 
 def _parsed(spec: str) -> Arrays:

@@ -72,7 +72,8 @@ def parse(text: str, name: str, where: str) -> Interaction:
     """
     try:
         module = ast.parse(text)
-        comments = _comments(text)
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         raise InputError(f"{where}: not Python: {error}") from None
     summary = (ast.get_docstring(module) or "").partition("\n")[0]
@@ -179,8 +180,3 @@ def _constants(module: ast.Module, where: str) -> dict[str, float]:
             case _ if not python_code.is_text(node):
                 raise InputError(f"{where}, line {node.lineno}: accepted: NAME = NUMBER and the function interact")
     return found
-
-
-def _comments(text: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}

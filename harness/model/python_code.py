@@ -216,21 +216,16 @@ def _imports(statement: ast.stmt, folder: Path) -> dict[str, _Origin]:
 
 def _defined(node: ast.stmt) -> list[str]:
     """Name what a statement defines and does nothing beside."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.Assign(targets=targets):
-            named = [one for target in targets for one in _flat(target)]
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            named = _flat(target)
-        case _:
-            return []
-    names = [one.id for one in named if isinstance(one, ast.Name)]
-    return names if len(names) == len(named) else []
-
-
-def _flat(target: ast.expr) -> list[ast.expr]:
-    return [one for part in target.elts for one in _flat(part)] if isinstance(target, ast.Tuple) else [target]
+    if isinstance(node, _Definition):
+        return [node.name]
+    if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    parts = [
+        part for target in targets for part in ast.walk(target) if not isinstance(part, ast.Tuple | ast.expr_context)
+    ]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    return names if len(names) == len(parts) else []
 
 
 def _declares(node: ast.stmt) -> bool:

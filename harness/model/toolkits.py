@@ -50,12 +50,8 @@ class Entry:
         """Say why it is not usable and how to mend that; None when its library is installed."""
         if _installed(self.module):
             return None
-        return f"{self.title} is not installed; {self.mend}"
-
-    @property
-    def mend(self) -> str:
-        """The command that installs it."""
-        return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+        commands = " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+        return f"{self.title} is not installed; install it with: {commands}"
 
 
 @lru_cache
