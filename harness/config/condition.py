@@ -90,20 +90,18 @@ class Condition:
         Raises:
             InputError: a part is neither true nor false, or cannot be computed.
         """
-        return all(
-            self._true(part, {name: values[name] for name in used})
-            for part, used in self._parts
-            if used <= values.keys()
-        )
-
-    def _true(self, part: ast.expr, values: dict[str, Any]) -> bool:
-        given = f" (with {', '.join(f'{name} = {shown(value)}' for name, value in sorted(values.items()))})"
-        given = given if values else ""
-        evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=values)
-        try:
-            result = evaluator.eval(self.text, previously_parsed=part)
-        except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
-        if not isinstance(result, bool):
-            raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
-        return result
+        for part, used in self._parts:
+            if not used <= values.keys():
+                continue
+            own = {name: values[name] for name in used}
+            given = f" (with {', '.join(f'{name} = {shown(own[name])}' for name in sorted(own))})" if own else ""
+            evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=own)
+            try:
+                result = evaluator.eval(self.text, previously_parsed=part)
+            except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
+            if not isinstance(result, bool):
+                raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
+            if not result:
+                return False
+        return True

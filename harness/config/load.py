@@ -109,14 +109,8 @@ def load(
             raise InputError(f"{document.where(('published',))}: {error}") from error
     folders = _variant_folders(content, document)
     measure, flops = _protocol(content, given.values())
-    request = Request(
-        document,
-        content,
-        discover(folders),
-        {name: one for name, one in given.items() if name not in PROTOCOL},
-        tuple(variants),
-        tuple(toolkits),
-    )
+    changed = {name: one for name, one in given.items() if name not in PROTOCOL}
+    request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
     return Sweep(
         name=path.stem,
         path=path,
@@ -149,7 +143,7 @@ def _protocol(content: Config, given: Iterable[Override]) -> tuple[Measure, dict
         if len(one.values) != 1:
             raise InputError(f"{one.where}: {one.name} has {len(one.values)} values; accepted: one")
         said = {name: one.values[0]}
-        changed = validated(Protocol, {prefix: said} if prefix else said, one.at)
+        changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:
             measure = measure.model_copy(update={name: getattr(changed.measure, name)})
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -24,10 +23,6 @@ class Override:
     name: str
     values: list[Scalar]
     where: str
-
-    def at(self, location: Sequence[int | str]) -> str:  # noqa: ARG002 - every location in it is this one
-        """Say where a value stands, as ``Document.where`` does."""
-        return self.where
 
 
 def parse(text: str) -> Override:

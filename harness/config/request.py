@@ -141,8 +141,7 @@ class Request:
             ]
         for spec in settings["interaction"]:
             interaction_files.find(spec)  # what is wrong in a file is said before anything runs
-        chosen = self.chosen_toolkits or catalogue()
-        toolkits = [name for name in entry.toolkit or catalogue() if name in chosen]
+        toolkits = set(entry.toolkit or catalogue()) & set(self.chosen_toolkits or catalogue())
         return [
             Block(
                 one,
@@ -164,7 +163,7 @@ class Request:
 
     def _setting(self, name: str, entry: Entry) -> list[Any]:
         if one := self.overrides.get(name):
-            return list(getattr(validated(Settings, {name: one.values}, one.at), name))
+            return list(getattr(validated(Settings, {name: one.values}, one.where), name))
         return list(getattr(entry if name in entry.model_fields_set else self.content, name))
 
     def _file(self, key: str, spec: str, index: int, position: int, names: Iterable[str], kind: str) -> str:

@@ -151,8 +151,8 @@ _ACCEPTED = {
 """What is accepted instead, by pydantic's name of a mistake."""
 
 
-def validated(model: type[M], data: Any, where: Callable[[Location], str]) -> M:
-    """Make ``model`` of ``data``; ``where`` says, for a location in it, how a message about it begins.
+def validated(model: type[M], data: Any, where: str | Callable[[Location], str]) -> M:
+    """Make ``model`` of ``data``; ``where`` begins the message about a mistake, or says for a location how it begins.
 
     Raises:
         InputError: the first mistake, in one sentence.
@@ -161,7 +161,8 @@ def validated(model: type[M], data: Any, where: Callable[[Location], str]) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InputError(f"{where(first['loc'])}: {_sentence(first, model)}") from None
+        begin = where if isinstance(where, str) else where(first["loc"])
+        raise InputError(f"{begin}: {_sentence(first, model)}") from None
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:

@@ -90,7 +90,22 @@ def read_tipsy(path: Path) -> Floats:
     content = _content(path)
     if len(content) < _TIPSY_HEADER:
         raise InputError(f"{path}: ends at byte {len(content)}; accepted: a Tipsy header of {_TIPSY_HEADER} bytes")
-    order, counts = _tipsy_counts(path, content)
+    # The byte order is the one in which the number of dimensions is 3.
+    headers = {order: struct.unpack_from(f"{order}d6i", content) for order in "<>"}
+    order = next((order for order, header in headers.items() if header[2] == 3), None)
+    if order is None:
+        raise InputError(
+            f"{path}: byte 12: the number of dimensions is {headers['<'][2]} little-endian and {headers['>'][2]} "
+            f"big-endian; accepted: 3, in a Tipsy header"
+        )
+    _, n, _, *counts, _ = headers[order]
+    if min(counts) < 0 or sum(counts) != n:
+        raise InputError(
+            f"{path}: byte 8: {n} bodies, but byte 16: {counts[0]} gas, {counts[1]} dark and {counts[2]} star "
+            f"particles; accepted: counts of zero or more that add up"
+        )
+    if n == 0:
+        raise InputError(f"{path}: byte 8: 0 bodies; accepted: at least one")
     needed = _TIPSY_HEADER + sum(count * size for count, size in zip(counts, _TIPSY_SIZES, strict=True))
     if len(content) != needed:
         raise InputError(
@@ -228,24 +243,3 @@ def _read_line_by_line(path: Path, text: str) -> Floats:
                     f"{path}: line {number}: {COLUMNS[column]} is {word[:_SHOWN]!r} where {wanted} is accepted"
                 )
     return np.array(rows)
-
-
-def _tipsy_counts(path: Path, content: bytes) -> tuple[str, tuple[int, int, int]]:
-    """Tell the byte order, the one in which the number of dimensions is 3, and the particles of each kind."""
-    for order in "<>":
-        _, n, dimensions, gas, dark, star, _ = struct.unpack_from(f"{order}d6i", content)
-        if dimensions != 3:
-            continue
-        if min(gas, dark, star) < 0 or gas + dark + star != n:
-            raise InputError(
-                f"{path}: byte 8: {n} bodies, but byte 16: {gas} gas, {dark} dark and {star} star particles; "
-                f"accepted: counts of zero or more that add up"
-            )
-        if n == 0:
-            raise InputError(f"{path}: byte 8: 0 bodies; accepted: at least one")
-        return order, (gas, dark, star)
-    little, big = (struct.unpack_from(f"{order}i", content, 12)[0] for order in "<>")
-    raise InputError(
-        f"{path}: byte 12: the number of dimensions is {little} little-endian and {big} big-endian; "
-        f"accepted: 3, in a Tipsy header"
-    )

@@ -100,8 +100,7 @@ class Interaction:
         """Return rows of bodies, shape (n, ``body_width``); what fills a row up is zero."""
         columns = dict(zip(BODY, (*position.T, mass, *velocity.T), strict=True))
         rows: NDArray[Any] = np.zeros((mass.size, self.body_width))
-        for number, name in enumerate(self.body):
-            rows[:, number] = columns[name]
+        rows[:, : len(self.body)] = np.column_stack([columns[name] for name in self.body])
         return rows
 
     def vectors(self) -> dict[str, tuple[int, ...]]:
@@ -109,9 +108,8 @@ class Interaction:
         found: dict[str, tuple[int, ...]] = {}
         for place, name in enumerate(self.sums):
             parts = [f"{name[:-1]}{axis}" for axis in "xyz"]
-            whole = len(name) > 1 and all(part in self.sums for part in parts)
-            found.setdefault(name[:-1] if whole else name, ())
-            found[name[:-1] if whole else name] += (place,)
+            vector = name[:-1] if len(name) > 1 and all(part in self.sums for part in parts) else name
+            found[vector] = (*found.get(vector, ()), place)
         return found
 
     def cuda_source(self) -> str:

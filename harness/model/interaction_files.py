@@ -117,7 +117,11 @@ class _Reader:
                 self.known.add(name)
             case _:
                 raise self._error(node, "not accepted; accepted: name = ..., sums.name += ... and sums.name -= ...")
-        self._check_count(node, line)
+        # A comment that begins with a number counts the floating-point operations of its line.
+        said = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
+        if said and int(said[1]) != line.flops:
+            count = f"its comment counts {said[1]} floating-point operations, and it has {line.flops}"
+            raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
         return line
 
     def expression(self, node: ast.expr) -> ast.expr:
@@ -149,13 +153,6 @@ class _Reader:
         if name in _RESERVED or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise self._error(node, f"the name {name} is not accepted; accepted: small letters that C++ leaves free")
         return name
-
-    def _check_count(self, node: ast.stmt, line: Line) -> None:
-        """Compare a comment that begins with a number of floating-point operations with those of the line."""
-        said = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
-        if said and int(said[1]) != line.flops:
-            count = f"its comment counts {said[1]} floating-point operations, and it has {line.flops}"
-            raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
 
     def _error(self, node: ast.AST, what: str) -> InputError:
         return InputError(f"{self.where}, line {getattr(node, 'lineno', '?')}: {what}")

@@ -15,7 +15,7 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -322,16 +322,14 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     for one in found.values():
         if one.parent is not None and one.parent not in found:
             raise InputError(f"{one.path}: parent {one.parent} is no variant; there are: {', '.join(found)}")
-    ordered: dict[str, Variant] = {}
 
-    def place(parent: str | None) -> None:
+    def ladder(parent: str | None) -> Iterator[Variant]:
         for one in found.values():
             if one.parent == parent:
-                ordered[one.name] = one
-                place(one.name)
+                yield one
+                yield from ladder(one.name)
 
-    place(None)
-    return ordered
+    return {one.name: one for one in ladder(None)}
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:
