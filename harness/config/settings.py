@@ -18,6 +18,7 @@ from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
+Subset = Literal["even", "lee"]
 Location = Sequence[int | str]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
@@ -80,7 +81,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
     """
 
     bodies: Swept[str] = ["plummer"]
-    subset: Swept[Literal["even", "lee"]] = ["even"]
+    subset: Swept[Subset] = ["even"]
     seed: Swept[Annotated[int, Field(ge=0)]] = [1]
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]

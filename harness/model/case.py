@@ -82,13 +82,10 @@ class Case(BaseModel, frozen=True):
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        parts = self.model_dump(include=set(PARTS))
+        fields = type(self).model_fields
         # A field that came later is left out where it is usual: older cases keep the keys they had without it.
-        for name, field in type(self).model_fields.items():
-            if name in parts and not field.is_required() and parts[name] == PARTS[name].usual:
-                del parts[name]
-        parts |= {name: self.part(name) for name in parts if PARTS[name].file}
-        text = json.dumps(parts, sort_keys=True)
+        named = (name for name, one in PARTS.items() if fields[name].is_required() or getattr(self, name) != one.usual)
+        text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
