@@ -111,16 +111,7 @@ def load(
     measure, flops = _protocol(content, given.values())
     changed = {name: one for name, one in given.items() if name not in PROTOCOL}
     request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
-    return Sweep(
-        name=path.stem,
-        path=path,
-        description=content.description,
-        cases=request.cases(),
-        measure=measure,
-        flops_per_interaction=flops,
-        variant_folders=folders,
-        published=content.published,
-    )
+    return Sweep(path.stem, path, content.description, request.cases(), measure, flops, folders, content.published)
 
 
 def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:

@@ -82,9 +82,9 @@ class Case(BaseModel, frozen=True):
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        fields = type(self).model_fields
+        fields = {name: field for name, field in type(self).model_fields.items() if name in PARTS}
         # A field that came later is left out where it is usual: older cases keep the keys they had without it.
-        named = (name for name, one in PARTS.items() if fields[name].is_required() or getattr(self, name) != one.usual)
+        named = (name for name, one in fields.items() if one.is_required() or getattr(self, name) != PARTS[name].usual)
         text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -46,9 +46,8 @@ def find(name: str) -> Interaction:
         text = files.text(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
-        raise InputError(
-            f"interaction {name}: no packaged one, and no file ({reason}); {nearest(name, list(own))}"
-        ) from None
+        said = f"interaction {name}: no packaged one, and no file ({reason})"
+        raise InputError(f"{said}; {nearest(name, list(own))}") from None
     return parse(text, name if name in own else path.name, str(path))
 
 

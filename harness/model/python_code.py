@@ -59,14 +59,13 @@ def read(path: Path) -> Module:
     """
     module = Module(path)
     for node in ast.parse(files.text(path)).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        names = _defined(node)
+        for name in names:
+            module.definitions.setdefault(name, []).append(node)
+        if not names:
             module.imports.update(_imports(node, path.parent))
-        elif names := _defined(node):
-            for name in names:
-                module.definitions.setdefault(name, []).append(node)
-        elif not is_text(node):
-            module.imports.update(_imports(node, path.parent))
-            module.loose.append(node)
+            if not is_text(node) and not isinstance(node, ast.Import | ast.ImportFrom):
+                module.loose.append(node)
     return module
 
 
@@ -166,11 +165,10 @@ class _Writer:
 
     def _imported(self, origin: _Origin, rest: _Origin) -> str:
         whole = (*origin, *rest)
-        if found := self._find(whole):
-            return self._member(*found)
-        return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
-
-    def _member(self, module: Module, names: _Origin) -> str:
+        found = self._find(whole)
+        if found is None:
+            return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
+        module, names = found
         self.enter(module)
         if not names:
             # The module as a value: anything of it may be used.
@@ -183,9 +181,7 @@ class _Writer:
         if os.sep in names[0]:
             places = [(names[:1], Path(names[0]))]
         for prefix, folder in places:
-            if names[: len(prefix)] != prefix:
-                continue
-            inner = names[len(prefix) :]
+            inner = names[len(prefix) :] if names[: len(prefix)] == prefix else ()
             for length in range(len(inner), 0, -1):
                 base = folder.joinpath(*inner[:length])
                 for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):

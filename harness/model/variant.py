@@ -278,22 +278,17 @@ def _load(path: Path) -> Variant:
             raise InputError(f"{path}: not a Python file")
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
-    one = next(value for value in vars(sys.modules[name]).values() if isinstance(value, Variant))
-    _check_kernels(one)
-    return one
-
-
-def _check_kernels(one: Variant) -> None:
-    """Refuse a kernel that no toolkit would ever find: one whose name is misspelt, or that stands below ``prepare``."""
-    for name, value in vars(one.module).items():
-        if not (name.endswith(KERNEL) and callable(value)) or name.startswith("_"):
-            continue
-        toolkit = name.removesuffix(KERNEL)
+    content = vars(sys.modules[name])
+    one = next(value for value in content.values() if isinstance(value, Variant))
+    # A kernel that no toolkit would ever find has a misspelt name, or stands below ``prepare``.
+    for kernel in (key for key, value in content.items() if key.endswith(KERNEL) and callable(value) and key[0] != "_"):
+        toolkit = kernel.removesuffix(KERNEL)
         if toolkit not in catalogue():
             accepted = [f"{other}{KERNEL}" for other in catalogue()]
-            raise InputError(f"{one.path}: {name} is a kernel for no toolkit; {nearest(name, accepted)}")
+            raise InputError(f"{path}: {kernel} is a kernel for no toolkit; {nearest(kernel, accepted)}")
         if toolkit not in one.toolkits:
-            raise InputError(f"{one.path}: {name} stands below prepare; accepted: above it")
+            raise InputError(f"{path}: {kernel} stands below prepare; accepted: above it")
+    return one
 
 
 @lru_cache
