@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
+from gravbench.model.bodies import Bodies
 from gravbench.toolkits.devices import gpus
 
 GPUS, NO_GPU = gpus()
@@ -33,6 +35,11 @@ def saying(words: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(words)
         raise
+
+
+def save(bodies: Bodies, path: Path) -> None:
+    """Write bodies to a NumPy archive, from which they are read bit for bit."""
+    np.savez(path, mass=bodies.mass, position=bodies.position, velocity=bodies.velocity)
 
 
 def missing_variants(config: str) -> str:

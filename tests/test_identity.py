@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import ROOT
+from conftest import ROOT, save
 from gravbench.config.load import load
 from gravbench.measuring import environment
 from gravbench.measuring.plan import plan
@@ -21,7 +21,6 @@ from gravbench.model import (
     files,
     generators,
     identity,
-    initial_conditions,
     interaction,
     interaction_files,
     python_code,
@@ -406,7 +405,7 @@ def namesakes(tmp_path):
     for seed in (1, 2):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        initial_conditions.save(generators.plummer(16, seed, 0.1), folder / "x.npz")
+        save(generators.plummer(16, seed, 0.1), folder / "x.npz")
         (folder / "own.yaml").write_text("bodies: x.npz\nn: 16\nvariants: numpy_direct\n")
     return [tmp_path / "1" / "own.yaml", tmp_path / "2" / "own.yaml"]
 

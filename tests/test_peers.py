@@ -26,7 +26,7 @@ from gravbench.toolkits.opening import open_toolkit
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
 VARIANTS = discover()
-PEERS = {name: one for name, one in VARIANTS.items() if one.folder.name == "peers"}
+PEERS = {name: one for name, one in VARIANTS.items() if one.path.parent.name == "peers"}
 EPS = 0.05
 
 

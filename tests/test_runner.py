@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from conftest import GPUS
+from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import runner
@@ -334,7 +334,7 @@ def test_without_a_gpu_each_gpu_case_says_why_it_is_skipped():
 
 
 def test_more_bodies_than_a_file_has_is_a_skip_with_its_reason(tmp_path):
-    initial_conditions.save(generators.plummer(100, 1, 0.1), tmp_path / "hundred.npz")
+    save(generators.plummer(100, 1, 0.1), tmp_path / "hundred.npz")
     config = tmp_path / "file.yaml"
     config.write_text(f"bodies: hundred.npz\nn: [50, 200]\n{QUICK}variants: numpy_direct\n")
     sweep = load(str(config))
@@ -382,7 +382,7 @@ def test_what_is_edited_during_the_run_is_not_taken_for_what_ran(tmp_path, old, 
     (tmp_path / "other.npz").touch()
     file = (folder if name == "edits.py" else tmp_path) / name
     (folder / "edits.py").write_text(EDITS.format(edit=(old, new, str(file))))
-    initial_conditions.save(generators.plummer(50, 1, 0.1), tmp_path / "own.npz")
+    save(generators.plummer(50, 1, 0.1), tmp_path / "own.npz")
     config = tmp_path / "file.yaml"
     config.write_text(f"variant_folders: [mine]\nbodies: own.npz\nn: 50\n{QUICK}variants: edits\n")
     records, _, _ = run(config, tmp_path / "out")
@@ -397,11 +397,11 @@ def test_an_edited_file_of_bodies_is_measured_again(tmp_path):
     file = tmp_path / "own.npz"
     config = tmp_path / "file.yaml"
     config.write_text("bodies: own.npz\nn: 50\nvariants: numpy_direct\n")
-    initial_conditions.save(generators.plummer(50, 1, 0.1), file)
+    save(generators.plummer(50, 1, 0.1), file)
     (task,) = plan(load(str(config)), [PROCESSOR], None).tasks
     existing = [made_up(task)]
     assert plan(load(str(config)), [PROCESSOR], None, existing).reused == 1
-    initial_conditions.save(generators.plummer(50, 2, 0.1), file)
+    save(generators.plummer(50, 2, 0.1), file)
     assert plan(load(str(config)), [PROCESSOR], None, existing).reused == 0
 
 

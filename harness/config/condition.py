@@ -39,15 +39,14 @@ def _of_numbers(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return checked
 
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+_OPERATORS = simpleeval.DEFAULT_OPERATORS | {
+    ast.Add: _of_numbers(operator.add),
+    ast.Sub: _of_numbers(operator.sub),
+    ast.Mult: _of_numbers(operator.mul),
+    ast.Div: _of_numbers(operator.truediv),
+    ast.FloorDiv: _of_numbers(operator.floordiv),
+    ast.Mod: _of_numbers(operator.mod),
 }
-_OPERATORS = simpleeval.DEFAULT_OPERATORS | {kind: _of_numbers(compute) for kind, compute in _ARITHMETIC.items()}
 
 
 class Condition:
@@ -70,21 +69,20 @@ class Condition:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "\d" and the like: Python's advice on style
                 body = ast.parse(text.strip(), mode="eval").body
-            parts = body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]
-            nodes = [(part, list(ast.walk(part))) for part in parts]
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(f"{self._begin} is no expression; accepted: {ACCEPTED}") from error
-        for _, found in nodes:
-            for node in found:
-                self._check(node, names)
-        self._parts = [(part, {node.id for node in found if isinstance(node, ast.Name)}) for part, found in nodes]
-
-    def _check(self, node: ast.AST, names: Collection[str]) -> None:
-        if isinstance(node, ast.Name) and node.id not in names:
-            raise InputError(f"{self._begin} names {shown(node.id)}; {nearest(node.id, sorted(names))}")
-        kind = type(node.value) if isinstance(node, ast.Constant) else type(node)
-        if kind not in (*_SYNTAX, bool, int, float, str):
-            raise InputError(f"{self._begin} uses {kind.__name__}; accepted: {ACCEPTED}")
+        self._parts: list[tuple[ast.expr, set[str]]] = []
+        for part in body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]:
+            used: set[str] = set()
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name):
+                    used.add(node.id)
+                    if node.id not in names:
+                        raise InputError(f"{self._begin} names {shown(node.id)}; {nearest(node.id, sorted(names))}")
+                kind = type(node.value) if isinstance(node, ast.Constant) else type(node)
+                if kind not in (*_SYNTAX, bool, int, float, str):
+                    raise InputError(f"{self._begin} uses {kind.__name__}; accepted: {ACCEPTED}")
+            self._parts.append((part, used))
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Say whether the condition is true of ``values``.
@@ -93,18 +91,17 @@ class Condition:
             InputError: a part is neither true nor false, or cannot be computed.
         """
         for part, used in self._parts:
-            if used <= values.keys() and not self._true(part, {name: values[name] for name in used}):
+            if not used <= values.keys():
+                continue
+            own = {name: values[name] for name in used}
+            given = f" (with {', '.join(f'{name} = {shown(own[name])}' for name in sorted(own))})" if own else ""
+            evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=own)
+            try:
+                result = evaluator.eval(self.text, previously_parsed=part)
+            except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
+            if not isinstance(result, bool):
+                raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
+            if not result:
                 return False
         return True
-
-    def _true(self, part: ast.expr, values: dict[str, Any]) -> bool:
-        given = f" (with {', '.join(f'{name} = {shown(value)}' for name, value in sorted(values.items()))})"
-        given = given if values else ""
-        evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=values)
-        try:
-            result = evaluator.eval(self.text, previously_parsed=part)
-        except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
-        if not isinstance(result, bool):
-            raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
-        return result

@@ -42,16 +42,14 @@ class Document:
         """Name the file and the line of the key or list element at ``location``, or of what holds it."""
         node, line = self.root, self.root.start_mark.line
         for part in location:
+            found: list[tuple[yaml.Node, yaml.Node]] = []
             if isinstance(node, yaml.MappingNode):
-                found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
-                if found is None:
-                    break
-                line, node = found[0].start_mark.line, found[1]
+                found = [(key, value) for key, value in node.value if key.value == str(part)]
             elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-                node = node.value[part]
-                line = node.start_mark.line
-            else:
+                found = [(node.value[part], node.value[part])]
+            if not found:
                 break
+            line, node = found[0][0].start_mark.line, found[0][1]
         return f"{self.path}, line {line + 1}"
 
 

@@ -6,21 +6,16 @@ it, and every message names the file and line, or the ``-p``, that has to change
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.config import published
 from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
-from gravbench.config.request import Request, is_kind
-from gravbench.config.settings import (
-    PROTOCOL,
-    Config,
-    Measure,
-    Protocol,
-    validated,
-)
+from gravbench.config.request import Request
+from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, validated
 from gravbench.errors import InputError, nearest
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
@@ -100,64 +95,37 @@ def load(
     path = find(config)
     document = read(path)
     content = validated(Config, document.data, document.where)
-    given = [parse(text) for text in overrides]
-    given += [
-        Override(name, [text], f"--{name} {text}")
-        for name, text in (("bodies", bodies), ("subset", subset))
-        if text is not None
-    ]
-    _check_once(given)
-    _check_published(content, document)
-    folders = _variant_folders(content, document)
-    measure, flops = _protocol(content, given)
-    request = Request(
-        document,
-        content,
-        discover(folders),
-        {one.name: one for one in given if one.name not in PROTOCOL},
-        tuple(variants),
-        tuple(toolkits),
-    )
-    return Sweep(
-        name=path.stem,
-        path=path,
-        description=content.description,
-        cases=request.cases(),
-        measure=measure,
-        flops_per_interaction=flops,
-        variant_folders=folders,
-        published=content.published,
-    )
-
-
-def _check_once(given: Sequence[Override]) -> None:
-    seen: dict[str, Override] = {}
-    for one in given:
-        if one.name in seen:
-            raise InputError(f"{one.where}: {one.name} is set already by {seen[one.name].where}; accepted: once")
-        seen[one.name] = one
-
-
-def _check_published(content: Config, document: Document) -> None:
+    options = {"bodies": bodies, "subset": subset}
+    own = [Override(name, [text], f"--{name} {text}") for name, text in options.items() if text is not None]
+    given: dict[str, Override] = {}
+    for one in [*map(parse, overrides), *own]:
+        if one.name in given:
+            raise InputError(f"{one.where}: {one.name} is set already by {given[one.name].where}; accepted: once")
+        given[one.name] = one
     if content.published is not None:
         try:
             published.find(content.published)
         except InputError as error:
             raise InputError(f"{document.where(('published',))}: {error}") from error
+    folders = _variant_folders(content, document)
+    measure, flops = _protocol(content, given.values())
+    changed = {name: one for name, one in given.items() if name not in PROTOCOL}
+    request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
+    return Sweep(path.stem, path, content.description, request.cases(), measure, flops, folders, content.published)
 
 
 def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
     folders = []
     for index, text in enumerate(content.variant_folders):
         folder = document.path.parent / text
-        if not is_kind(folder, Path.is_dir):
+        if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
             where = document.where(("variant_folders", index))
             raise InputError(f"{where}: variant_folders has {shown(text)}, but {folder} is no folder")
         folders.append(folder)
     return tuple(folders)
 
 
-def _protocol(content: Config, given: Sequence[Override]) -> tuple[Measure, dict[str, float]]:
+def _protocol(content: Config, given: Iterable[Override]) -> tuple[Measure, dict[str, float]]:
     measure, flops = content.measure, content.flops_per_interaction
     for one in given:
         prefix, _, name = one.name.rpartition(".")
@@ -166,7 +134,7 @@ def _protocol(content: Config, given: Sequence[Override]) -> tuple[Measure, dict
         if len(one.values) != 1:
             raise InputError(f"{one.where}: {one.name} has {len(one.values)} values; accepted: one")
         said = {name: one.values[0]}
-        changed = validated(Protocol, {prefix: said} if prefix else said, one.at)
+        changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:
             measure = measure.model_copy(update={name: getattr(changed.measure, name)})
         else:

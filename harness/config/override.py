@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -24,10 +23,6 @@ class Override:
     name: str
     values: list[Scalar]
     where: str
-
-    def at(self, location: Sequence[int | str]) -> str:  # noqa: ARG002 - every location in it is this one
-        """Say where a value stands, as ``Document.where`` does."""
-        return self.where
 
 
 def parse(text: str) -> Override:
@@ -52,8 +47,14 @@ def _values(word: str, where: str) -> list[Scalar]:
     if match is None or len(word) > 100:
         raise InputError(f"{where}: {shown(word)} is no range; {_FORM}")
     first, last, sign, by = match.groups()
+    found: list[Decimal] = []
     try:
-        found = _steps(Decimal(first), Decimal(last), sign, Decimal(by))
+        # In decimals 0.2 + 0.2 + 0.2 is 0.6. One value more than accepted is enough to refuse.
+        value, end, step = Decimal(first), Decimal(last), Decimal(by)
+        grows = value > 0 and step > 1 if sign == "*" else step > 0
+        while grows and value <= end and len(found) <= MOST_VALUES:
+            found.append(value)
+            value = value * step if sign == "*" else value + step
     except ArithmeticError as error:
         raise InputError(f"{where}: {shown(word)} leaves the range of numbers; {_FORM}") from error
     if not found:
@@ -63,14 +64,3 @@ def _values(word: str, where: str) -> list[Scalar]:
         raise InputError(f"{where}: {shown(word)} has more than {MOST_VALUES} values; accepted: fewer")
     whole = all(WHOLE.fullmatch(part) for part in (first, last, by))
     return [int(value) if whole else float(value) for value in found]
-
-
-def _steps(first: Decimal, last: Decimal, sign: str, by: Decimal) -> list[Decimal]:
-    """Count in decimals, in which 0.2 + 0.2 + 0.2 is 0.6; one value more than accepted is enough to refuse."""
-    if first > last or by <= (1 if sign == "*" else 0) or (sign == "*" and first <= 0):
-        return []
-    found: list[Decimal] = []
-    while first <= last and len(found) <= MOST_VALUES:
-        found.append(first)
-        first = first * by if sign == "*" else first + by
-    return found

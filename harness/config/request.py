@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,14 +26,6 @@ ALL = "all"
 MOST_CASES = 20_000
 
 
-def is_kind(path: Path, kind: Callable[[Path], bool]) -> bool:
-    """Ask ``Path.is_file`` or ``Path.is_dir``; what cannot be the name of a file is neither."""
-    try:
-        return kind(path)
-    except (OSError, ValueError):  # a name too long, or with a null byte
-        return False
-
-
 @dataclass(frozen=True)
 class Request:
     """A configuration, and what the command line says about its cases."""
@@ -46,9 +39,13 @@ class Request:
 
     def cases(self) -> list[Case]:
         """Make every case once, in the order of the file."""
-        entries = [self._variants(index, entry) for index, entry in enumerate(self.content.variants)]
+        entries = [self._variants(index) for index in range(len(self.content.variants))]
         selected = self._selected({one.name: one for one in chain.from_iterable(entries)})
-        self._check_overrides(selected)
+        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
+        for override in self.overrides.values():
+            if override.name not in (accepted := [*axes, *SETTINGS, *PROTOCOL]):
+                said = f"no axis or setting {shown(override.name)}"
+                raise InputError(f"{override.where}: {said}; {nearest(override.name, accepted)}")
         blocks = [self._blocks(index, own, selected) for index, own in enumerate(entries)]
         if not any(block.toolkits for block in chain.from_iterable(blocks)):
             has = sorted({toolkit for one in selected.values() for toolkit in one.toolkits})
@@ -64,7 +61,7 @@ class Request:
             made = [case for block in own for case in cases_of(block, removed)]
             # What the command line changes or selects may well leave an entry nothing to do.
             if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
-                raise InputError(f"{self.document.where(('variants', index))}: {_nothing_left(removed)}")
+                raise InputError(f"{self._where(index)}: {_nothing_left(removed)}")
             removed_at_all += removed
             for case in made:
                 found.setdefault((case.key, case.bodies), case)
@@ -72,8 +69,12 @@ class Request:
             raise InputError(f"{self.document.path}: {_nothing_left(removed_at_all)}")
         return list(found.values())
 
-    def _variants(self, index: int, entry: Entry) -> list[Variant]:
+    def _where(self, index: int, *location: str | int) -> str:
+        return self.document.where(("variants", index, *location))
+
+    def _variants(self, index: int) -> list[Variant]:
         """Look the names of an entry up, and check everything it says about them."""
+        entry = self.content.variants[index]
         names: dict[str, None] = {}
         for position, name in enumerate(entry.variant):
             if name == ALL:
@@ -81,15 +82,15 @@ class Request:
             elif name in self.known:
                 names[name] = None
             else:
-                where = self.document.where(("variants", index, "variant", position))
+                where = self._where(index, "variant", position)
                 raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL])}")
         found = [self.known[name] for name in names]
         for one in found:
             for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:
                 raise InputError(f"{one.path}: axis {axis} has the name of a setting; accepted: another name")
-        self._check_toolkits(index, entry, found)
+        self._check_toolkits(index, found)
         for axis, values in entry.axes.items():
-            where = self.document.where(("variants", index, axis))
+            where = self._where(index, axis)
             if not values:
                 raise InputError(f"{where}: {axis} is []; accepted: at least one value")
             owners = [one for one in found if axis in one.axes]
@@ -99,13 +100,13 @@ class Request:
                 raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
             for one in owners:
                 _axis_values(one, axis, values, where)
-        self._wanted(index, found)
         return found
 
-    def _check_toolkits(self, index: int, entry: Entry, found: list[Variant]) -> None:
+    def _check_toolkits(self, index: int, found: list[Variant]) -> None:
+        entry = self.content.variants[index]
+        offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
         for position, toolkit in enumerate(entry.toolkit):
-            where = self.document.where(("variants", index, "toolkit", position))
-            offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
+            where = self._where(index, "toolkit", position)
             if toolkit not in catalogue():
                 raise InputError(f"{where}: no toolkit {shown(toolkit)}; {nearest(toolkit, offered)}")
             if toolkit not in offered:
@@ -114,13 +115,8 @@ class Request:
         for one in found:
             # `all` means the variants that have the toolkit; a variant that is named has to have it.
             if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
-                where = self.document.where(("variants", index, "toolkit"))
                 said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
-                raise InputError(f"{where}: {said}; accepted: {', '.join(one.toolkits)}")
-
-    def _wanted(self, index: int, found: list[Variant]) -> Condition:
-        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in found)]
-        return Condition(self.content.variants[index].when, names, self.document.where(("variants", index, "when")))
+                raise InputError(f"{self._where(index, 'toolkit')}: {said}; accepted: {', '.join(one.toolkits)}")
 
     def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
         """Keep the variants that the command line chooses, and check what it chooses."""
@@ -132,94 +128,70 @@ class Request:
                 raise InputError(f"--toolkit {name}: no such toolkit; {nearest(name, list(catalogue()))}")
         return {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
 
-    def _check_overrides(self, selected: Mapping[str, Variant]) -> None:
-        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
-        for one in self.overrides.values():
-            if one.name in SETTINGS:
-                validated(Settings, {one.name: one.values}, one.at)
-            elif one.name not in axes:
-                accepted = [*axes, *SETTINGS, *PROTOCOL]
-                raise InputError(f"{one.where}: no axis or setting {shown(one.name)}; {nearest(one.name, accepted)}")
-
     def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
         entry = self.content.variants[index]
+        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
+        wanted = Condition(entry.when, names, self._where(index, "when"))
         settings = {name: self._setting(name, entry) for name in SETTINGS}
-        settings["bodies"] = [
-            self._bodies(spec, index, entry, position) for position, spec in enumerate(settings["bodies"])
-        ]
-        settings["interaction"] = [
-            self._interaction(spec, index, entry, position) for position, spec in enumerate(settings["interaction"])
-        ]
-        chosen = self.chosen_toolkits or catalogue()
-        toolkits = [name for name in entry.toolkit or catalogue() if name in chosen]
+        packaged = interaction_files.packaged()
+        for key, own, kind in (("bodies", GENERATORS, "a generator"), ("interaction", packaged, "a packaged one")):
+            settings[key] = [
+                spec if spec in own else self._file(key, spec, index, position, own, kind)
+                for position, spec in enumerate(settings[key])
+            ]
+        for spec in settings["interaction"]:
+            interaction_files.find(spec)  # what is wrong in a file is said before anything runs
+        toolkits = set(entry.toolkit or catalogue()) & set(self.chosen_toolkits or catalogue())
         return [
             Block(
                 one,
                 [name for name in one.toolkits if name in toolkits],
                 settings,
-                {axis: self._axis(one, axis, index, entry) for axis in one.axes},
-                self._wanted(index, variants),
-                self.document.where(("variants", index)),
+                {axis: self._axis(one, axis, index) for axis in one.axes},
+                wanted,
+                self._where(index),
             )
             for one in variants
             if one.name in selected
         ]
 
-    def _axis(self, variant: Variant, axis: str, index: int, entry: Entry) -> list[AxisValue]:
-        if axis in self.overrides:
-            one = self.overrides[axis]
+    def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
+        if one := self.overrides.get(axis):
             return _axis_values(variant, axis, one.values, one.where)
-        values = entry.axes.get(axis, [variant.defaults[axis]])
-        return _axis_values(variant, axis, values, self.document.where(("variants", index, axis)))
+        values = self.content.variants[index].axes.get(axis, [variant.defaults[axis]])
+        return _axis_values(variant, axis, values, self._where(index, axis))
 
     def _setting(self, name: str, entry: Entry) -> list[Any]:
-        if name in self.overrides:
-            one = self.overrides[name]
-            return list(getattr(validated(Settings, {name: one.values}, one.at), name))
+        if one := self.overrides.get(name):
+            return list(getattr(validated(Settings, {name: one.values}, one.where), name))
         return list(getattr(entry if name in entry.model_fields_set else self.content, name))
 
-    def _bodies(self, spec: str, index: int, entry: Entry, position: int) -> str:
-        """Find a file of bodies: beside the configuration that names it, or from the working directory."""
-        if spec in GENERATORS:
-            return spec
-        return self._file("bodies", spec, index, entry, position, GENERATORS, "a generator")
-
-    def _interaction(self, spec: str, index: int, entry: Entry, position: int) -> str:
-        """Find the file of an interaction likewise, and read it: what is wrong in it is said before anything runs."""
-        own = interaction_files.packaged()
-        found = spec if spec in own else self._file("interaction", spec, index, entry, position, own, "a packaged one")
-        interaction_files.find(found)
-        return found
-
-    def _file(
-        self, key: str, spec: str, index: int, entry: Entry, position: int, names: Iterable[str], kind: str
-    ) -> str:
-        if key in self.overrides:
-            where, places = self.overrides[key].where, [Path(spec)]
+    def _file(self, key: str, spec: str, index: int, position: int, names: Iterable[str], kind: str) -> str:
+        """Find a file of bodies or of an interaction: beside the configuration, or from the working directory."""
+        if one := self.overrides.get(key):
+            where, places = one.where, [Path(spec)]
         else:
-            own = ("variants", index) if key in entry.model_fields_set else ()
+            own = ("variants", index) if key in self.content.variants[index].model_fields_set else ()
             where = self.document.where((*own, key, position))
             places = [self.document.path.parent / spec, Path(spec)]
         for place in places:
-            if is_kind(place, Path.is_file):
+            if os.path.isfile(place):  # noqa: PTH113 - Path.is_file raises an error where a name is too long
                 return str(place)
-        folder = spec and any(is_kind(place, Path.is_dir) for place in places)
+        folder = spec and any(map(os.path.isdir, places))
         what = "a directory, not a file" if folder else "no file"
         raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
 
 
 def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:
     """Check values of an axis. True is not 1, and 64.0 not 64; but 1 will do for 1.0."""
+    accepted = variant.axes[axis]
     found = []
     for value in values:
-        fitting = [
-            one
-            for one in variant.axes[axis]
-            if one == value and (type(one) is type(value) or (type(one) is float and type(value) is int))
-        ]
+        kinds = {type(value), float} if type(value) is int else {type(value)}
+        fitting = [one for one in accepted if one == value and type(one) in kinds]
         if not fitting:
-            accepted = [str(one) for one in variant.axes[axis]]
-            hint = nearest(value, accepted) if isinstance(value, str) else f"accepted: {', '.join(accepted)}"
+            names = [str(one) for one in accepted]
+            hint = nearest(value, names) if isinstance(value, str) else f"accepted: {', '.join(names)}"
             raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
         found.append(fitting[0])
     return found

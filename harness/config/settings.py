@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from gravbench.config.document import shown
@@ -19,9 +19,7 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
 Subset = Literal["even", "lee"]
-Timed = Literal["force", "step", "call"]
 Verify = Literal["sample", "all"]
-Integrator = Literal["leapfrog", "damped_euler"]
 Location = Sequence[int | str]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
@@ -52,7 +50,7 @@ def _for_all(value: Any) -> Any:
     return value if isinstance(value, dict) else {"": value}
 
 
-class Measure(BaseModel):
+class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     """How each case is measured.
 
     Attributes:
@@ -68,8 +66,6 @@ class Measure(BaseModel):
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     half_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005
     min_samples: Annotated[int, Field(ge=1)] = 10
     budget_seconds: Positive = 5.0
@@ -81,14 +77,12 @@ class Measure(BaseModel):
     verify: Verify | None = None
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
     """What can be set for all variants, and again for those of one entry.
 
     Without n: all bodies of a file. ``interaction`` is the name of a packaged one or a file. ``integrator`` and ``dt``
     are of cases with ``timed: step``; others have none.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     bodies: Swept[str] = ["plummer"]
     subset: Swept[Subset] = ["even"]
@@ -96,16 +90,14 @@ class Settings(BaseModel):
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
     interaction: Swept[str] = [GRAVITY]
-    timed: Swept[Timed] = ["force"]
-    integrator: Swept[Integrator] = ["leapfrog"]
+    timed: Swept[Literal["force", "step", "call"]] = ["force"]
+    integrator: Swept[Literal["leapfrog", "damped_euler"]] = ["leapfrog"]
     dt: Swept[Positive] = [0.001]
     n: Swept[Annotated[int, Field(ge=1, le=MOST_BODIES)]] = []
 
 
-class Entry(Settings):
+class Entry(Settings, frozen=True, extra="allow"):
     """One element of ``variants``: variants, toolkits and, among the extra keys, values of axes."""
-
-    model_config = ConfigDict(extra="allow")
 
     variant: Swept[str]
     toolkit: Swept[str] = []
@@ -122,20 +114,18 @@ class Entry(Settings):
         return {name: listed(value) for name, value in (self.model_extra or {}).items()}
 
 
-class Protocol(BaseModel):
+class Protocol(BaseModel, frozen=True, extra="forbid", strict=True):
     """What is set once for all cases and does not decide which cases there are.
 
     ``flops_per_interaction`` is the convention for GFLOP/s: a number for every interaction (kept under an empty name),
     or one each for those named. Without it the count in the interaction's own file is the convention.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     flops_per_interaction: Annotated[dict[str, Positive], BeforeValidator(_for_all)] = {}
     measure: Measure = Measure()
 
 
-class Config(Settings, Protocol):
+class Config(Settings, Protocol, frozen=True):
     """A whole configuration file. ``published`` names the source whose numbers the report sets beside the run's."""
 
     description: str = ""
@@ -149,8 +139,25 @@ ENTRY_KEYS = tuple(Entry.model_fields)
 PROTOCOL = ("flops_per_interaction", *(f"measure.{name}" for name in Measure.model_fields))
 
 
-def validated(model: type[M], data: Any, where: Callable[[Location], str]) -> M:
-    """Make ``model`` of ``data``; ``where`` says, for a location in it, how a message about it begins.
+_ACCEPTED = {
+    "int_type": "a whole number",
+    "float_type": "a finite number",
+    "finite_number": "a finite number",
+    "string_type": "a text",
+    "list_type": "a list",
+    "model_type": "keys and values",
+    "dict_type": "keys and values",
+    "too_short": "at least one value",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "up to {le}",
+}
+"""What is accepted instead, by pydantic's name of a mistake."""
+
+
+def validated(model: type[M], data: Any, where: str | Callable[[Location], str]) -> M:
+    """Make ``model`` of ``data``; ``where`` begins the message about a mistake, or says for a location how it begins.
 
     Raises:
         InputError: the first mistake, in one sentence.
@@ -159,7 +166,8 @@ def validated(model: type[M], data: Any, where: Callable[[Location], str]) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InputError(f"{where(first['loc'])}: {_sentence(first, model)}") from None
+        begin = where if isinstance(where, str) else where(first["loc"])
+        raise InputError(f"{begin}: {_sentence(first, model)}") from None
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
@@ -174,31 +182,6 @@ def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
         words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
         word = error["input"] if isinstance(error["input"], str) else ""
         return f"{what} is {shown(error['input'])}; {nearest(word, words)}"
-    return f"{what} is {shown(error['input'])}; accepted: {_accepted(error)}"
-
-
-def _accepted(error: ErrorDetails) -> str:
-    limits = error.get("ctx", {})
-    match error["type"]:
-        case "int_type":
-            return "a whole number"
-        case "float_type" | "finite_number":
-            return "a finite number"
-        case "string_type":
-            return "a text"
-        case "list_type":
-            return "a list"
-        case "model_type" | "dict_type":
-            return "keys and values"
-        case "too_short":
-            return "at least one value"
-        case "greater_than":
-            return f"more than {limits['gt']:g}"
-        case "greater_than_equal":
-            return f"{limits['ge']:g} or more"
-        case "less_than":
-            return f"less than {limits['lt']:g}"
-        case "less_than_equal":
-            return f"up to {limits['le']}"
-        case _:
-            return error["msg"].removeprefix("Value error, ")
+    template = _ACCEPTED.get(error["type"])
+    accepted = template.format(**error.get("ctx", {})) if template else error["msg"].removeprefix("Value error, ")
+    return f"{what} is {shown(error['input'])}; accepted: {accepted}"

@@ -55,9 +55,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             removed[f"{variant.name}, which computes {GRAVITY}"] += 1
             continue
         if settings["timed"] == "step" and not interaction_files.find(settings["interaction"]).steppable:
-            removed[
-                f"timed: step, whose integrator wants ax, ay, az of positions, and not {settings['interaction']}"
-            ] += 1
+            wants = "ax, ay, az of positions"
+            removed[f"timed: step, whose integrator wants {wants}, and not {settings['interaction']}"] += 1
             continue
         contents: dict[str, Any] = {
             "bodies_file_sha256": file_sha256(settings["bodies"]),
@@ -94,21 +93,17 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
             values = {**block.settings, "bodies": [bodies], "subset": [subset], "seed": seeds}
             # Read even where n is given: a broken file is one sentence now, not a skip a case later.
             if not made or not values["n"]:
-                whole = [_all_of(bodies, subset, block.where)]
-                values["n"] = values["n"] or whole
+                try:
+                    offered = available(bodies, subset)
+                except InputError as error:
+                    raise InputError(f"{block.where}: {error}") from error
+                if offered is None:
+                    said = f"n is missing, and {bodies} makes any number of bodies"
+                    raise InputError(f"{block.where}: {said}; accepted: 1 or more")
+                values["n"] = values["n"] or [offered]
             for timed in values["timed"]:
                 own = values if timed == "step" else {**values, "integrator": [None], "dt": [None]}
                 yield from _combinations({**own, "timed": [timed]})
-
-
-def _all_of(bodies: str, subset: str, where: str) -> int:
-    try:
-        offered = available(bodies, subset)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
-    if offered is None:
-        raise InputError(f"{where}: n is missing, and {bodies} makes any number of bodies; accepted: 1 or more")
-    return offered
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

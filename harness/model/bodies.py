@@ -15,7 +15,6 @@ from gravbench.errors import InputError
 Floats = NDArray[np.float64]
 Arrays = tuple[Floats, Floats, Floats]
 
-
 SMALLEST_EPS = 1e-9
 _PAIRS_A_BLOCK = 1 << 20  # an 8 MiB temporary: the potential is summed in blocks of about so many pairs
 

@@ -6,6 +6,7 @@ binary, the element of an array.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import math
@@ -16,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gravbench.errors import InputError
 from gravbench.model.bodies import Arrays, Floats
 
+ARRAYS = ("mass", "position", "velocity")
 COLUMNS = ("mass", "x", "y", "z", "vx", "vy", "vz")
 _SHOWN = 40  # characters of a faulty word that a message quotes
 
@@ -42,11 +43,7 @@ def read(path: Path) -> Arrays:
     if reader is None:
         raise InputError(f"{path}: unknown suffix {path.suffix or '(none)'!r}; accepted: {', '.join(SUFFIXES)}")
     table = reader(path)
-    return (
-        np.ascontiguousarray(table[:, 0]),
-        np.ascontiguousarray(table[:, 1:4]),
-        np.ascontiguousarray(table[:, 4:7]),
-    )
+    return table[:, 0].copy(), table[:, 1:4].copy(), table[:, 4:].copy()
 
 
 def read_table(path: Path) -> Floats:
@@ -62,17 +59,20 @@ def read_table(path: Path) -> Floats:
     """
     content = _content(path)
     if path.suffix.lower() == ".gz":
-        content = _unpacked(path, content)
+        try:
+            content = gzip.decompress(content)
+        except EOFError as error:
+            raise InputError(f"{path}: truncated: ends at byte {len(content)}, before its gzip data do") from error
+        except (OSError, zlib.error) as error:
+            raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
     text = content.decode("utf-8-sig", errors="replace")
     if not any(line.partition("#")[0].strip() for line in io.StringIO(text, newline=None)):
         raise InputError(f"{path}: holds no bodies; accepted: lines of {' '.join(COLUMNS)}")
-    try:
+    with contextlib.suppress(ValueError):
         table: Floats = np.loadtxt(io.StringIO(text, newline=None), dtype=np.float64, comments="#", ndmin=2)
-    except ValueError:
-        return _read_line_by_line(path, text)
-    if table.shape[1] != len(COLUMNS) or _first_fault(table) is not None:
-        return _read_line_by_line(path, text)
-    return table
+        if table.shape[1] == len(COLUMNS) and _first_fault(table) is None:
+            return table
+    return _read_line_by_line(path, text)
 
 
 def read_tipsy(path: Path) -> Floats:
@@ -90,7 +90,22 @@ def read_tipsy(path: Path) -> Floats:
     content = _content(path)
     if len(content) < _TIPSY_HEADER:
         raise InputError(f"{path}: ends at byte {len(content)}; accepted: a Tipsy header of {_TIPSY_HEADER} bytes")
-    order, counts = _tipsy_counts(path, content)
+    # The byte order is the one in which the number of dimensions is 3.
+    headers = {order: struct.unpack_from(f"{order}d6i", content) for order in "<>"}
+    order = next((order for order, header in headers.items() if header[2] == 3), None)
+    if order is None:
+        raise InputError(
+            f"{path}: byte 12: the number of dimensions is {headers['<'][2]} little-endian and {headers['>'][2]} "
+            f"big-endian; accepted: 3, in a Tipsy header"
+        )
+    _, n, _, *counts, _ = headers[order]
+    if min(counts) < 0 or sum(counts) != n:
+        raise InputError(
+            f"{path}: byte 8: {n} bodies, but byte 16: {counts[0]} gas, {counts[1]} dark and {counts[2]} star "
+            f"particles; accepted: counts of zero or more that add up"
+        )
+    if n == 0:
+        raise InputError(f"{path}: byte 8: 0 bodies; accepted: at least one")
     needed = _TIPSY_HEADER + sum(count * size for count, size in zip(counts, _TIPSY_SIZES, strict=True))
     if len(content) != needed:
         raise InputError(
@@ -103,14 +118,9 @@ def read_tipsy(path: Path) -> Floats:
         words = np.frombuffer(content, f"{order}f4", count * size // 4, offset).reshape(count, size // 4)
         with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is cast; it is reported below
             part = words[:, : len(COLUMNS)].astype(np.float64)
-        fault = _first_fault(part)
-        if fault is not None:
+        if (fault := _first_fault(part)) is not None:
             row, column = fault
-            value = float(part[fault])
-            raise InputError(
-                f"{path}: byte {offset + row * size + 4 * column}: {COLUMNS[column]} is {value} "
-                f"where {_wanted(column, value)} is accepted"
-            )
+            raise _refused(path, f"byte {offset + row * size + 4 * column}: {COLUMNS[column]}", column, part[fault])
         parts.append(part)
         offset += count * size
     return np.concatenate(parts)
@@ -125,25 +135,38 @@ def read_npz(path: Path) -> Floats:
     Raises:
         InputError: see ``read``; names the array and its element.
     """
-    arrays = _npz_arrays(path, _content(path))
+    content = _content(path)
+    accepted = f"accepted: a NumPy archive of {', '.join(ARRAYS)}"
+    try:
+        archive = np.load(io.BytesIO(content), allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"{path}: a single array; {accepted}")
+        with archive:
+            if missing := [name for name in ARRAYS if name not in archive]:
+                raise InputError(f"{path}: has no array {missing[0]!r}; {accepted}")
+            arrays = {name: archive[name] for name in ARRAYS}
+    except InputError:
+        raise
+    except _DAMAGED as error:
+        raise InputError(f"{path}: truncated, damaged, or no archive ({len(content)} bytes); {accepted}") from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
+            raise InputError(f"{path}: {name} is no array; {accepted}")
     n = arrays["mass"].size
     if n == 0:
         raise InputError(f"{path}: holds no bodies; accepted: at least one")
-    for name, shape in (("mass", (n,)), ("position", (n, 3)), ("velocity", (n, 3))):
+    for name, shape in zip(ARRAYS, ((n,), (n, 3), (n, 3)), strict=True):
         if arrays[name].shape != shape or arrays[name].dtype.kind not in "fiu":
             raise InputError(
                 f"{path}: {name} has shape {arrays[name].shape} and type {arrays[name].dtype}; "
                 f"accepted: shape {shape} and real numbers"
             )
     with np.errstate(over="ignore", invalid="ignore"):  # what float64 cannot hold is reported below
-        table = np.column_stack([arrays[name].astype(np.float64) for name in ("mass", "position", "velocity")])
-    fault = _first_fault(table)
-    if fault is not None:
+        table = np.column_stack([arrays[name].astype(np.float64) for name in ARRAYS])
+    if (fault := _first_fault(table)) is not None:
         row, column = fault
-        array = "velocity" if column > 3 else "position"
-        place = f"mass[{row}]" if column == 0 else f"{array}[{row}, {(column - 1) % 3}]"
-        value = float(table[fault])
-        raise InputError(f"{path}: {place} is {value} where {_wanted(column, value)} is accepted")
+        place = f"[{row}, {(column - 1) % 3}]" if column else f"[{row}]"
+        raise _refused(path, f"{ARRAYS[(column + 2) // 3]}{place}", column, table[fault])
     return table
 
 
@@ -173,20 +196,15 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _unpacked(path: Path, content: bytes) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise InputError(f"{path}: truncated: ends at byte {len(content)}, before its gzip data do") from error
-    except (OSError, zlib.error) as error:
-        raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
-
-
 def _wanted(column: int, value: float) -> str | None:
     """Say what is accepted in place of ``value``, or None when it is acceptable."""
     if not math.isfinite(value):
         return "a finite number"
     return "a number greater than zero" if column == 0 and value <= 0 else None
+
+
+def _refused(path: Path, place: str, column: int, value: np.float64) -> InputError:
+    return InputError(f"{path}: {place} is {value} where {_wanted(column, value)} is accepted")
 
 
 def _first_fault(table: Floats) -> tuple[int, int] | None:
@@ -197,16 +215,6 @@ def _first_fault(table: Floats) -> tuple[int, int] | None:
         return None
     row, column = divmod(int(np.argmax(faulty)), table.shape[1])
     return row, column
-
-
-def _number(word: str) -> float | None:
-    # float() also takes 1_000 and the digits of other scripts, which nobody means in a table.
-    if "_" in word or not word.isascii():
-        return None
-    try:
-        return float(word)
-    except ValueError:
-        return None
 
 
 def _read_line_by_line(path: Path, text: str) -> Floats:
@@ -221,57 +229,17 @@ def _read_line_by_line(path: Path, text: str) -> Floats:
                 f"{path}: line {number} has {len(words)} word{'s' * (len(words) != 1)}; "
                 f"accepted: the {len(COLUMNS)} numbers {' '.join(COLUMNS)}, separated by blanks"
             )
-        row: list[float] = []
+        rows.append([])
         for column, word in enumerate(words):
-            value = _number(word)
-            wanted = "a number" if value is None else _wanted(column, value)
-            if value is None or wanted is not None:
+            # float() also takes 1_000 and the digits of other scripts, which nobody means in a table.
+            plain = word.isascii() and "_" not in word
+            try:
+                rows[-1].append(float(word if plain else ""))
+                wanted = _wanted(column, rows[-1][-1])
+            except ValueError:
+                wanted = "a number"
+            if wanted is not None:
                 raise InputError(
                     f"{path}: line {number}: {COLUMNS[column]} is {word[:_SHOWN]!r} where {wanted} is accepted"
                 )
-            row.append(value)
-        rows.append(row)
     return np.array(rows)
-
-
-def _tipsy_counts(path: Path, content: bytes) -> tuple[str, tuple[int, int, int]]:
-    """Tell the byte order, the one in which the number of dimensions is 3, and the particles of each kind."""
-    for order in "<>":
-        _, n, dimensions, gas, dark, star, _ = struct.unpack_from(f"{order}d6i", content)
-        if dimensions != 3:
-            continue
-        if min(gas, dark, star) < 0 or gas + dark + star != n:
-            raise InputError(
-                f"{path}: byte 8: {n} bodies, but byte 16: {gas} gas, {dark} dark and {star} star particles; "
-                f"accepted: counts of zero or more that add up"
-            )
-        if n == 0:
-            raise InputError(f"{path}: byte 8: 0 bodies; accepted: at least one")
-        return order, (gas, dark, star)
-    little, big = (struct.unpack_from(f"{order}i", content, 12)[0] for order in "<>")
-    raise InputError(
-        f"{path}: byte 12: the number of dimensions is {little} little-endian and {big} big-endian; "
-        f"accepted: 3, in a Tipsy header"
-    )
-
-
-def _npz_arrays(path: Path, content: bytes) -> dict[str, NDArray[np.generic]]:
-    names = ("mass", "position", "velocity")
-    accepted = f"accepted: a NumPy archive of {', '.join(names)}"
-    try:
-        archive = np.load(io.BytesIO(content), allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"{path}: a single array; {accepted}")
-        with archive:
-            missing = [name for name in names if name not in archive]
-            if missing:
-                raise InputError(f"{path}: has no array {missing[0]!r}; {accepted}")
-            arrays = {name: archive[name] for name in names}
-    except InputError:
-        raise
-    except _DAMAGED as error:
-        raise InputError(f"{path}: truncated, damaged, or no archive ({len(content)} bytes); {accepted}") from error
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
-            raise InputError(f"{path}: {name} is no array; {accepted}")
-    return arrays

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
@@ -44,7 +44,7 @@ class Part:
     content_of: str = ""
 
 
-class Case(BaseModel):
+class Case(BaseModel, frozen=True):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
@@ -55,8 +55,6 @@ class Case(BaseModel):
     ``interaction_sha256`` that of the code of an interaction's file. They are None for what gravbench brings along by
     its name, and in records from before they were noted.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     variant: Annotated[str, Part("technique", bare=True, option=True)]
     toolkit: Annotated[str, Part("technique", bare=True, option=True)]
@@ -84,13 +82,10 @@ class Case(BaseModel):
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        parts = self.model_dump(include=set(PARTS))
+        fields = {name: field for name, field in type(self).model_fields.items() if name in PARTS}
         # A field that came later is left out where it is usual: older cases keep the keys they had without it.
-        for name, field in type(self).model_fields.items():
-            if name in parts and not field.is_required() and parts[name] == PARTS[name].usual:
-                del parts[name]
-        parts |= {name: self.part(name) for name in parts if PARTS[name].file}
-        text = json.dumps(parts, sort_keys=True)
+        named = (name for name, one in fields.items() if one.is_required() or getattr(self, name) != PARTS[name].usual)
+        text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -126,13 +121,9 @@ class Case(BaseModel):
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        found = {}
-        for name, part in CONDITIONS.items():
-            own = self.part(name)
-            value = part.usual if own is None else own
-            if value is not None:
-                found[name] = value
-        return found
+        own = {name: self.part(name) for name in CONDITIONS}
+        found = {name: CONDITIONS[name].usual if value is None else value for name, value in own.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""

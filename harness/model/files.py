@@ -45,20 +45,16 @@ def remembered(make: Callable[P, T]) -> Callable[P, T]:
         key = (arguments, tuple(sorted(options.items())))
         known = kept.get(key)
         if known is None or any(stamp(path) != before for path, before in known[1].items()):
-            known = kept[key] = _made(make, *arguments, **options)
+            noted: dict[Path, Stamp] = {}
+            token = _noted.set(noted)
+            try:
+                known = kept[key] = (make(*arguments, **options), noted)
+            finally:
+                _noted.reset(token)
         _note(known[1])
         return known[0]
 
     return call
-
-
-def _made(make: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> tuple[T, dict[Path, Stamp]]:
-    noted: dict[Path, Stamp] = {}
-    token = _noted.set(noted)
-    try:
-        return make(*arguments, **options), noted
-    finally:
-        _noted.reset(token)
 
 
 def _note(stamps: dict[Path, Stamp]) -> None:

@@ -125,19 +125,18 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
     """
     random = _random(n, seed)
     counts = collision_counts(n)
-    offsets, velocities = _parabolic_orbit()
     disks: list[Arrays] = []
     bulges: list[Arrays] = []
-    for index, galaxy in enumerate(GALAXIES):
-        disk_count, bulge_count = counts[index], counts[index + 2]
+    galaxies = zip(GALAXIES, counts[:2], counts[2:], *_parabolic_orbit(), strict=True)
+    for galaxy, disk_count, bulge_count, offset, approach in galaxies:
         if disk_count == 0:
             continue
         disk_mass = galaxy.disk_mass if bulge_count else galaxy.mass
         mass = np.repeat([disk_mass / disk_count, galaxy.bulge_mass / max(1, bulge_count)], [disk_count, bulge_count])
         disk_position, disk_velocity = _disk(random, galaxy, disk_count)
         bulge_position, bulge_velocity = _bulge(random, galaxy, bulge_count)
-        position = _centred(mass, np.concatenate([disk_position, bulge_position])) + offsets[index]
-        velocity = _centred(mass, np.concatenate([disk_velocity, bulge_velocity])) + velocities[index]
+        position = _centred(mass, np.concatenate([disk_position, bulge_position])) + offset
+        velocity = _centred(mass, np.concatenate([disk_velocity, bulge_velocity])) + approach
         disks.append((mass[:disk_count], position[:disk_count], velocity[:disk_count]))
         bulges.append((mass[disk_count:], position[disk_count:], velocity[disk_count:]))
     mass, position, velocity = (np.concatenate(parts) for parts in zip(*disks, *bulges, strict=True))
@@ -145,9 +144,7 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
 
 
 GENERATORS: dict[str, Callable[[int, int, float], Bodies]] = {
-    "plummer": plummer,
-    "uniform": uniform,
-    "collision": collision,
+    make.__name__: make for make in (plummer, uniform, collision)
 }
 
 

@@ -43,13 +43,12 @@ def code_sha256(
     Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
     the interaction on the errors that count as right, by which a result was judged.
     """
-    parts = [
+    return joined_sha256(
         python_code.code(stem, toolkit, roots),
         "" if cuda is None else "\n".join(cuda_tokens(cuda)),
         "" if generated is None else python_code.normal(generated),
         repr(tolerance),
-    ]
-    return joined_sha256(*parts)
+    )
 
 
 def joined_sha256(*parts: str) -> str:

@@ -19,12 +19,12 @@ DUBINSKI_BODIES = 81_920
 DUBINSKI_DISKS_AND_BULGES = 49_152
 
 
-def load(spec: str, n: int | None, seed: int, eps: float, subset: str = "even") -> Bodies:
+def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodies:
     """Make or read the bodies that ``spec`` names.
 
     Args:
         spec: a name of ``GENERATORS``, or the path of a file that ``bodies_readers.read`` reads.
-        n: how many bodies; None for all that a file offers.
+        n: how many bodies.
         seed: of a generator; a file does not use it.
         eps: softening length.
         subset: which n bodies of a file. "even" spreads them over the whole file. "lee" is the rule of Lee 2008
@@ -34,21 +34,15 @@ def load(spec: str, n: int | None, seed: int, eps: float, subset: str = "even") 
     Raises:
         InputError: one sentence that names what is not accepted and what would be.
     """
-    _check_subset(subset)
-    if n is not None and n < 1:
+    if n < 1:
         raise InputError(f"{spec}: {n} bodies asked for; accepted: 1 or more")
-    if spec in GENERATORS:
-        if n is None:
-            raise InputError(f"{spec}: makes any number of bodies, so n has to be said; accepted: 1 or more")
+    offered = available(spec, subset)
+    if offered is None:
         return GENERATORS[spec](n, seed, eps)
-    arrays = _parsed(spec)
-    offered = _offered(spec, arrays[0].size, subset)
-    if n is None:
-        n = offered
     if n > offered:
         raise InputError(f"{spec}: {n} bodies asked for, but subset {subset} has {offered}; accepted: 1 to {offered}")
     chosen = np.arange(n, dtype=np.int64) * offered // n
-    mass, position, velocity = (array[chosen] for array in arrays)
+    mass, position, velocity = (array[chosen] for array in _parsed(spec))
     return Bodies(mass, position, velocity, eps)
 
 
@@ -64,8 +58,19 @@ def available(spec: str, subset: str = "even") -> int | None:
     Raises:
         InputError: as ``load``.
     """
-    _check_subset(subset)
-    return None if spec in GENERATORS else _offered(spec, _parsed(spec)[0].size, subset)
+    if subset not in SUBSETS:
+        raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
+    if spec in GENERATORS:
+        return None
+    total = _parsed(spec)[0].size
+    if subset == "even":
+        return total
+    if total != DUBINSKI_BODIES:
+        raise InputError(
+            f"{spec}: has {total} bodies, but subset lee is for the table of Dubinski with {DUBINSKI_BODIES}; "
+            f"accepted: subset even"
+        )
+    return DUBINSKI_DISKS_AND_BULGES
 
 
 def file_sha256(spec: str) -> str | None:
@@ -80,41 +85,6 @@ def file_sha256(spec: str) -> str | None:
         return files.content_sha256(Path(spec))
     except (OSError, ValueError) as error:
         raise InputError(f"{spec}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def save(bodies: Bodies, path: Path) -> None:
-    """Write bodies to a NumPy archive of mass, position, velocity and eps, which ``load`` reads bit for bit.
-
-    ``load`` takes eps as its argument; the archive holds it for the reader who wants to know.
-
-    Raises:
-        InputError: the name does not end in .npz, a mass is zero (``load`` refuses it), or it cannot be written.
-    """
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"{path}: unknown suffix {path.suffix or '(none)'!r}; accepted: .npz")
-    if bodies.mass.min() <= 0:
-        raise InputError(f"{path}: mass of body {int(bodies.mass.argmin())} is 0; accepted in a file: more than zero")
-    try:
-        with path.open("wb") as file:
-            np.savez(file, mass=bodies.mass, position=bodies.position, velocity=bodies.velocity, eps=bodies.eps)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def _check_subset(subset: str) -> None:
-    if subset not in SUBSETS:
-        raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
-
-
-def _offered(spec: str, total: int, subset: str) -> int:
-    if subset == "even":
-        return total
-    if total != DUBINSKI_BODIES:
-        raise InputError(
-            f"{spec}: has {total} bodies, but subset lee is for the table of Dubinski with {DUBINSKI_BODIES}; "
-            f"accepted: subset even"
-        )
-    return DUBINSKI_DISKS_AND_BULGES
 
 
 def _parsed(spec: str) -> Arrays:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,12 +84,12 @@ class Interaction:
     @property
     def body_width(self) -> int:
         """Numbers in a row of bodies."""
-        return _filled_up(len(self.body))
+        return len(_filled_up(self.body))
 
     @property
     def sums_width(self) -> int:
         """Numbers in a row of sums."""
-        return _filled_up(len(self.sums))
+        return len(_filled_up(self.sums))
 
     @property
     def steppable(self) -> bool:
@@ -100,8 +100,7 @@ class Interaction:
         """Return rows of bodies, shape (n, ``body_width``); what fills a row up is zero."""
         columns = dict(zip(BODY, (*position.T, mass, *velocity.T), strict=True))
         rows: NDArray[Any] = np.zeros((mass.size, self.body_width))
-        for number, name in enumerate(self.body):
-            rows[:, number] = columns[name]
+        rows[:, : len(self.body)] = np.column_stack([columns[name] for name in self.body])
         return rows
 
     def vectors(self) -> dict[str, tuple[int, ...]]:
@@ -109,36 +108,23 @@ class Interaction:
         found: dict[str, tuple[int, ...]] = {}
         for place, name in enumerate(self.sums):
             parts = [f"{name[:-1]}{axis}" for axis in "xyz"]
-            whole = len(name) > 1 and all(part in self.sums for part in parts)
-            found.setdefault(name[:-1] if whole else name, ())
-            found[name[:-1] if whole else name] += (place,)
+            vector = name[:-1] if len(name) > 1 and all(part in self.sums for part in parts) else name
+            found[vector] = (*found.get(vector, ()), place)
         return found
 
     def cuda_source(self) -> str:
         """Write the rows of bodies and sums, ``interact`` and ``add`` in CUDA C, in terms of ``real``."""
-        sums = ", ".join([*self.sums, *_fillers(self.sums_width - len(self.sums))])
-        own = ", ".join([*self.body, *_fillers(self.body_width - len(self.body))])
-        return "\n".join(
-            [
-                f"// {self.summary} {self.flops} FLOPs an interaction.",
-                f"struct __align__(16) Body {{ real {own}; }};",
-                f"struct __align__(16) Sums {{ real {sums}; }};",
-                "",
-                "__device__ __forceinline__ void interact(Sums& sums, const Body& i, const Body& j, real eps2) {",
-                *(f"    {self._cuda_line(line)};  // {line.flops}" for line in self.lines),
-                "}",
-                "",
-                "__device__ __forceinline__ void add(Sums& sums, const Sums& others) {",
-                *(f"    sums.{name} += others.{name};" for name in self.sums),
-                "}",
-                "",
-            ]
+        sums, body = _filled_up(self.sums), _filled_up(self.body)
+        lines = "".join(f"    {_CUDA_C.line(line)};  // {line.flops}\n" for line in self.lines)
+        additions = "".join(f"    sums.{name} += others.{name};\n" for name in self.sums)
+        return (
+            f"// {self.summary} {self.flops} FLOPs an interaction.\n"
+            f"struct __align__(16) Body {{ real {', '.join(body)}; }};\n"
+            f"struct __align__(16) Sums {{ real {', '.join(sums)}; }};\n\n"
+            "__device__ __forceinline__ void interact(Sums& sums, const Body& i, const Body& j, real eps2) {\n"
+            f"{lines}}}\n\n"
+            f"__device__ __forceinline__ void add(Sums& sums, const Sums& others) {{\n{additions}}}\n"
         )
-
-    def _cuda_line(self, line: Line) -> str:
-        if line.adds:
-            return f"sums.{line.target} += {_cuda(line.value)}"
-        return f"const real {line.target} = {_cuda(line.value)}"
 
     def python(self, real: Callable[[Any], Any], inverse_sqrt: Callable[[Any], Any]) -> Callable[..., Any]:
         """Write ``interact(sums, i, j, eps2)``, which takes and returns tuples, in Python for Numba to compile.
@@ -164,15 +150,11 @@ class Interaction:
 
     def interact_source(self) -> str:
         """Write the text that ``python`` makes a function of."""
-        return "\n".join(
-            [
-                "def interact(sums, i, j, eps2):",
-                f"    {_names('sums', self.sums)} = sums",
-                f"    {_names('i', self.body)} = i",
-                f"    {_names('j', self.body)} = j",
-                *(f"    {line}" for line in self.python_lines(lambda value: f"real({value!r})")),
-                f"    return {_names('sums', self.sums)}",
-            ]
+        lines = "".join(f"    {line}\n" for line in self.python_lines(lambda value: f"real({value!r})"))
+        sums = _names("sums", self.sums)
+        return (
+            f"def interact(sums, i, j, eps2):\n    {sums} = sums\n"
+            f"    {_names('i', self.body)} = i\n    {_names('j', self.body)} = j\n{lines}    return {sums}"
         )
 
     def add_source(self) -> str:
@@ -182,17 +164,12 @@ class Interaction:
 
     def python_lines(self, number: Callable[[float], str]) -> Iterator[str]:
         """Write the lines in Python, ``i.x`` as ``i_x`` and numbers as ``number`` does."""
-        for line in self.lines:
-            target = f"sums_{line.target} +=" if line.adds else f"{line.target} ="
-            yield f"{target} {_python(line.value, number)}"
+        language = _Language(number, "_", "({1} if {0} else {2})")
+        return map(language.line, self.lines)
 
 
-def _filled_up(numbers: int) -> int:
-    return -(-numbers // VECTOR_NUMBERS) * VECTOR_NUMBERS
-
-
-def _fillers(count: int) -> Iterable[str]:
-    return (f"filler{number}" for number in range(count))
+def _filled_up(names: Sequence[str]) -> list[str]:
+    return [*names, *(f"filler{number}" for number in range(-len(names) % VECTOR_NUMBERS))]
 
 
 def _names(prefix: str, names: Iterable[str]) -> str:
@@ -216,48 +193,48 @@ def _constant(node: ast.AST) -> bool:
     return not any(isinstance(part, ast.Name) and part not in functions for part in ast.walk(node))
 
 
-def _cuda(node: ast.expr) -> str:
-    match node:
-        case ast.Constant(value=value):
-            return f"real({value!r})"
-        case ast.Attribute(value=ast.Name(id=whose), attr=name):
-            return f"{whose}.{name}"
-        case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
-            return f"({_cuda(left)} {COMPARISONS[type(op)]} {_cuda(right)} ? {_cuda(body)} : {_cuda(orelse)})"
-    return _written(node, _cuda)
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How a language spells what Python and C do not spell alike.
+
+    ``number`` writes a number, ``member`` stands between a body and what is read of it, ``choice`` puts a comparison
+    and the values for true and false together, and ``declares`` begins a line that names a value.
+    """
+
+    number: Callable[[float], str]
+    member: str
+    choice: str
+    declares: str = ""
+
+    def line(self, line: Line) -> str:
+        target = f"sums{self.member}{line.target} +=" if line.adds else f"{self.declares}{line.target} ="
+        return f"{target} {self.write(line.value)}"
+
+    def write(self, node: ast.expr, strength: int = 0) -> str:
+        """Write an expression, in parentheses where it binds less strongly than what is around it."""
+        own = _strength(node)
+        match node:
+            case ast.Constant(value=float(value)):
+                written = self.number(value)
+            case ast.Name(id=name):
+                written = name
+            case ast.Attribute(value=ast.Name(id=whose), attr=name):
+                written = f"{whose}{self.member}{name}"
+            case ast.UnaryOp(operand=operand):
+                written = f"-{self.write(operand, 3)}"
+            case ast.Call(func=ast.Name(id=name), args=[argument]):
+                written = f"{name}({self.write(argument)})"
+            case ast.BinOp(left=left, op=op, right=right):
+                written = f"{self.write(left, own)} {OPERATORS[type(op)]} {self.write(right, own + 1)}"
+            case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
+                test = f"{self.write(left)} {COMPARISONS[type(op)]} {self.write(right)}"
+                written = self.choice.format(test, self.write(body), self.write(orelse))
+            case _:
+                raise AssertionError(ast.dump(node))
+        return f"({written})" if own < strength else written
 
 
-def _python(node: ast.expr, number: Callable[[float], str]) -> str:
-    def write(part: ast.expr) -> str:
-        return _python(part, number)
-
-    match node:
-        case ast.Constant(value=float(value)):
-            return number(value)
-        case ast.Attribute(value=ast.Name(id=whose), attr=name):
-            return f"{whose}_{name}"
-        case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
-            return f"({write(body)} if {write(left)} {COMPARISONS[type(op)]} {write(right)} else {write(orelse)})"
-    return _written(node, write)
-
-
-def _written(node: ast.expr, write: Callable[[ast.expr], str]) -> str:
-    """Write what is the same in both languages; parentheses only where the order of operations asks for them."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.UnaryOp(operand=operand):
-            return f"-{_inside(operand, write, 3)}"
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return f"{name}({write(argument)})"
-        case ast.BinOp(left=left, op=op, right=right):
-            strength = _strength(node)
-            return f"{_inside(left, write, strength)} {OPERATORS[type(op)]} {_inside(right, write, strength + 1)}"
-    raise AssertionError(ast.dump(node))
-
-
-def _inside(node: ast.expr, write: Callable[[ast.expr], str], strength: int) -> str:
-    return f"({write(node)})" if _strength(node) < strength else write(node)
+_CUDA_C = _Language(lambda value: f"real({value!r})", ".", "({0} ? {1} : {2})", "const real ")
 
 
 def _strength(node: ast.expr) -> int:

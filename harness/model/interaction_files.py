@@ -13,15 +13,7 @@ from pathlib import Path
 
 from gravbench.errors import InputError, nearest
 from gravbench.model import files, python_code
-from gravbench.model.interaction import (
-    ALWAYS,
-    BODY,
-    COMPARISONS,
-    FUNCTIONS,
-    OPERATORS,
-    Interaction,
-    Line,
-)
+from gravbench.model.interaction import ALWAYS, BODY, COMPARISONS, FUNCTIONS, OPERATORS, Interaction, Line
 from gravbench.packaged import folder
 
 FOLDER = folder("gravbench.variants.interactions")
@@ -54,9 +46,8 @@ def find(name: str) -> Interaction:
         text = files.text(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
-        raise InputError(
-            f"interaction {name}: no packaged one, and no file ({reason}); {nearest(name, list(own))}"
-        ) from None
+        said = f"interaction {name}: no packaged one, and no file ({reason})"
+        raise InputError(f"{said}; {nearest(name, list(own))}") from None
     return parse(text, name if name in own else path.name, str(path))
 
 
@@ -80,7 +71,8 @@ def parse(text: str, name: str, where: str) -> Interaction:
     """
     try:
         module = ast.parse(text)
-        comments = _comments(text)
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         raise InputError(f"{where}: not Python: {error}") from None
     summary = (ast.get_docstring(module) or "").partition("\n")[0]
@@ -94,7 +86,7 @@ def parse(text: str, name: str, where: str) -> Interaction:
     if tolerance <= 0:
         raise InputError(f"{where}: {TOLERANCE} is {tolerance:g}; accepted: more than 0")
     reader = _Reader(where, constants, comments)
-    lines = tuple(reader.line(node) for node in found[0].body if not _is_text(node))
+    lines = tuple(reader.line(node) for node in found[0].body if not python_code.is_text(node))
     sums = tuple(dict.fromkeys(line.target for line in lines if line.adds))
     if not sums:
         raise InputError(f"{where}: interact adds to no sum; accepted: at least one line such as sums.ax += ...")
@@ -114,11 +106,9 @@ class _Reader:
 
     def line(self, node: ast.stmt) -> Line:
         match node:
-            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="sums"), attr=name), op=ast.Add(), value=value):
-                line = Line(self._free(name, node), True, self.expression(value))
-            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="sums"), attr=name), op=ast.Sub(), value=value):
-                negative = ast.UnaryOp(ast.USub(), self.expression(value))
-                line = Line(self._free(name, node), True, negative)
+            case ast.AugAssign(ast.Attribute(ast.Name("sums"), name), ast.Add() | ast.Sub() as op, value):
+                target, added = self._free(name, node), self.expression(value)
+                line = Line(target, True, added if isinstance(op, ast.Add) else ast.UnaryOp(ast.USub(), added))
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 line = Line(self._free(name, node), False, self.expression(value))
                 if name in self.known or name in (*_PARAMETERS, *self.constants):
@@ -126,7 +116,11 @@ class _Reader:
                 self.known.add(name)
             case _:
                 raise self._error(node, "not accepted; accepted: name = ..., sums.name += ... and sums.name -= ...")
-        self._check_count(node, line)
+        # A comment that begins with a number counts the floating-point operations of its line.
+        said = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
+        if said and int(said[1]) != line.flops:
+            count = f"its comment counts {said[1]} floating-point operations, and it has {line.flops}"
+            raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
         return line
 
     def expression(self, node: ast.expr) -> ast.expr:
@@ -159,13 +153,6 @@ class _Reader:
             raise self._error(node, f"the name {name} is not accepted; accepted: small letters that C++ leaves free")
         return name
 
-    def _check_count(self, node: ast.stmt, line: Line) -> None:
-        """Compare a comment that begins with a number of floating-point operations with those of the line."""
-        said = re.match(r"#\s*(\d+)\b", self.comments.get(node.end_lineno or 0, ""))
-        if said and int(said[1]) != line.flops:
-            count = f"its comment counts {said[1]} floating-point operations, and it has {line.flops}"
-            raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
-
     def _error(self, node: ast.AST, what: str) -> InputError:
         return InputError(f"{self.where}, line {getattr(node, 'lineno', '?')}: {what}")
 
@@ -186,15 +173,6 @@ def _constants(module: ast.Module, where: str) -> dict[str, float]:
                 found[name] = float(number)
             case ast.FunctionDef(name="interact") | ast.ImportFrom() | ast.Import():
                 pass
-            case _ if not _is_text(node):
+            case _ if not python_code.is_text(node):
                 raise InputError(f"{where}, line {node.lineno}: accepted: NAME = NUMBER and the function interact")
     return found
-
-
-def _comments(text: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

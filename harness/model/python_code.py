@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from gravbench.model import files
 
@@ -41,21 +40,14 @@ _Origin = tuple[str, ...]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-class Statement(NamedTuple):
-    """A statement of a module, and what the names stand for that are imported within it."""
-
-    node: ast.stmt
-    imports: dict[str, _Origin]
-
-
 @dataclass(frozen=True, slots=True)
 class Module:
     """A file, taken apart: what each imported name stands for, what is defined, and what runs on import."""
 
     path: Path
     imports: dict[str, _Origin] = field(default_factory=dict)
-    definitions: dict[str, list[Statement]] = field(default_factory=dict)
-    loose: list[Statement] = field(default_factory=list)
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    loose: list[ast.stmt] = field(default_factory=list)
 
 
 @files.remembered
@@ -67,17 +59,17 @@ def read(path: Path) -> Module:
     """
     module = Module(path)
     for node in ast.parse(files.text(path)).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        names = _defined(node)
+        for name in names:
+            module.definitions.setdefault(name, []).append(node)
+        if not names:
             module.imports.update(_imports(node, path.parent))
-        elif names := _defined(node):
-            for name in names:
-                module.definitions.setdefault(name, []).append(Statement(node, _imports(node, path.parent)))
-        elif not _is_text(node):
-            module.imports.update(_imports(node, path.parent))
-            module.loose.append(Statement(node, {}))
+            if not is_text(node) and not isinstance(node, ast.Import | ast.ImportFrom):
+                module.loose.append(node)
     return module
 
 
+@files.remembered
 def code(stem: Path, toolkit: str, roots: Roots) -> str:
     """Write what a toolkit runs of a stem.
 
@@ -85,20 +77,14 @@ def code(stem: Path, toolkit: str, roots: Roots) -> str:
         OSError: a file cannot be read.
         SyntaxError: a file is not Python.
     """
-    maker = f"{toolkit}_kernel"
-    return _code(stem, maker if maker in read(stem).definitions else None, roots)
-
-
-@files.remembered
-def _code(stem: Path, maker: str | None, roots: Roots) -> str:
-    """Write a stem with one maker of kernels: toolkits that have none, those of CUDA C, run the same Python."""
     module = read(stem)
     declared = [name for name, nodes in module.definitions.items() if any(map(_declares, nodes))]
     # The harness may ask a part for any of its constants.
     public = declared or [name for name in module.definitions if not _MAKER.fullmatch(name)]
+    maker = f"{toolkit}_kernel"
     writer = _Writer(roots)
     writer.enter(module)
-    for name in [*public, *([maker] if maker else [])]:
+    for name in [*public, *([maker] if maker in module.definitions else [])]:
         writer.reference(module, name)
     return "\n".join(writer.lines())
 
@@ -117,22 +103,19 @@ class _Writer:
         self.roots = roots
         self.numbers: dict[tuple[Path, str], int] = {}
         self.waiting: list[tuple[Module, str]] = []
-        self.entered: dict[Path, Module] = {}
+        self.entered: set[Path] = set()
 
     def lines(self) -> Iterator[str]:
         """Write everything that is waiting, and what that uses in its turn."""
-        done = 0
-        while done < len(self.waiting):
-            module, name = self.waiting[done]
-            done += 1
+        for module, name in self.waiting:  # grows while it is written
             own = f"@{self.numbers[module.path, name]}"
-            for node, local in module.definitions[name] if name else module.loose:
-                yield f"{own}: {self.write(node, module, local, own)}"
+            for node in module.definitions[name] if name else module.loose:
+                yield f"{own}: {self.write(node, module, _imports(node, module.path.parent), own)}"
 
     def enter(self, module: Module) -> None:
         """Note that a module is imported; what it runs on import comes first."""
         if module.path not in self.entered:
-            self.entered[module.path] = module
+            self.entered.add(module.path)
             if module.loose:
                 self.reference(module, "")
             for origin in module.imports.values():
@@ -154,13 +137,14 @@ class _Writer:
             return "[" + " ".join(filter(None, written)) + "]"
         if not isinstance(node, ast.AST):
             return repr(node)
-        if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_text(node):
             return ""
         if (chain := _chain(node)) and (known := self._resolved(chain, module, local)):
             return known
         fields = dict(ast.iter_fields(node))
-        if isinstance(node, ast.Call) and self._is_declaration(node, module, local):
-            fields = {"keywords": [word for word in node.keywords if word.arg in DECIDES]}
+        called = _chain(fields.get("func"))
+        if called and self._resolved(called, module, local) == DECLARATION:
+            fields = {"keywords": [word for word in fields["keywords"] if word.arg in DECIDES]}
         if own and isinstance(node, _Definition):
             fields["name"] = own
         parts = (
@@ -169,10 +153,6 @@ class _Writer:
             if name not in _LEFT_OUT and value is not None and value != []
         )
         return f"{type(node).__name__}({' '.join(parts)})"
-
-    def _is_declaration(self, node: ast.Call, module: Module, local: Mapping[str, _Origin]) -> bool:
-        chain = _chain(node.func)
-        return bool(chain) and self._resolved(chain, module, local) == DECLARATION
 
     def _resolved(self, chain: _Origin, module: Module, local: Mapping[str, _Origin]) -> str | None:
         """Say what a dotted name stands for; None for a name of the definition's own."""
@@ -185,20 +165,15 @@ class _Writer:
 
     def _imported(self, origin: _Origin, rest: _Origin) -> str:
         whole = (*origin, *rest)
-        if (found := self._find(whole)) is not None:
-            return self._member(*found)
-        return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
-
-    def _member(self, module: Module, names: _Origin) -> str:
+        found = self._find(whole)
+        if found is None:
+            return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
+        module, names = found
         self.enter(module)
         if not names:
             # The module as a value: anything of it may be used.
             return "(" + " ".join(self.reference(module, name) for name in module.definitions) + ")"
-        if names[0] in module.definitions:
-            return ".".join([self.reference(module, names[0]), *names[1:]])
-        if names[0] in module.imports:
-            return self._imported(module.imports[names[0]], names[1:])
-        return ".".join([self.reference(module, ""), *names])
+        return self._resolved(names, module, {}) or ".".join([self.reference(module, ""), *names])
 
     def _find(self, names: _Origin) -> tuple[Module, _Origin] | None:
         """Find the module that a dotted name begins with, and what follows it."""
@@ -206,9 +181,7 @@ class _Writer:
         if os.sep in names[0]:
             places = [(names[:1], Path(names[0]))]
         for prefix, folder in places:
-            if names[: len(prefix)] != prefix:
-                continue
-            inner = names[len(prefix) :]
+            inner = names[len(prefix) :] if names[: len(prefix)] == prefix else ()
             for length in range(len(inner), 0, -1):
                 base = folder.joinpath(*inner[:length])
                 for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
@@ -239,26 +212,20 @@ def _imports(statement: ast.stmt, folder: Path) -> dict[str, _Origin]:
 
 def _defined(node: ast.stmt) -> list[str]:
     """Name what a statement defines and does nothing beside."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.Assign(targets=targets):
-            named = [one for target in targets for one in _flat(target)]
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            named = _flat(target)
-        case _:
-            return []
-    names = [one.id for one in named if isinstance(one, ast.Name)]
-    return names if len(names) == len(named) else []
+    if isinstance(node, _Definition):
+        return [node.name]
+    if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    parts = [
+        part for target in targets for part in ast.walk(target) if not isinstance(part, ast.Tuple | ast.expr_context)
+    ]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    return names if len(names) == len(parts) else []
 
 
-def _flat(target: ast.expr) -> list[ast.expr]:
-    return [one for part in target.elts for one in _flat(part)] if isinstance(target, ast.Tuple) else [target]
-
-
-def _declares(statement: Statement) -> bool:
+def _declares(node: ast.stmt) -> bool:
     """Tell whether a definition is a variant's, by the name of its decorator."""
-    node = statement.node
     decorators = node.decorator_list if isinstance(node, _Definition) else []
     chains = (_chain(one.func) for one in decorators if isinstance(one, ast.Call))
     return any(chain and chain[-1] == DECLARATION for chain in chains)
@@ -273,5 +240,6 @@ def _chain(node: object) -> _Origin:
     return ()
 
 
-def _is_text(node: object) -> bool:
+def is_text(node: object) -> bool:
+    """Tell whether a part of the syntax tree is a text on its own, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

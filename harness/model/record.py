@@ -11,15 +11,13 @@ from gravbench.model.case import Case
 Status = Literal["ok", "invalid", "skipped", "failed"]
 
 
-class Fingerprint(BaseModel):
+class Fingerprint(BaseModel, frozen=True):
     """What a result depends on beside its case: while any of it differs, an old result is not reused.
 
     What a missing toolkit or device leaves unknown is None. ``code_sha256`` is the hash of what ran, as
     ``harness/model/identity.py`` makes it; None marks a record as stale: it is not known which code ran, so that its
     result is never reused and counts as measured with another source.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     code_sha256: str | None = None
     flags: list[str]
@@ -29,14 +27,12 @@ class Fingerprint(BaseModel):
     device_uuid: str | None = None
 
 
-class Preparation(BaseModel):
+class Preparation(BaseModel, frozen=True):
     """What was found before the first evaluation was judged.
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``start_seconds`` is the time from starting the worker's
     process to a usable device.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     bodies_sha256: str | None = None
     compute_capability: str | None = None
@@ -45,7 +41,7 @@ class Preparation(BaseModel):
     compile_seconds: float | None = None
 
 
-class Errors(BaseModel):
+class Errors(BaseModel, frozen=True):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
     ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
@@ -57,8 +53,6 @@ class Errors(BaseModel):
     An approximation that covers all pairs in ``cycle`` evaluations has the errors of one of them here, and
     those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     error_max: float | None = None
     error_rms: float | None = None
@@ -73,7 +67,7 @@ class Errors(BaseModel):
     error_cycle_rms: float | None = None
 
 
-class Measurement(BaseModel):
+class Measurement(BaseModel, frozen=True):
     """What measuring a verified case gave. Times are seconds per evaluation of all bodies.
 
     Where a step or a call is timed, it takes the place of the evaluation.
@@ -85,8 +79,6 @@ class Measurement(BaseModel):
     is None where the device does not tell. ``joules`` is the energy per evaluation by the device's
     counter, from the first sample to the last, idle time in between included; None where that took under half a second.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     samples_seconds: list[float] = []
     batch: int | None = None
@@ -105,14 +97,12 @@ class Measurement(BaseModel):
     protocol: dict[str, float | str] | None = None
 
 
-class Stepping(BaseModel):
+class Stepping(BaseModel, frozen=True):
     """What the stepping of a case with ``timed: step`` gave; None for others.
 
     ``energy_drift`` is (energy after - energy before) / |energy before| over ``drift_steps`` steps from the first
     bodies on, energies in float64; None above 4,096 bodies. ``damping`` is the damped Euler integrator's factor.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     steps_per_second: float | None = None
     energy_drift: float | None = None
@@ -120,7 +110,7 @@ class Stepping(BaseModel):
     damping: float | None = None
 
 
-class Inside(BaseModel):
+class Inside(BaseModel, frozen=True):
     """What an evaluation consists of, for variants that can tell; empty for others.
 
     ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
@@ -130,8 +120,6 @@ class Inside(BaseModel):
     a warp, the part that has to visit a node, averaged over all nodes that at least one of them visits.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     stages_seconds: dict[str, float] = {}
     stages_bytes: dict[str, float] = {}
     computed: dict[str, float] = {}
@@ -139,7 +127,7 @@ class Inside(BaseModel):
     walk_overlap: float | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
 
-class Counters(BaseModel):
+class Counters(BaseModel, frozen=True):
     """What Nsight Compute counted of the case's longest kernel in a second pass; empty where it was not asked for.
 
     Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` are those of warps,
@@ -148,21 +136,17 @@ class Counters(BaseModel):
     why there are none.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     counters: dict[str, float] = {}
     counters_unavailable: str | None = None
 
 
-class Resources(BaseModel):
+class Resources(BaseModel, frozen=True):
     """What the driver says of a compiled kernel and its launch.
 
     ``occupancy`` is resident warps over the most warps per multiprocessor, a warp that is not full counted whole;
     ``occupancy_limiter`` names what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at
     once.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     registers: int | None = None
     shared_bytes: int | None = None
@@ -175,7 +159,7 @@ class Resources(BaseModel):
     waves: float | None = None
 
 
-class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Inside, Counters, Resources):
+class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Inside, Counters, Resources, frozen=True):
     """What one case gave on one device. Everything not reached because of ``status`` is None or empty.
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
@@ -184,7 +168,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     """
 
     # JSON has no NaN: an error that is one is written as a string, rather than lost.
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
+    model_config = ConfigDict(extra="ignore", ser_json_inf_nan="strings")
 
     status: Status
     reason: str | None = None

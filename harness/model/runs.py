@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,11 @@ class RecordFile:
 
     def append(self, record: Record) -> None:
         """Add one line and wait until the disk has it."""
+        # What is no text (a lone surrogate, from a file's name) must not cost the record that names it.
+        words = {name: value.encode(errors="replace").decode() for name, value in record if isinstance(value, str)}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
-            file.write(record.model_copy(update=_encodable(record)).model_dump_json().encode() + b"\n")
+            file.write(record.model_copy(update=words).model_dump_json().encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -150,27 +152,18 @@ class RecordFile:
         """
         if not self.path.exists():
             raise InputError(f"{self.path}: no such file; a run writes it")
-        return list(self._records())
-
-    def _records(self) -> Iterator[Record]:
         lines = self.path.read_bytes().split(b"\n")
+        records = []
         for number, line in enumerate(lines, 1):
-            if not line:
-                continue
             try:
-                yield Record.model_validate_json(line)
+                if line:
+                    records.append(Record.model_validate_json(line))
             except ValidationError as error:
-                if number == len(lines):
-                    return
-                first = error.errors()[0]
-                where = ".".join(str(part) for part in first["loc"]) or "the line"
-                raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
-
-
-def _encodable(record: Record) -> dict[str, str]:
-    """Replace what is no text (a lone surrogate, from a file's name): it must not cost the record that names it."""
-    words = {name: value for name, value in record if isinstance(value, str)}
-    return {name: value.encode(errors="replace").decode() for name, value in words.items()}
+                if number < len(lines):
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"]) or "the line"
+                    raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
+        return records
 
 
 def latest(records: Iterable[Record]) -> list[Record]:

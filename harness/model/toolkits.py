@@ -48,19 +48,13 @@ class Entry:
     @property
     def missing(self) -> str | None:
         """Say why it is not usable and how to mend that; None when its library is installed."""
-        if _installed(self.module):
+        if _found(self.module):
             return None
-        return f"{self.title} is not installed; {self.mend}"
-
-    @property
-    def mend(self) -> str:
-        """The command that installs it."""
-        return "install it with: " + " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+        commands = " or ".join(f"pip install 'gravbench[{extra}]'" for extra in self.extras)
+        return f"{self.title} is not installed; install it with: {commands}"
 
 
-@lru_cache
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+_found = lru_cache(importlib.util.find_spec)
 
 
 @lru_cache(maxsize=1)

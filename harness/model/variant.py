@@ -15,7 +15,7 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -113,10 +113,12 @@ class Tolerance:
     of_rounding: bool = False
 
 
+Tolerances = Mapping[str, Tolerance]
+
 # Single precision: 2^-24 per rounding. At a million bodies added up one by one the largest error measured
 # elsewhere is 4.4e-5; a body near the centre, whose pulls nearly cancel, magnifies it further.
 # Double precision: the same reasoning with 2^-53, and room for the reference's own rounding.
-DIRECT_SUM: Mapping[str, Tolerance] = {
+DIRECT_SUM: Tolerances = {
     "float32": Tolerance(max=1e-3, rms=5e-5, of_rounding=True),
     "float64": Tolerance(max=1e-9, rms=1e-11, of_rounding=True),
 }
@@ -124,9 +126,9 @@ DIRECT_SUM: Mapping[str, Tolerance] = {
 Prepare = Callable[..., Prepared]
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One technique for computing the accelerations.
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What a stem says of its variant.
 
     ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is said. ``when``,
     an expression over the axes and ``toolkit``, says which combinations can run at all: a kernel that ignores an axis
@@ -134,25 +136,31 @@ class Variant:
     per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all
     is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
-    function of the axes that returns it. ``toolkits`` are the toolkits its stem has a kernel for. ``of_positions``:
-    what is prepared suits the positions it was given; at others a launch is as accurate, but not as fast.
+    function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
+    others a launch is as accurate, but not as fast.
     """
+
+    parent: str | None
+    source: str
+    axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
+    defaults: Axes = field(default_factory=dict)
+    when: str | None = None
+    loads: str | None = None
+    approximates: str | None = None
+    any_interaction: bool = False
+    dtypes: tuple[Dtype, ...] = ("float32", "float64")
+    mixed: bool = False
+    of_positions: bool = False
+    tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Declaration):
+    """One technique for computing the accelerations. ``toolkits`` are the toolkits its stem has a kernel for."""
 
     name: str
     summary: str
     explanation: str
-    parent: str | None
-    source: str
-    axes: Mapping[str, tuple[AxisValue, ...]]
-    defaults: Axes
-    when: str | None
-    loads: str | None
-    approximates: str | None
-    any_interaction: bool
-    dtypes: tuple[Dtype, ...]
-    mixed: bool
-    of_positions: bool
-    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]]
     toolkits: tuple[str, ...]
     prepare: Prepare
     module: ModuleType = field(repr=False, compare=False)
@@ -162,11 +170,6 @@ class Variant:
     def has_cuda_c(self) -> bool:
         """Whether its stem has CUDA C."""
         return self.path.with_suffix(".cu").exists()
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the stem, which holds the sources it shares with its family."""
-        return self.path.parent
 
     def cuda_source(self, interaction: Interaction) -> str:
         """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
@@ -185,21 +188,7 @@ class Variant:
         return {name: axes.get(name, self.defaults[name]) for name in self.axes}
 
 
-def variant(
-    *,
-    parent: str | None,
-    source: str,
-    axes: Mapping[str, tuple[AxisValue, ...]] | None = None,
-    defaults: Axes | None = None,
-    when: str | None = None,
-    loads: str | None = None,
-    approximates: str | None = None,
-    any_interaction: bool = False,
-    dtypes: tuple[Dtype, ...] = ("float32", "float64"),
-    mixed: bool = False,
-    of_positions: bool = False,
-    tolerance: Mapping[str, Tolerance] | Callable[[Axes], Mapping[str, Tolerance]] = DIRECT_SUM,
-) -> Callable[[Prepare], Variant]:
+class variant(Declaration):  # noqa: N801 - it is a decorator
     """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
 
     The name is the file's stem and the summary the first line of its docstring.
@@ -207,45 +196,31 @@ def variant(
     Raises:
         InputError: the file has no docstring, or an axis has no default among its values.
     """
-    axes = dict(axes or {})
-    defaults = dict(defaults or {})
 
-    def declare(prepare: Prepare) -> Variant:
+    def __call__(self, prepare: Prepare) -> Variant:
+        """Make the variant of the file that ``prepare`` stands in."""
         module = sys.modules[prepare.__module__]
         path = Path(module.__file__ or "").resolve()
         explanation = (module.__doc__ or "").strip()
         if not explanation:
             raise InputError(f"{path}: a variant's file begins with a docstring that says what it changes and why")
-        for axis, values in axes.items():
-            if defaults.get(axis) not in values:
+        for axis, values in self.axes.items():
+            if self.defaults.get(axis) not in values:
                 raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
         cuda_c = path.with_suffix(".cu").exists()
         toolkits = tuple(
             name for name, entry in catalogue().items() if (cuda_c and entry.cuda_c) or hasattr(module, name + KERNEL)
         )
         return Variant(
+            **vars(self),
             name=path.stem,
             summary=explanation.splitlines()[0],
             explanation=explanation,
-            parent=parent,
-            source=source,
-            axes=axes,
-            defaults=defaults,
-            when=when,
-            loads=loads,
-            approximates=approximates,
-            any_interaction=any_interaction,
-            dtypes=dtypes,
-            mixed=mixed,
-            of_positions=of_positions,
-            tolerance=tolerance,
             toolkits=toolkits or (CPU,),
             prepare=prepare,
             module=module,
             path=path,
         )
-
-    return declare
 
 
 def cuda_source(path: Path, interaction: Interaction) -> str:
@@ -298,39 +273,27 @@ def _roots(path: Path) -> Roots:
     return (built_in, *(("", folder) for folder in beside))
 
 
-def _declares(path: Path) -> bool:
-    return "@variant(" in files.text(path)
-
-
 def _load(path: Path) -> Variant:
     name = f"gravbench_variant_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if path.is_relative_to(BUILT_IN):
         name = ".".join(["gravbench.variants", *path.relative_to(BUILT_IN).with_suffix("").parts])
-    if name in sys.modules:
-        module = sys.modules[name]
-    else:
+    if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise InputError(f"{path}: not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    found = [value for value in vars(module).values() if isinstance(value, Variant)]
-    _check_kernels(found[0])
-    return found[0]
-
-
-def _check_kernels(one: Variant) -> None:
-    """Refuse a kernel that no toolkit would ever find: one whose name is misspelt, or that stands below ``prepare``."""
-    for name, value in vars(one.module).items():
-        if not (name.endswith(KERNEL) and callable(value)) or name.startswith("_"):
-            continue
-        toolkit = name.removesuffix(KERNEL)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    content = vars(sys.modules[name])
+    one = next(value for value in content.values() if isinstance(value, Variant))
+    # A kernel that no toolkit would ever find has a misspelt name, or stands below ``prepare``.
+    for kernel in (key for key, value in content.items() if key.endswith(KERNEL) and callable(value) and key[0] != "_"):
+        toolkit = kernel.removesuffix(KERNEL)
         if toolkit not in catalogue():
             accepted = [f"{other}{KERNEL}" for other in catalogue()]
-            raise InputError(f"{one.path}: {name} is a kernel for no toolkit; {nearest(name, accepted)}")
+            raise InputError(f"{path}: {kernel} is a kernel for no toolkit; {nearest(kernel, accepted)}")
         if toolkit not in one.toolkits:
-            raise InputError(f"{one.path}: {name} stands below prepare; accepted: above it")
+            raise InputError(f"{path}: {kernel} stands below prepare; accepted: above it")
+    return one
 
 
 @lru_cache
@@ -350,7 +313,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
             # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
         for path in sorted(root.resolve().rglob("*.py")):
-            if not _declares(path):
+            if "@variant(" not in files.text(path):
                 continue
             one = _load(path)
             if one.name in found:
@@ -359,16 +322,14 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     for one in found.values():
         if one.parent is not None and one.parent not in found:
             raise InputError(f"{one.path}: parent {one.parent} is no variant; there are: {', '.join(found)}")
-    ordered: dict[str, Variant] = {}
 
-    def place(parent: str | None) -> None:
+    def ladder(parent: str | None) -> Iterator[Variant]:
         for one in found.values():
             if one.parent == parent:
-                ordered[one.name] = one
-                place(one.name)
+                yield one
+                yield from ladder(one.name)
 
-    place(None)
-    return ordered
+    return {one.name: one for one in ladder(None)}
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:
