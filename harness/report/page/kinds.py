@@ -61,24 +61,21 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
     """Draw the rungs of one n as bars."""
     toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
-    rows = [_bar(rung.best, summaries) for rung in rungs]
-    spec = charts.ladder(rows, list(dict.fromkeys(row["variant"] for row in rows)), toolkits)
+    rows = [
+        {
+            **(row := _point(rung.best)),
+            "end": max(row["speed"], row["high"] or 0),
+            "label": f"{rung.best.toolkit}  {number(_speed(rung.best))}",
+            "changed": summaries.get(rung.best.variant, ""),
+        }
+        for rung in rungs
+    ]
     said = (
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
         "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
         "that it computes."
     )
-    return Figure(f"ladder-{_slug(title)}", f"The ladder at n = {n:,}", said, spec, title)
-
-
-def _bar(record: Record, summaries: Mapping[str, str]) -> Row:
-    row = _point(record)
-    return {
-        **row,
-        "end": max(row["speed"], row["high"] or 0),
-        "label": f"{record.toolkit}  {number(_speed(record))}",
-        "changed": summaries.get(record.variant, ""),
-    }
+    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
@@ -90,12 +87,18 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
-        yield Figure(f"speed-over-n-{toolkit}-{_slug(title)}", f"Speed over n by {toolkit}", said, spec, title)
+        yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
 def _point(record: Record) -> Row:
-    low, high = _interval(record)
-    return {**_said(record), "speed": _short(_speed(record)), "low": low, "high": high}
+    """Write the speed and the ends of its confidence interval, None without one."""
+    ends: dict[str, float | None] = {"low": None, "high": None}
+    if record.ci_low and record.ci_high and record.ci_low > 0 and math.isfinite(record.ci_high - record.ci_low):
+        ends = {
+            "low": _short(record.evaluated / record.ci_high / 1e9),
+            "high": _short(record.evaluated / record.ci_low / 1e9),
+        }
+    return {**_said(record), "speed": _short(_speed(record)), **ends}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -116,9 +119,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
         spec = charts.heat_map(rows, x, y, sizes, shown)
-        name = f"heat-map-{variant}-{toolkit}-{_slug(title)}"
-        heading = f"{variant} by {toolkit} over {x} and {y}{_at(sizes)}"
-        yield Figure(name, heading, said, spec, title, _chosen(sizes, shown))
+        heading = f"{variant} by {toolkit} over {x} and {y}"
+        yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -162,13 +164,12 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
             "limited by": record.occupancy_limiter or "",
         }
         for n in sizes
-        for record in _fastest(by_n[n])
+        for record in sorted(by_n[n], key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
     said += _left_out(by_n[n] for n in sizes)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    heading = f"Occupancy and speed{_at(sizes)}"
-    yield Figure(f"occupancy-{_slug(title)}", heading, said, spec, title, _chosen(sizes, shown))
+    yield _figure("occupancy", "Occupancy and speed", said, spec, title, sizes, shown)
 
 
 def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -187,24 +188,23 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
         "what it leaves out; its error is that of one evaluation."
     ) + _left_out(by_n[n] for n in sizes)
     spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
-    heading = f"Speed and error{_at(sizes)}"
-    yield Figure(f"speed-and-error-{_slug(title)}", heading, said, spec, title, _chosen(sizes, shown))
+    yield _figure("speed-and-error", "Speed and error", said, spec, title, sizes, shown)
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
     """Write rows whose ``front`` is true where no other record is both faster and at least as accurate."""
-    chosen = _fastest(records)
     least = math.inf
     front = set()
     for record in sorted(records, key=lambda one: (ranking.seconds(one), one.error_max or 0)):
         if (record.error_max or 0) < least:
             least = record.error_max or 0
             front.add(id(record))
-    chosen += [record for record in records if id(record) in front and all(record is not one for one in chosen)]
+    ordered = sorted(records, key=ranking.seconds)
+    chosen = ordered[:MOST_POINTS] + [record for record in ordered[MOST_POINTS:] if id(record) in front]
     named: set[str] = set()
     errors = [record.error_max or 0 for record in chosen]
     middle = math.sqrt(min(errors) * max(errors))
-    for record in sorted(chosen, key=ranking.seconds):
+    for record in chosen:
         on_it = id(record) in front
         name = record.variant if on_it and record.variant not in named else ""
         named.add(name)
@@ -236,7 +236,7 @@ def stages(cases: Sequence[Record]) -> Iterator[Figure]:
             "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
             "configuration there."
         )
-        yield Figure(f"stages-{_slug(title)}", "Stages", said, charts.stages(rows, names, sizes), title)
+        yield _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -283,7 +283,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
-        yield Figure(f"theta-{_slug(title)}", "Error and time over θ", said, charts.thetas(rows), title)
+        yield _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
 
 
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
@@ -335,16 +335,6 @@ def _speed(record: Record) -> float:
     return ranking.speed(record) / 1e9
 
 
-def _interval(record: Record) -> tuple[float | None, float | None]:
-    """Return the ends of the confidence interval as speeds; None without one."""
-    width = ranking.half_width(record)
-    if record.ci_low is None or record.ci_high is None or width is None or not math.isfinite(width):
-        return None, None
-    if record.ci_low <= 0:
-        return None, None
-    return _short(record.evaluated / record.ci_high / 1e9), _short(record.evaluated / record.ci_low / 1e9)
-
-
 def _short(value: float | None) -> float:
     """Keep six digits: no figure shows more."""
     return float(f"{value:.6g}")
@@ -359,20 +349,16 @@ def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
     return [name for name in place if name in there]
 
 
-def _fastest(records: list[Record]) -> list[Record]:
-    return sorted(records, key=ranking.seconds)[:MOST_POINTS]
-
-
 def _left_out(many: Iterable[list[Record]]) -> str:
     return f" Of more than {MOST_POINTS} at one n the fastest." if any(len(own) > MOST_POINTS for own in many) else ""
 
 
-def _at(sizes: list[int]) -> str:
-    return f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-
-
-def _chosen(sizes: list[int], shown: int) -> int | None:
-    return shown if len(sizes) > 1 else None
+def _figure(
+    kind: str, heading: str, said: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
+) -> Figure:
+    """Name a figure by its kind and by what was measured; of a single n the heading says it."""
+    at = f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
+    return Figure(f"{kind}-{_slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
 
 
 def _slug(text: str) -> str:
