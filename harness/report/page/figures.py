@@ -36,10 +36,19 @@ def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, st
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
-    found = [
-        _group(shared, by_n, alike[shared], names.title(shared), parents, summaries)
-        for shared, by_n in ranking.ladders(cases, parents).items()
-    ]
+    found = []
+    for shared, by_n in ranking.ladders(cases, parents).items():
+        title, records, n = names.title(shared), alike[shared], best_n(by_n)
+        place = ranking.ladder_order({record.variant for record in records}, parents)
+        several = len({rung.best.variant for rung in by_n[n]}) > 1
+        ladder = kinds.ladder(title, n, by_n[n], summaries) if several else None
+        others = [
+            *kinds.over_n(title, by_n, place),
+            *kinds.accuracy(title, records, place),
+            *kinds.heat_maps(title, records, place),
+            *kinds.occupancy(title, records, place),
+        ]
+        found.append(Group(shared, title, n, by_n[n], ladder, others))
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
@@ -74,31 +83,4 @@ def unique(figures: Iterable[Figure]) -> Iterator[Figure]:
     for figure in figures:
         seen[figure.name] += 1
         again = seen[figure.name] > 1
-        name = f"{figure.name}-{seen[figure.name]}" if again else figure.name
-        yield replace(figure, name=name)
-
-
-def _group(
-    shared: Conditions,
-    by_n: Mapping[int, list[Rung]],
-    records: list[Record],
-    title: str,
-    parents: Parents,
-    summaries: Mapping[str, str],
-) -> Group:
-    place = ranking.ladder_order({record.variant for record in records}, parents)
-    n = best_n(by_n)
-    several = len({rung.best.variant for rung in by_n[n]}) > 1
-    return Group(
-        shared=shared,
-        title=title,
-        n=n,
-        rungs=by_n[n],
-        ladder=kinds.ladder(title, n, by_n[n], summaries) if several else None,
-        figures=[
-            *kinds.over_n(title, by_n, place),
-            *kinds.accuracy(title, records, place),
-            *kinds.heat_maps(title, records, place),
-            *kinds.occupancy(title, records, place),
-        ],
-    )
+        yield replace(figure, name=f"{figure.name}-{seen[figure.name]}") if again else figure
