@@ -72,7 +72,8 @@ def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[s
     }
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
     packed = {name: _packed(values) for name, values in made.items()}
-    return {name: packed[name] for name in [*SHOWN, *made] if name in SHOWN or _holds(packed[name])}
+    holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
+    return {name: packed[name] for name in [*SHOWN, *holding]}
 
 
 def _packed(values: list[Any]) -> dict[str, Any]:
@@ -81,10 +82,6 @@ def _packed(values: list[Any]) -> dict[str, Any]:
         return {"values": list(map(_plain, values))}
     place = {value: i for i, value in enumerate(distinct)}
     return {"values": list(map(_plain, distinct)), "at": [place[value] for value in values]}
-
-
-def _holds(column: dict[str, Any]) -> bool:
-    return any(value not in (None, "") for value in column["values"])
 
 
 def _plain(value: Any) -> Any:

@@ -119,24 +119,15 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
 
 
 def _table(runs: Sequence[Run]) -> dict[str, Any]:
-    records = [record for run in runs for record in run.records]
-    run_names = [run.name for run in runs for _ in run.records]
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
-    commands = [
-        command(record, CONFIG if record.variant in built_in else _config(run))
-        for run in runs
-        for record in run.records
-    ]
+    rows = [(run, record) for run in runs for record in run.records]
+    commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
     return {
-        "count": len(records),
+        "count": len(rows),
         "shown": columns.SHOWN,
-        "columns": columns.columns(records, run_names, commands),
+        "columns": columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands),
         # What pointing at the row of a record shows: its whole configuration.
-        "hints": [
-            "configuration",
-            *(name for name in stated() if name in CONDITIONS),
-            "device",
-        ],
+        "hints": ["configuration", *(name for name in stated() if name in CONDITIONS), "device"],
     }
 
 
