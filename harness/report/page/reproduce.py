@@ -33,12 +33,8 @@ def command(record: Record, config: str = CONFIG) -> str:
     ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
     """
     short = config == CONFIG
-    values = {name: getattr(record, name) for name in stated()}
-    said = {
-        name: value
-        for name, value in values.items()
-        if value is not None and not (short and value == PARTS[name].usual)
-    }
+    unsaid = {name: PARTS[name].usual if short else None for name in stated()}
+    said = {name: value for name in unsaid if (value := getattr(record, name)) not in (None, unsaid[name])}
     words = ["gravbench", "run", config]
     for name in (name for name in said if PARTS[name].option):
         words += [f"--{name}", str(said[name])]
