@@ -80,20 +80,15 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
 
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
-    chart, at = _choice(CHART, sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=None),
         tooltip=_tooltip("n", "configuration", "interactions per second", "of the fastest"),
     )
-    cells = base.mark_rect().encode(
-        color=alt.Color(
-            "relative:Q",
-            title="of the fastest",
-            scale=alt.Scale(scheme="viridis", domain=[0, 1]),
-            legend=alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1]),
-        )
-    )
+    scale = alt.Scale(scheme="viridis", domain=[0, 1])
+    legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
+    cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
     dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
     labels = base.mark_text(fontSize=12).encode(text="label:N", color=dark)
     height = max(90, 38 * len({row["y"] for row in rows}))
@@ -102,14 +97,10 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
 
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
-    chart, at = _choice(CHART, sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
+    ticks = alt.Axis(values=[0, 25, 50, 75, 100])
     points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
-        x=alt.X(
-            "occupancy:Q",
-            title="occupancy, %",
-            scale=alt.Scale(domain=[0, 103]),
-            axis=alt.Axis(values=[0, 25, 50, 75, 100]),
-        ),
+        x=alt.X("occupancy:Q", title="occupancy, %", scale=alt.Scale(domain=[0, 103]), axis=ticks),
         y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
         **_signs("variant", variants, "color", "shape"),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "occupancy", "limited by"),
@@ -122,7 +113,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
     Rows with ``front`` are on it, and may carry a name before or after their point.
     """
-    chart, at = _choice(CHART, sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
         x=_log(alt.X, "error", "largest relative error", rows),
         y=_log(alt.Y, "rate", "evaluations/s", rows, fine=True),
@@ -151,11 +142,8 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
         x2="to:Q",
         **_signs("stage", names, "color"),
     )
-    labels = (
-        base.transform_filter("datum.share * 28 > length(datum.stage)")
-        .mark_text(color="white", fontWeight="bold", fontSize=11)
-        .encode(x="middle:Q", text="stage:N")
-    )
+    wide = base.transform_filter("datum.share * 28 > length(datum.stage)")
+    labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(x="middle:Q", text="stage:N")
     return _spec((bars + labels).properties(height=max(80, 34 * len(sizes))), rows)
 
 
@@ -172,11 +160,8 @@ def thetas(rows: Sequence[Row]) -> Spec:
         **_signs("kind", kinds, "strokeDash", title="error"), order=alt.Order("theta:Q")
     )
     points = base.mark_point(size=55, filled=True, opacity=1).encode(**_signs("kind", kinds, "shape", title="error"))
-    labels = (
-        base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kinds[0]))
-        .mark_text(dy=-11)
-        .encode(text="name:N")
-    )
+    first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
+    labels = base.transform_filter(first).mark_text(dy=-11).encode(text="name:N")
     return _spec((lines + points + labels).properties(height=320), rows)
 
 
@@ -184,11 +169,10 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
     base = CHART.encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
-    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
-        x=_log(alt.X, "relative", "relative to the first step", rows), detail="step:N"
-    )
+    relative = _log(alt.X, "relative", "relative to the first step", rows)
+    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(x=relative, detail="step:N")
     points = base.mark_point(filled=True, opacity=1).encode(
-        x=_log(alt.X, "relative", "relative to the first step", rows),
+        x=relative,
         **_signs("kind", kinds, "color", "shape", title=""),
         # Where the two agree, the smaller measured one lies on the published one.
         size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
@@ -212,13 +196,8 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
     }
-    made = {**spec, "config": config, "width": WIDTH if title else "container"}
-    if title:
-        made["title"] = title
-        made["padding"] = 12
-    else:
-        made["autosize"] = {"type": "fit-x", "contains": "padding"}
-    return made
+    on_page = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {**spec, "config": config} | ({"width": WIDTH, "title": title, "padding": 12} if title else on_page)
 
 
 def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
@@ -231,12 +210,12 @@ def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
     return made
 
 
-def _choice(chart: Any, sizes: list[int], shown: int) -> tuple[Any, Any]:
+def _at_one_n(sizes: list[int], shown: int) -> tuple[Any, Any]:
     """Keep the rows of one n, which a list beside the chart chooses where there are several."""
     if len(sizes) < 2:
-        return chart.transform_filter(f"datum.n == {shown}"), None
+        return CHART.transform_filter(f"datum.n == {shown}"), None
     at = alt.param(name="size", value=shown, bind=alt.binding_select(options=sizes, name="n = "))
-    return chart.transform_filter("datum.n == size"), at
+    return CHART.transform_filter("datum.n == size"), at
 
 
 def _signs(field: str, domain: list[str], *channels: str, title: str | None = None) -> dict[str, Any]:

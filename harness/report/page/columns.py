@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
-from gravbench.report.numbers import times
+from gravbench.report.numbers import six_digits, times
 from gravbench.verdicts import ranking
-
-DIGITS = 6
 
 # Columns that a page shows; the rest of a record is behind them.
 SHOWN: Mapping[str, str] = {
@@ -86,9 +84,7 @@ def _packed(values: list[Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return str(value)
-        return float(f"{value:.{DIGITS}g}")
+        return six_digits(value) if math.isfinite(value) else str(value)
     return value
 
 

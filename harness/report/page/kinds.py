@@ -14,7 +14,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names
-from gravbench.report.numbers import number, percent
+from gravbench.report.numbers import number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.published import compare
@@ -95,10 +95,10 @@ def _point(record: Record) -> Row:
     ends: dict[str, float | None] = {"low": None, "high": None}
     if record.ci_low and record.ci_high and record.ci_low > 0 and math.isfinite(record.ci_high - record.ci_low):
         ends = {
-            "low": _short(record.evaluated / record.ci_high / 1e9),
-            "high": _short(record.evaluated / record.ci_low / 1e9),
+            "low": six_digits(record.evaluated / record.ci_high / 1e9),
+            "high": six_digits(record.evaluated / record.ci_low / 1e9),
         }
-    return {**_said(record), "speed": _short(_speed(record)), **ends}
+    return {**_said(record), "speed": six_digits(_speed(record)), **ends}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -106,9 +106,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
     tuned = ranking.grouped(records, lambda record: (record.variant, record.toolkit))
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
-        by_n = {
-            n: own for n, own in ranking.grouped(tuned[variant, toolkit], ranking.size).items() if len(_swept(own)) > 1
-        }
+        alike = ranking.grouped(tuned[variant, toolkit], ranking.size)
+        by_n = {n: own for n, own in alike.items() if len(_swept(own)) > 1}
         if not by_n:
             continue
         shown = best_n(by_n)
@@ -137,13 +136,13 @@ def _swept(records: Iterable[Record]) -> list[str]:
 def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
     fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
     best = max(map(_speed, fastest.values()))
-    for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: tuple(map(_sortable, item[0]))):
+    for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
         speed = _speed(record)
         yield {
             **_said(record),
             "x": at_x,
             "y": at_y,
-            "relative": _short(speed / best),
+            "relative": six_digits(speed / best),
             "label": number(speed),
             "of the fastest": f"{100 * speed / best:.0f} %",
         }
@@ -151,44 +150,42 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
 
 def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
-    by_n = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
-    sizes = sorted(n for n, own in by_n.items() if len({record.occupancy for record in own}) > 1)
-    if not sizes:
+    known = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
+    by_n = {n: own for n, own in sorted(known.items()) if len({record.occupancy for record in own}) > 1}
+    if not by_n:
         return
-    shown = best_n({n: by_n[n] for n in sizes})
     rows = [
         {
             **_said(record),
-            "speed": _short(_speed(record)),
-            "occupancy": _short(100 * (record.occupancy or 0)),
+            "speed": six_digits(_speed(record)),
+            "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
         }
-        for n in sizes
-        for record in sorted(by_n[n], key=ranking.seconds)[:MOST_POINTS]
+        for own in by_n.values()
+        for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
-    said += _left_out(by_n[n] for n in sizes)
+    sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    yield _figure("occupancy", "Occupancy and speed", said, spec, title, sizes, shown)
+    yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
 
 
 def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over error, where there are several configurations."""
     told = (record for record in records if record.error_max and math.isfinite(record.error_max))
-    by_n = ranking.grouped(told, ranking.size)
-    sizes = sorted(n for n in by_n if len(by_n[n]) > 1)
-    if not sizes:
+    by_n = {n: own for n, own in sorted(ranking.grouped(told, ranking.size).items()) if len(own) > 1}
+    if not by_n:
         return
     # The n with most variants; then that with most configurations.
-    shown = max(sizes, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
-    rows = [row for n in sizes for row in _front(by_n[n])]
+    shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
+    rows = [row for own in by_n.values() for row in _front(own)]
     said = (
         "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
         "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
         "what it leaves out; its error is that of one evaluation."
-    ) + _left_out(by_n[n] for n in sizes)
-    spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
-    yield _figure("speed-and-error", "Speed and error", said, spec, title, sizes, shown)
+    )
+    spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
+    yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
@@ -215,8 +212,8 @@ def _front(records: list[Record]) -> Iterator[Row]:
             "front": on_it,
             "name before": name if right else "",
             "name after": "" if right else name,
-            "error": _short(record.error_max),
-            "rate": _short(1 / ranking.seconds(record)),
+            "error": six_digits(record.error_max),
+            "rate": six_digits(1 / ranking.seconds(record)),
             "ms": number(1e3 * ranking.seconds(record)),
             "largest error": f"{record.error_max:.2e}",
             "on the front": "yes" if on_it else "no",
@@ -251,7 +248,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
             "from": start,
             "to": start + share,
             "middle": start + share / 2,
-            "share": _short(share),
+            "share": six_digits(share),
             "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
             "configuration": _configuration(record),
         }
@@ -267,8 +264,8 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
                 "theta": record.axes["theta"],
                 "kind": kind,
                 "name": f"θ {record.axes['theta']}",
-                "error": _short(error),
-                "ms": _short(1e3 * ranking.seconds(record)),
+                "error": six_digits(error),
+                "ms": six_digits(1e3 * ranking.seconds(record)),
                 "relative error": f"{error:.2e}",
                 "configuration": _configuration(record),
             }
@@ -289,9 +286,8 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
     """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
     found = compare(source, figure, cases)
-    rows = []
-    steps = step_names(found)
-    for step, title in zip(found.steps, steps, strict=True):
+    rows: list[Row] = []
+    for step, title in zip(found.steps, step_names(found), strict=True):
         pair = {
             "published": (step.cell.published, step.published_relative),
             "measured": (step.answer.value, step.measured_relative),
@@ -299,16 +295,17 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         for kind, (value, relative) in pair.items():
             if relative is not None and relative > 0:
                 written = f"{number(value, zeros=False)} {figure.unit}"
-                rows.append({"step": title, "kind": kind, "relative": _short(relative), "value": written})
-    if len({row["step"] for row in rows}) < 2:
+                rows.append({"step": title, "kind": kind, "relative": six_digits(relative), "value": written})
+    steps = list(dict.fromkeys(row["step"] for row in rows))
+    if len(steps) < 2:
         return None
     said = (
         f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
         "measured here. What is blank on one side has one sign only."
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
-    spec = charts.published(rows, [step for step in steps if any(row["step"] == step for row in rows)])
-    return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec, every_step(found))
+    name = f"published-{_slug(name)}-{_slug(figure.id)}"
+    return Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
 
 
 # Parts of rows
@@ -335,22 +332,14 @@ def _speed(record: Record) -> float:
     return ranking.speed(record) / 1e9
 
 
-def _short(value: float | None) -> float:
-    """Keep six digits: no figure shows more."""
-    return float(f"{value:.6g}")
-
-
-def _sortable(value: Any) -> tuple[bool, Any]:
-    return (isinstance(value, str), value)
-
-
 def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
     there = {row["variant"] for row in rows}
     return [name for name in place if name in there]
 
 
-def _left_out(many: Iterable[list[Record]]) -> str:
-    return f" Of more than {MOST_POINTS} at one n the fastest." if any(len(own) > MOST_POINTS for own in many) else ""
+def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
+    most = max(map(len, by_n.values()))
+    return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
 
 
 def _figure(
