@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.config.published import Source
@@ -63,24 +63,18 @@ def of_source(name: str, source: Source, cases: Sequence[Record]) -> list[Figure
 
 
 def write(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write every figure as SVG and PNG, named by what it shows; returns the files."""
+    """Write every figure as SVG and PNG, named by what it shows, those of one name numbered; returns the files."""
     import vl_convert
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in unique(figures):
+    seen: Counter[str] = Counter()
+    for figure in figures:
+        seen[figure.name] += 1
+        name = f"{figure.name}-{seen[figure.name]}" if seen[figure.name] > 1 else figure.name
         spec = json.dumps(charts.dressed(figure.spec, title=figure.whole_title, ink="#222222"))
-        svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+        svg, png = folder / f"{name}.svg", folder / f"{name}.png"
         svg.write_text(vl_convert.vegalite_to_svg(spec), "utf-8")
         png.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
         written += [svg, png]
     return written
-
-
-def unique(figures: Iterable[Figure]) -> Iterator[Figure]:
-    """Number those that would have the name of an earlier one."""
-    seen: Counter[str] = Counter()
-    for figure in figures:
-        seen[figure.name] += 1
-        again = seen[figure.name] > 1
-        yield replace(figure, name=f"{figure.name}-{seen[figure.name]}") if again else figure
