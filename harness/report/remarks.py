@@ -104,9 +104,8 @@ def fact_words(fact: Fact) -> str:
 def evidence(decision: Decision) -> str:
     """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
     claim = decision.claim
-    figures = (
-        f" Published: {', '.join(number(one, zeros=False) for one in claim.published)}." if claim.published else ""
-    )
+    published_numbers = ", ".join(number(one, zeros=False) for one in claim.published)
+    figures = f" Published: {published_numbers}." if claim.published else ""
     numbers = "; ".join(
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
         for name, answer in decision.answers.items()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from gravbench.errors import InputError
@@ -40,17 +39,14 @@ def command(record: Record, config: str = CONFIG) -> str:
         words += [f"--{name}", str(said[name])]
     # What varies most stands first.
     settings = {"n": record.n, **record.axes} | {name: said[name] for name in said if not PARTS[name].option}
-    for name, value in chain(settings.items(), _protocol(record, short=short)):
-        words += ["-p", f"{name}={_text(value)}"]
-    return shlex.join(words)
-
-
-def _protocol(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:
     if record.flops_per_interaction != _own_flops(record.interaction):
-        yield "flops_per_interaction", record.flops_per_interaction
+        settings["flops_per_interaction"] = record.flops_per_interaction
     for name, usual in UNSAID_MEASURE.items():
         if record.protocol and name in record.protocol and not (short and record.protocol[name] == usual):
-            yield f"measure.{name}", record.protocol[name]
+            settings[f"measure.{name}"] = record.protocol[name]
+    for name, value in settings.items():
+        words += ["-p", f"{name}={_text(value)}"]
+    return shlex.join(words)
 
 
 def _text(value: Any) -> str:
