@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -54,28 +54,16 @@ class Run:
         return figures.of_source(self.source_name, self.source, self.cases) if self.source else []
 
 
-@dataclass(slots=True)
-class _Specs:
-    """The charts of a page by their name, gathered while their places are written."""
-
-    found: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, figure: Figure) -> str:
-        """Keep the chart of a figure, which the script draws; returns its name, which no other figure has."""
-        name = figure.name
-        while name in self.found:
-            name += "-"
-        self.found[name] = charts.dressed(figure.spec) | {"description": f"{figure.whole_title}. {figure.caption}"}
-        return name
-
-
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
-    cases = _cases(runs)
+    cases = latest(record for run in runs for record in run.records)
     groups = figures.groups(cases, parents(variants), summaries(variants))
     return _template().render(
         title=f"gravbench: {', '.join(run.name for run in runs)}",
         policy=POLICY,
+        style=(HERE / "page.css").read_text("utf-8"),
+        script=(HERE / "page.js").read_text("utf-8"),
+        vega=_vega(),
         summary=_summary(runs, cases),
         runs=runs,
         variants=variants,
@@ -85,14 +73,14 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
         of_stages=figures.of_stages(cases),
-        specs=_Specs(),
+        specs={},
         table=_table(runs),
     )
 
 
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
-    cases = _cases(runs)
+    cases = latest(record for run in runs for record in run.records)
     groups = figures.groups(cases, parents(variants), summaries(variants))
     return [
         *(group.ladder for group in groups if group.ladder),
@@ -100,10 +88,6 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
         *figures.of_stages(cases),
         *(figure for run in runs for figure in run.figures()),
     ]
-
-
-def _cases(runs: Sequence[Run]) -> list[Record]:
-    return latest(record for run in runs for record in run.records)
 
 
 def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
@@ -145,13 +129,18 @@ def _template() -> Template:
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters.update(number=number, json=_json, flat=_flat)
-    made.globals.update(charts=charts, names=names, published=published, ranking=ranking)
-    made.globals.update(remarks=remarks, sources=sources, text_of=_text_of, vega=_vega)
+    made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
+    made.globals.update(sources=sources, place=_place)
     return made.get_template("page.html")
 
 
-def _text_of(name: str) -> str:
-    return (HERE / name).read_text("utf-8")
+def _place(figure: Figure, specs: dict[str, charts.Spec]) -> str:
+    """Add the chart of a figure to ``specs``, which the script draws; returns its name there."""
+    name = figure.name
+    while name in specs:
+        name += "-"
+    specs[name] = charts.dressed(figure.spec) | {"description": f"{figure.whole_title}. {figure.caption}"}
+    return name
 
 
 def _vega() -> str:
