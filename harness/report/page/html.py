@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ HERE = Path(__file__).parent
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name."""
 
@@ -44,7 +45,7 @@ class Run:
     source_name: str = ""
     source: Source | None = None
 
-    @property
+    @cached_property
     def cases(self) -> list[Record]:
         """One record per case."""
         return latest(self.records)
