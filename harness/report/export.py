@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,7 @@ def write(records: Sequence[Record], path: Path) -> None:
     table = [_row(record) for record in records]
     names = list(dict.fromkeys(name for row in table for name in row))
     temporary = path.with_name(path.name + ".tmp")
-    if path.suffix == ".csv":
-        _csv(table, names, temporary)
-    else:
-        _parquet(table, names, temporary)
+    (_csv if path.suffix == ".csv" else _parquet)(table, names, temporary)
     temporary.replace(path)
 
 
@@ -50,24 +47,23 @@ def _row(record: Record) -> dict[str, Any]:
     return row | {f"{field}_{name}": value for field, own in mappings.items() for name, value in own.items()}
 
 
-def _csv(table: Iterable[dict[str, Any]], names: list[str], path: Path) -> None:
+def _csv(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
-        for row in table:
-            writer.writerow(
-                {name: json.dumps(value) if isinstance(value, list) else value for name, value in row.items()}
-            )
+        writer.writerows(
+            {name: json.dumps(value) if isinstance(value, list) else value for name, value in row.items()}
+            for row in table
+        )
 
 
-def _parquet(table: Iterable[dict[str, Any]], names: list[str], path: Path) -> None:
+def _parquet(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise InputError(f"--to {path.stem}: Parquet needs pyarrow; install it with: pip install 'gravbench[parquet]'")
     import pyarrow
     import pyarrow.parquet
 
-    rows = list(table)
-    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    columns = {name: _column([row.get(name) for row in table]) for name in names}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
 
 

@@ -48,3 +48,8 @@ def rough_percent(part: float) -> str:
 def times(value: float | None, factor: float) -> float | None:
     """Return a number of another unit."""
     return None if value is None else factor * value
+
+
+def six_digits(value: float | None) -> float:
+    """Keep six digits, which is more than any figure shows and any interval is narrow."""
+    return float(f"{value:.6g}")

@@ -49,17 +49,15 @@ def step_names(found: Comparison) -> list[str]:
 
 def shared_by(cells: Sequence[Cell]) -> dict[str, Value | list[Value]]:
     """Return the selections that all cells share."""
-    return {name: value for name, value in cells[0].select.items() if all(_has(cell, name, value) for cell in cells)}
+    return {
+        name: value for name, value in cells[0].select.items() if all(cell.select.get(name) == value for cell in cells)
+    }
 
 
 def names_of(cells: Iterable[Cell], shared: Iterable[str], leave_out: Iterable[str]) -> list[str]:
     """Name each cell by what is neither shared nor left out."""
     omitted = [*shared, *leave_out]
     return [cell.step or words(cell.select, omitted) or str(cell.select.get("variant", "")) for cell in cells]
-
-
-def _has(cell: Cell, name: str, value: Value | list[Value]) -> bool:
-    return name in cell.select and cell.select[name] == value
 
 
 def conditions_of(column: Column) -> str:
@@ -106,9 +104,8 @@ def fact_words(fact: Fact) -> str:
 def evidence(decision: Decision) -> str:
     """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
     claim = decision.claim
-    figures = (
-        f" Published: {', '.join(number(one, zeros=False) for one in claim.published)}." if claim.published else ""
-    )
+    published_numbers = ", ".join(number(one, zeros=False) for one in claim.published)
+    figures = f" Published: {published_numbers}." if claim.published else ""
     numbers = "; ".join(
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
         for name, answer in decision.answers.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, groupby, islice
 from typing import Any
 
 import altair as alt
@@ -27,88 +27,85 @@ WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
 GREY = "#808080"
 ROWS = "rows"
+CHART = alt.Chart(alt.NamedData(name=ROWS))
+SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
+    "color": (alt.Color, COLOURS),
+    "shape": (alt.Shape, SHAPES),
+    "strokeDash": (alt.StrokeDash, DASHES),
+}
 
 
-def ladder(rows: Sequence[Row], variants: list[str], toolkits: list[str]) -> Spec:
-    """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``."""
+def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
+    """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
+
+    The rows of a variant stand together, and in the order of the toolkits.
+    """
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have more words, and no label.
     places: list[str] = []
     placed: list[Row] = []
-    for variant in variants:
-        own = sorted((row for row in rows if row["variant"] == variant), key=lambda row: toolkits.index(row["toolkit"]))
-        for i, row in enumerate(own):
-            placed.append({**row, "bar": f"{variant} {row['toolkit']}" if i else variant})
-            places.append(placed[-1]["bar"])
-        places.append(f"{variant} end")
+    for variant, own in groupby(rows, lambda row: row["variant"]):
+        bars = [{**row, "bar": f"{variant} {row['toolkit']}" if i else variant} for i, row in enumerate(own)]
+        placed += bars
+        places += [*(bar["bar"] for bar in bars), f"{variant} end"]
     names = alt.Axis(labelExpr="indexof(datum.label, ' ') < 0 ? datum.label : ''", ticks=False)
-    base = alt.Chart(_rows()).encode(
+    base = CHART.encode(
         y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "± %", "changed"),
     )
     scale = alt.Scale(domain=[0, most * 1.6], nice=False)
-    bars = base.mark_bar().encode(
+    drawn = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
-        color=_colour("toolkit", toolkits).legend(None),
+        color=_signs("toolkit", toolkits, "color")["color"].legend(None),
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
-    return _spec((bars + intervals + labels).properties(height=max(60, 15 * len(places))), placed)
+    return _spec((drawn + intervals + labels).properties(height=max(60, 15 * len(places))), placed)
 
 
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
-    base = alt.Chart(_rows()).encode(
+    base = CHART.encode(
         x=_log(alt.X, "n", "bodies, n", rows),
-        color=_colour("variant", variants),
+        **_signs("variant", variants, "color"),
         tooltip=_tooltip("variant", "n", "configuration", "interactions per second", "± %"),
     )
     speed = _log(alt.Y, "speed", SPEED, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
-    lines = base.mark_line(strokeWidth=1.8).encode(y=speed, strokeDash=_dash("variant", variants))
-    points = base.mark_point(size=55, filled=True, opacity=1).encode(y=speed, shape=_shape("variant", variants))
+    lines = base.mark_line(strokeWidth=1.8).encode(y=speed, **_signs("variant", variants, "strokeDash"))
+    points = base.mark_point(size=55, filled=True, opacity=1).encode(y=speed, **_signs("variant", variants, "shape"))
     return _spec((band + lines + points).properties(height=340), rows)
 
 
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
-    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=None),
         tooltip=_tooltip("n", "configuration", "interactions per second", "of the fastest"),
     )
-    cells = base.mark_rect().encode(
-        color=alt.Color(
-            "relative:Q",
-            title="of the fastest",
-            scale=alt.Scale(scheme="viridis", domain=[0, 1]),
-            legend=alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1]),
-        )
-    )
+    scale = alt.Scale(scheme="viridis", domain=[0, 1])
+    legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
+    cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
     dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
     labels = base.mark_text(fontSize=12).encode(text="label:N", color=dark)
     height = max(90, 38 * len({row["y"] for row in rows}))
-    return _spec(_with(cells + labels, at).properties(height=height), rows)
+    return _spec((cells + labels).properties(height=height), rows, at)
 
 
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
-    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
+    ticks = alt.Axis(values=[0, 25, 50, 75, 100])
     points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
-        x=alt.X(
-            "occupancy:Q",
-            title="occupancy, %",
-            scale=alt.Scale(domain=[0, 103]),
-            axis=alt.Axis(values=[0, 25, 50, 75, 100]),
-        ),
+        x=alt.X("occupancy:Q", title="occupancy, %", scale=alt.Scale(domain=[0, 103]), axis=ticks),
         y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
-        color=_colour("variant", variants),
-        shape=_shape("variant", variants),
+        **_signs("variant", variants, "color", "shape"),
         tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "occupancy", "limited by"),
     )
-    return _spec(_with(points, at).properties(height=300), rows)
+    return _spec(points.properties(height=300), rows, at)
 
 
 def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
@@ -116,7 +113,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
     Rows with ``front`` are on it, and may carry a name before or after their point.
     """
-    chart, at = _choice(alt.Chart(_rows()), sizes, shown)
+    chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
         x=_log(alt.X, "error", "largest relative error", rows),
         y=_log(alt.Y, "rate", "evaluations/s", rows, fine=True),
@@ -126,64 +123,57 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
         order=alt.Order("error:Q")
     )
     points = base.mark_point(size=60, filled=True, opacity=0.85).encode(
-        color=_colour("variant", variants),
-        shape=_shape("variant", variants),
+        **_signs("variant", variants, "color", "shape"),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "largest error", "on the front"),
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text="name before:N")
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name after:N")
-    return _spec(_with(front + points + before + after, at).properties(height=340), rows)
+    return _spec((front + points + before + after).properties(height=340), rows, at)
 
 
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     """Stacked bars of each stage's ``share`` of the sum, one row per size; the longer stages carry their name."""
-    base = alt.Chart(_rows()).encode(
+    base = CHART.encode(
         y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
     )
     bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
         x=alt.X("from:Q", title="part of the sum", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         x2="to:Q",
-        color=_colour("stage", names),
+        **_signs("stage", names, "color"),
     )
-    labels = (
-        base.transform_filter("datum.share * 28 > length(datum.stage)")
-        .mark_text(color="white", fontWeight="bold", fontSize=11)
-        .encode(x="middle:Q", text="stage:N")
-    )
+    wide = base.transform_filter("datum.share * 28 > length(datum.stage)")
+    labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(x="middle:Q", text="stage:N")
     return _spec((bars + labels).properties(height=max(80, 34 * len(sizes))), rows)
 
 
 def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    base = alt.Chart(_rows()).encode(
+    base = CHART.encode(
         x=_log(alt.X, "ms", "ms an evaluation", rows),
         y=_log(alt.Y, "error", "relative error", rows),
-        color=_colour("kind", kinds, "error"),
+        **_signs("kind", kinds, "color", title="error"),
         tooltip=_tooltip("theta", "kind", "relative error", "ms", "configuration"),
     )
-    lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=_dash("kind", kinds, "error"), order=alt.Order("theta:Q"))
-    points = base.mark_point(size=55, filled=True, opacity=1).encode(shape=_shape("kind", kinds, "error"))
-    labels = (
-        base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kinds[0]))
-        .mark_text(dy=-11)
-        .encode(text="name:N")
+    lines = base.mark_line(strokeWidth=1.8).encode(
+        **_signs("kind", kinds, "strokeDash", title="error"), order=alt.Order("theta:Q")
     )
+    points = base.mark_point(size=55, filled=True, opacity=1).encode(**_signs("kind", kinds, "shape", title="error"))
+    first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
+    labels = base.transform_filter(first).mark_text(dy=-11).encode(text="name:N")
     return _spec((lines + points + labels).properties(height=320), rows)
 
 
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
-    base = alt.Chart(_rows()).encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
-    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(
-        x=_log(alt.X, "relative", "relative to the first step", rows), detail="step:N"
-    )
+    base = CHART.encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
+    relative = _log(alt.X, "relative", "relative to the first step", rows)
+    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(x=relative, detail="step:N")
     points = base.mark_point(filled=True, opacity=1).encode(
-        x=_log(alt.X, "relative", "relative to the first step", rows),
-        color=_colour("kind", kinds, ""),
-        shape=_shape("kind", kinds, ""),
+        x=relative,
+        **_signs("kind", kinds, "color", "shape", title=""),
         # Where the two agree, the smaller measured one lies on the published one.
         size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
         tooltip=_tooltip("step", "kind", "value", "relative"),
@@ -206,55 +196,36 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
     }
-    made = {**spec, "config": config, "width": WIDTH if title else "container"}
-    if title:
-        made["title"] = title
-        made["padding"] = 12
-    else:
-        made["autosize"] = {"type": "fit-x", "contains": "padding"}
-    return made
+    on_page = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {**spec, "config": config} | ({"width": WIDTH, "title": title, "padding": 12} if title else on_page)
 
 
-def _spec(chart: Any, rows: Sequence[Row]) -> Spec:
+def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
+    whole = chart if param is None else chart.add_params(param)
     # A test checks every kind of chart against the schema, once.
-    made: Spec = chart.to_dict(validate=False)
+    made: Spec = whole.to_dict(validate=False)
     made.pop("config", None)
     # Put in last: Altair would check and copy every row several times.
     made["datasets"] = {ROWS: list(rows)}
     return made
 
 
-def _rows() -> Any:
-    return alt.NamedData(name=ROWS)
-
-
-def _choice(chart: Any, sizes: list[int], shown: int) -> tuple[Any, Any]:
+def _at_one_n(sizes: list[int], shown: int) -> tuple[Any, Any]:
     """Keep the rows of one n, which a list beside the chart chooses where there are several."""
     if len(sizes) < 2:
-        return chart.transform_filter(f"datum.n == {shown}"), None
+        return CHART.transform_filter(f"datum.n == {shown}"), None
     at = alt.param(name="size", value=shown, bind=alt.binding_select(options=sizes, name="n = "))
-    return chart.transform_filter("datum.n == size"), at
+    return CHART.transform_filter("datum.n == size"), at
 
 
-def _with(chart: Any, param: Any) -> Any:
-    return chart if param is None else chart.add_params(param)
-
-
-def _colour(field: str, domain: list[str], title: str | None = None) -> Any:
-    return _signs(alt.Color, COLOURS, field, domain, title)
-
-
-def _shape(field: str, domain: list[str], title: str | None = None) -> Any:
-    return _signs(alt.Shape, SHAPES, field, domain, title)
-
-
-def _dash(field: str, domain: list[str], title: str | None = None) -> Any:
-    return _signs(alt.StrokeDash, DASHES, field, domain, title)
-
-
-def _signs(channel: Any, signs: Sequence[Any], field: str, domain: list[str], title: str | None) -> Any:
-    scale = alt.Scale(domain=domain, range=[sign for sign, _ in zip(cycle(signs), domain, strict=False)])
-    return channel(f"{field}:N", title=field if title is None else title, scale=scale)
+def _signs(field: str, domain: list[str], *channels: str, title: str | None = None) -> dict[str, Any]:
+    """Encode a field in each of ``channels``, the keys of ``SIGNS``, by a sign of its own for each value."""
+    made = {}
+    for name in channels:
+        channel, signs = SIGNS[name]
+        scale = alt.Scale(domain=domain, range=list(islice(cycle(signs), len(domain))))
+        made[name] = channel(f"{field}:N", title=field if title is None else title, scale=scale)
+    return made
 
 
 def _log(axis: Any, field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:

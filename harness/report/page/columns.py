@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
-from gravbench.report.numbers import times
+from gravbench.report.numbers import six_digits, times
 from gravbench.verdicts import ranking
-
-DIGITS = 6
 
 # Columns that a page shows; the rest of a record is behind them.
 SHOWN: Mapping[str, str] = {
@@ -72,7 +70,8 @@ def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[s
     }
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
     packed = {name: _packed(values) for name, values in made.items()}
-    return {name: packed[name] for name in [*SHOWN, *made] if name in SHOWN or _holds(packed[name])}
+    holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
+    return {name: packed[name] for name in [*SHOWN, *holding]}
 
 
 def _packed(values: list[Any]) -> dict[str, Any]:
@@ -83,15 +82,9 @@ def _packed(values: list[Any]) -> dict[str, Any]:
     return {"values": list(map(_plain, distinct)), "at": [place[value] for value in values]}
 
 
-def _holds(column: dict[str, Any]) -> bool:
-    return any(value not in (None, "") for value in column["values"])
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return str(value)
-        return float(f"{value:.{DIGITS}g}")
+        return six_digits(value) if math.isfinite(value) else str(value)
     return value
 
 

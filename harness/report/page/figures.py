@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.config.published import Source
@@ -36,10 +36,19 @@ def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, st
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
-    found = [
-        _group(shared, by_n, alike[shared], names.title(shared), parents, summaries)
-        for shared, by_n in ranking.ladders(cases, parents).items()
-    ]
+    found = []
+    for shared, by_n in ranking.ladders(cases, parents).items():
+        title, records, n = names.title(shared), alike[shared], best_n(by_n)
+        place = ranking.ladder_order({record.variant for record in records}, parents)
+        several = len({rung.best.variant for rung in by_n[n]}) > 1
+        ladder = kinds.ladder(title, n, by_n[n], summaries) if several else None
+        others = [
+            *kinds.over_n(title, by_n, place),
+            *kinds.accuracy(title, records, place),
+            *kinds.heat_maps(title, records, place),
+            *kinds.occupancy(title, records, place),
+        ]
+        found.append(Group(shared, title, n, by_n[n], ladder, others))
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
@@ -54,51 +63,18 @@ def of_source(name: str, source: Source, cases: Sequence[Record]) -> list[Figure
 
 
 def write(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write every figure as SVG and PNG, named by what it shows; returns the files."""
+    """Write every figure as SVG and PNG, named by what it shows, those of one name numbered; returns the files."""
     import vl_convert
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in unique(figures):
+    seen: Counter[str] = Counter()
+    for figure in figures:
+        seen[figure.name] += 1
+        name = f"{figure.name}-{seen[figure.name]}" if seen[figure.name] > 1 else figure.name
         spec = json.dumps(charts.dressed(figure.spec, title=figure.whole_title, ink="#222222"))
-        svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+        svg, png = folder / f"{name}.svg", folder / f"{name}.png"
         svg.write_text(vl_convert.vegalite_to_svg(spec), "utf-8")
         png.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
         written += [svg, png]
     return written
-
-
-def unique(figures: Iterable[Figure]) -> Iterator[Figure]:
-    """Number those that would have the name of an earlier one."""
-    seen: Counter[str] = Counter()
-    for figure in figures:
-        seen[figure.name] += 1
-        again = seen[figure.name] > 1
-        name = f"{figure.name}-{seen[figure.name]}" if again else figure.name
-        yield replace(figure, name=name)
-
-
-def _group(
-    shared: Conditions,
-    by_n: Mapping[int, list[Rung]],
-    records: list[Record],
-    title: str,
-    parents: Parents,
-    summaries: Mapping[str, str],
-) -> Group:
-    place = ranking.ladder_order({record.variant for record in records}, parents)
-    n = best_n(by_n)
-    several = len({rung.best.variant for rung in by_n[n]}) > 1
-    return Group(
-        shared=shared,
-        title=title,
-        n=n,
-        rungs=by_n[n],
-        ladder=kinds.ladder(title, n, by_n[n], summaries) if several else None,
-        figures=[
-            *kinds.over_n(title, by_n, place),
-            *kinds.accuracy(title, records, place),
-            *kinds.heat_maps(title, records, place),
-            *kinds.occupancy(title, records, place),
-        ],
-    )

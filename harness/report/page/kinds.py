@@ -14,7 +14,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names
-from gravbench.report.numbers import number, percent
+from gravbench.report.numbers import number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.published import compare
@@ -61,24 +61,21 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
     """Draw the rungs of one n as bars."""
     toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
-    rows = [_bar(rung.best, summaries) for rung in rungs]
-    spec = charts.ladder(rows, list(dict.fromkeys(row["variant"] for row in rows)), toolkits)
+    rows = [
+        {
+            **(row := _point(rung.best)),
+            "end": max(row["speed"], row["high"] or 0),
+            "label": f"{rung.best.toolkit}  {number(_speed(rung.best))}",
+            "changed": summaries.get(rung.best.variant, ""),
+        }
+        for rung in rungs
+    ]
     said = (
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
         "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
         "that it computes."
     )
-    return Figure(f"ladder-{_slug(title)}", f"The ladder at n = {n:,}", said, spec, title)
-
-
-def _bar(record: Record, summaries: Mapping[str, str]) -> Row:
-    row = _point(record)
-    return {
-        **row,
-        "end": max(row["speed"], row["high"] or 0),
-        "label": f"{record.toolkit}  {number(_speed(record))}",
-        "changed": summaries.get(record.variant, ""),
-    }
+    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
@@ -90,12 +87,18 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
-        yield Figure(f"speed-over-n-{toolkit}-{_slug(title)}", f"Speed over n by {toolkit}", said, spec, title)
+        yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
 def _point(record: Record) -> Row:
-    low, high = _interval(record)
-    return {**_said(record), "speed": _short(_speed(record)), "low": low, "high": high}
+    """Write the speed and the ends of its confidence interval, None without one."""
+    ends: dict[str, float | None] = {"low": None, "high": None}
+    if record.ci_low and record.ci_high and record.ci_low > 0 and math.isfinite(record.ci_high - record.ci_low):
+        ends = {
+            "low": six_digits(record.evaluated / record.ci_high / 1e9),
+            "high": six_digits(record.evaluated / record.ci_low / 1e9),
+        }
+    return {**_said(record), "speed": six_digits(_speed(record)), **ends}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -103,9 +106,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
     tuned = ranking.grouped(records, lambda record: (record.variant, record.toolkit))
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
-        by_n = {
-            n: own for n, own in ranking.grouped(tuned[variant, toolkit], ranking.size).items() if len(_swept(own)) > 1
-        }
+        alike = ranking.grouped(tuned[variant, toolkit], ranking.size)
+        by_n = {n: own for n, own in alike.items() if len(_swept(own)) > 1}
         if not by_n:
             continue
         shown = best_n(by_n)
@@ -116,9 +118,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
         spec = charts.heat_map(rows, x, y, sizes, shown)
-        name = f"heat-map-{variant}-{toolkit}-{_slug(title)}"
-        heading = f"{variant} by {toolkit} over {x} and {y}{_at(sizes)}"
-        yield Figure(name, heading, said, spec, title, _chosen(sizes, shown))
+        heading = f"{variant} by {toolkit} over {x} and {y}"
+        yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -135,13 +136,13 @@ def _swept(records: Iterable[Record]) -> list[str]:
 def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
     fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
     best = max(map(_speed, fastest.values()))
-    for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: tuple(map(_sortable, item[0]))):
+    for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
         speed = _speed(record)
         yield {
             **_said(record),
             "x": at_x,
             "y": at_y,
-            "relative": _short(speed / best),
+            "relative": six_digits(speed / best),
             "label": number(speed),
             "of the fastest": f"{100 * speed / best:.0f} %",
         }
@@ -149,62 +150,58 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
 
 def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
-    by_n = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
-    sizes = sorted(n for n, own in by_n.items() if len({record.occupancy for record in own}) > 1)
-    if not sizes:
+    known = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
+    by_n = {n: own for n, own in sorted(known.items()) if len({record.occupancy for record in own}) > 1}
+    if not by_n:
         return
-    shown = best_n({n: by_n[n] for n in sizes})
     rows = [
         {
             **_said(record),
-            "speed": _short(_speed(record)),
-            "occupancy": _short(100 * (record.occupancy or 0)),
+            "speed": six_digits(_speed(record)),
+            "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
         }
-        for n in sizes
-        for record in _fastest(by_n[n])
+        for own in by_n.values()
+        for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
-    said += _left_out(by_n[n] for n in sizes)
+    sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    heading = f"Occupancy and speed{_at(sizes)}"
-    yield Figure(f"occupancy-{_slug(title)}", heading, said, spec, title, _chosen(sizes, shown))
+    yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
 
 
 def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over error, where there are several configurations."""
     told = (record for record in records if record.error_max and math.isfinite(record.error_max))
-    by_n = ranking.grouped(told, ranking.size)
-    sizes = sorted(n for n in by_n if len(by_n[n]) > 1)
-    if not sizes:
+    by_n = {n: own for n, own in sorted(ranking.grouped(told, ranking.size).items()) if len(own) > 1}
+    if not by_n:
         return
     # The n with most variants; then that with most configurations.
-    shown = max(sizes, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
-    rows = [row for n in sizes for row in _front(by_n[n])]
+    shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
+    rows = [row for own in by_n.values() for row in _front(own)]
     said = (
         "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
         "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
         "what it leaves out; its error is that of one evaluation."
-    ) + _left_out(by_n[n] for n in sizes)
-    spec = charts.accuracy(rows, _present(place, rows), sizes, shown)
-    heading = f"Speed and error{_at(sizes)}"
-    yield Figure(f"speed-and-error-{_slug(title)}", heading, said, spec, title, _chosen(sizes, shown))
+    )
+    spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
+    yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
     """Write rows whose ``front`` is true where no other record is both faster and at least as accurate."""
-    chosen = _fastest(records)
     least = math.inf
     front = set()
     for record in sorted(records, key=lambda one: (ranking.seconds(one), one.error_max or 0)):
         if (record.error_max or 0) < least:
             least = record.error_max or 0
             front.add(id(record))
-    chosen += [record for record in records if id(record) in front and all(record is not one for one in chosen)]
+    ordered = sorted(records, key=ranking.seconds)
+    chosen = ordered[:MOST_POINTS] + [record for record in ordered[MOST_POINTS:] if id(record) in front]
     named: set[str] = set()
     errors = [record.error_max or 0 for record in chosen]
     middle = math.sqrt(min(errors) * max(errors))
-    for record in sorted(chosen, key=ranking.seconds):
+    for record in chosen:
         on_it = id(record) in front
         name = record.variant if on_it and record.variant not in named else ""
         named.add(name)
@@ -215,8 +212,8 @@ def _front(records: list[Record]) -> Iterator[Row]:
             "front": on_it,
             "name before": name if right else "",
             "name after": "" if right else name,
-            "error": _short(record.error_max),
-            "rate": _short(1 / ranking.seconds(record)),
+            "error": six_digits(record.error_max),
+            "rate": six_digits(1 / ranking.seconds(record)),
             "ms": number(1e3 * ranking.seconds(record)),
             "largest error": f"{record.error_max:.2e}",
             "on the front": "yes" if on_it else "no",
@@ -236,7 +233,7 @@ def stages(cases: Sequence[Record]) -> Iterator[Figure]:
             "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
             "configuration there."
         )
-        yield Figure(f"stages-{_slug(title)}", "Stages", said, charts.stages(rows, names, sizes), title)
+        yield _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -251,7 +248,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
             "from": start,
             "to": start + share,
             "middle": start + share / 2,
-            "share": _short(share),
+            "share": six_digits(share),
             "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
             "configuration": _configuration(record),
         }
@@ -267,8 +264,8 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
                 "theta": record.axes["theta"],
                 "kind": kind,
                 "name": f"θ {record.axes['theta']}",
-                "error": _short(error),
-                "ms": _short(1e3 * ranking.seconds(record)),
+                "error": six_digits(error),
+                "ms": six_digits(1e3 * ranking.seconds(record)),
                 "relative error": f"{error:.2e}",
                 "configuration": _configuration(record),
             }
@@ -283,15 +280,14 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
-        yield Figure(f"theta-{_slug(title)}", "Error and time over θ", said, charts.thetas(rows), title)
+        yield _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
 
 
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
     """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
     found = compare(source, figure, cases)
-    rows = []
-    steps = step_names(found)
-    for step, title in zip(found.steps, steps, strict=True):
+    rows: list[Row] = []
+    for step, title in zip(found.steps, step_names(found), strict=True):
         pair = {
             "published": (step.cell.published, step.published_relative),
             "measured": (step.answer.value, step.measured_relative),
@@ -299,16 +295,17 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         for kind, (value, relative) in pair.items():
             if relative is not None and relative > 0:
                 written = f"{number(value, zeros=False)} {figure.unit}"
-                rows.append({"step": title, "kind": kind, "relative": _short(relative), "value": written})
-    if len({row["step"] for row in rows}) < 2:
+                rows.append({"step": title, "kind": kind, "relative": six_digits(relative), "value": written})
+    steps = list(dict.fromkeys(row["step"] for row in rows))
+    if len(steps) < 2:
         return None
     said = (
         f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
         "measured here. What is blank on one side has one sign only."
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
-    spec = charts.published(rows, [step for step in steps if any(row["step"] == step for row in rows)])
-    return Figure(f"published-{_slug(name)}-{_slug(figure.id)}", figure.title, said, spec, every_step(found))
+    name = f"published-{_slug(name)}-{_slug(figure.id)}"
+    return Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
 
 
 # Parts of rows
@@ -335,44 +332,22 @@ def _speed(record: Record) -> float:
     return ranking.speed(record) / 1e9
 
 
-def _interval(record: Record) -> tuple[float | None, float | None]:
-    """Return the ends of the confidence interval as speeds; None without one."""
-    width = ranking.half_width(record)
-    if record.ci_low is None or record.ci_high is None or width is None or not math.isfinite(width):
-        return None, None
-    if record.ci_low <= 0:
-        return None, None
-    return _short(record.evaluated / record.ci_high / 1e9), _short(record.evaluated / record.ci_low / 1e9)
-
-
-def _short(value: float | None) -> float:
-    """Keep six digits: no figure shows more."""
-    return float(f"{value:.6g}")
-
-
-def _sortable(value: Any) -> tuple[bool, Any]:
-    return (isinstance(value, str), value)
-
-
 def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
     there = {row["variant"] for row in rows}
     return [name for name in place if name in there]
 
 
-def _fastest(records: list[Record]) -> list[Record]:
-    return sorted(records, key=ranking.seconds)[:MOST_POINTS]
+def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
+    most = max(map(len, by_n.values()))
+    return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
 
 
-def _left_out(many: Iterable[list[Record]]) -> str:
-    return f" Of more than {MOST_POINTS} at one n the fastest." if any(len(own) > MOST_POINTS for own in many) else ""
-
-
-def _at(sizes: list[int]) -> str:
-    return f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-
-
-def _chosen(sizes: list[int], shown: int) -> int | None:
-    return shown if len(sizes) > 1 else None
+def _figure(
+    kind: str, heading: str, said: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
+) -> Figure:
+    """Name a figure by its kind and by what was measured; of a single n the heading says it."""
+    at = f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
+    return Figure(f"{kind}-{_slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
 
 
 def _slug(text: str) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from gravbench.errors import InputError
@@ -33,28 +32,21 @@ def command(record: Record, config: str = CONFIG) -> str:
     ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
     """
     short = config == CONFIG
-    values = {name: getattr(record, name) for name in stated()}
-    said = {
-        name: value
-        for name, value in values.items()
-        if value is not None and not (short and value == PARTS[name].usual)
-    }
+    unsaid = {name: PARTS[name].usual if short else None for name in stated()}
+    said = {name: value for name in unsaid if (value := getattr(record, name)) not in (None, unsaid[name])}
     words = ["gravbench", "run", config]
     for name in (name for name in said if PARTS[name].option):
         words += [f"--{name}", str(said[name])]
     # What varies most stands first.
     settings = {"n": record.n, **record.axes} | {name: said[name] for name in said if not PARTS[name].option}
-    for name, value in chain(settings.items(), _protocol(record, short=short)):
-        words += ["-p", f"{name}={_text(value)}"]
-    return shlex.join(words)
-
-
-def _protocol(record: Record, *, short: bool) -> Iterator[tuple[str, Any]]:
     if record.flops_per_interaction != _own_flops(record.interaction):
-        yield "flops_per_interaction", record.flops_per_interaction
+        settings["flops_per_interaction"] = record.flops_per_interaction
     for name, usual in UNSAID_MEASURE.items():
         if record.protocol and name in record.protocol and not (short and record.protocol[name] == usual):
-            yield f"measure.{name}", record.protocol[name]
+            settings[f"measure.{name}"] = record.protocol[name]
+    for name, value in settings.items():
+        words += ["-p", f"{name}={_text(value)}"]
+    return shlex.join(words)
 
 
 def _text(value: Any) -> str:
