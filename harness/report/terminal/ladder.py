@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from rich.console import Console
 
@@ -18,9 +19,9 @@ from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
-from gravbench.report.terminal.table import LAST_WANTED, Column, table
+from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, Drift, Ladders, Parents, Rung
+from gravbench.verdicts.ranking import Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
@@ -53,7 +54,12 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     _heading(console, records, cases)
     _ladder_section(console, ladders, names, parents)
     _configuration_section(console, ladders, names, parents)
-    _anchor_section(console, ranking.drifts(records))
+    drifts = ranking.drifts(records)
+    if drifts:
+        section(console, "The anchor")
+    for drift in drifts:
+        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
+        say(console, drift_sentence(drift), "bold yellow" if bad else "")
     _not_ok_section(console, cases)
 
 
@@ -68,10 +74,29 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     if not ladders:
         return "No record is ok: there is no ladder to show.\n"
     names = Names(cases)
-    return "\n".join(_markdown_table(shared, ladders[shared], names, summaries) for shared in ladders)
 
+    def speed(rung: Rung) -> str:
+        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best)
+        return _speed(rung.best) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else "")
 
-# Numbers as text
+    columns: list[Column[Rung]] = [
+        Column("variant", lambda rung: rung.best.variant, text=True),
+        Column("toolkit", lambda rung: rung.best.toolkit, text=True),
+        Column("what changed", lambda rung: summaries.get(rung.best.variant, ""), text=True),
+        Column("1e9 interactions/s", speed),
+        Column("× parent", lambda rung: number(rung.over_parent, 3)),
+        Column("× root", lambda rung: number(rung.over_root, 3)),
+        Column("max error", lambda rung: relative_error(rung.best.error_max)),
+    ]
+    lines = []
+    for shared, by_n in ladders.items():
+        n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
+        lines += [title, "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in _footnotes(by_n[n]):
+            # The sign as code: a tilde may begin strikethrough.
+            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
+    return "\n".join(lines)
 
 
 def _speed(record: Record) -> str:
@@ -83,24 +108,20 @@ def _speed(record: Record) -> str:
 
 def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
     found = Counter(case.status for case in cases)
-    order: tuple[Status, ...] = ("ok", "invalid", "skipped", "failed")
-    started = [record.started for record in records]
+    started = sorted(record.started for record in records)
+    devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     facts = {
-        "devices": joined(_device_and_driver(case) for case in cases) or "none recorded",
-        "measured": " to ".join(dict.fromkeys([min(started), max(started)])),
+        "devices": joined(devices) or "none recorded",
+        "measured": " to ".join(dict.fromkeys([started[0], started[-1]])),
         "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
         "precision": joined(case.dtype for case in cases),
         "eps": joined(f"{case.eps:g}" for case in cases),
-        "cases": ", ".join(f"{found[status]:,} {status}" for status in order),
+        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)),
         "commit": joined(case.commit or "not recorded" for case in cases),
         "harness": joined(case.harness_version for case in cases),
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-
-
-def _device_and_driver(case: Record) -> str:
-    return " with driver ".join(filter(None, [case.device, case.driver]))
 
 
 def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
@@ -198,15 +219,6 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
     return sorted(rungs, key=lambda rung: (place[rung.best.variant], place_of(rung.best.toolkit), rung.best.n))
 
 
-def _anchor_section(console: Console, drifts: list[Drift]) -> None:
-    if not drifts:
-        return
-    section(console, "The anchor")
-    for drift in drifts:
-        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        say(console, drift_sentence(drift), "bold yellow" if bad else "")
-
-
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
     lost = [case for case in cases if not ranking.is_ranked(case)]
     if not lost:
@@ -218,39 +230,3 @@ def _not_ok_section(console: Console, cases: list[Record]) -> None:
             say(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
             for line in compact(alike):
                 say(console, line, indent=GAP)
-
-
-# Markdown
-
-
-def _markdown_table(shared: Conditions, by_n: dict[int, list[Rung]], names: Names, summaries: Mapping[str, str]) -> str:
-    n = max(by_n, key=lambda n: (len(by_n[n]), n))
-    rungs = by_n[n]
-    lines = [
-        f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}",
-        "",
-        "| variant | toolkit | what changed | 1e9 interactions/s | × parent | × root | max error |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-        *(_markdown_row(rung, summaries) for rung in rungs),
-        "",
-    ]
-    for footnote in _footnotes(rungs):
-        # The sign as code: a tilde may begin strikethrough.
-        lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
-    return "\n".join(lines)
-
-
-def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
-    record = rung.best
-    width = percent(ranking.half_width(record))
-    signs = _signs(record)
-    cells = [
-        escaped(record.variant),
-        escaped(record.toolkit),
-        escaped(summaries.get(record.variant, "")),
-        _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
-        number(rung.over_parent, 3),
-        number(rung.over_root, 3),
-        relative_error(record.error_max),
-    ]
-    return f"| {' | '.join(cells)} |"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.report.terminal.printing import GAP
+from gravbench.report.names import escaped
+from gravbench.report.terminal.printing import GAP, bare_table
 
 LAST_WANTED = 8
 """Columns move closer together before one of this rank or a lower one is dropped."""
@@ -25,13 +25,18 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[_Row]):
-    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does."""
+    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does.
+
+    ``text`` stands to the left; one that ``breaks`` may be as narrow as its longest word. ``markdown`` is its header
+    in Markdown, where that is another.
+    """
 
     header: str
     cell: Callable[[_Row], str]
-    rank: int
+    rank: int = 0
     text: bool = False
     breaks: bool = False
+    markdown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,23 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
         gap = 1
         shown = _fitting(useful, console.width, gap)
     lines = max(column.header.count("\n") for column in shown)
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    made = bare_table(gap - 1)
     for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
         header = "\n" * (lines - column.header.count("\n")) + column.header
         made.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
     for cells in zip(*(column.cells for column in shown), strict=True):
         made.add_row(*map(Text, cells))
     return made
+
+
+def markdown_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:
+    """Return the lines of a table in Markdown, the cells escaped."""
+    lines = [
+        [column.markdown or column.header for column in columns],
+        ["---" if column.text else "---:" for column in columns],
+        *([escaped(column.cell(row)) for column in columns] for row in rows),
+    ]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 def _fill(column: Column[_Row], rows: Sequence[_Row]) -> _Filled:
