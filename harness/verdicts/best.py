@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gravbench.errors import InputError, nearest
@@ -22,7 +22,6 @@ ERROR = 1e-3
 EQUAL_MASS = "equal_mass"
 """The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
 
-Task = Mapping[str, Value]
 SimplerFirst = Callable[[Record], tuple[int, int, int, str, float]]
 
 
@@ -58,7 +57,7 @@ class Selection:
     """
 
     device: str
-    task: Task
+    task: Mapping[str, Value]
     choices: list[Choice]
     missed: dict[int, float]
 
@@ -88,34 +87,34 @@ def best(
     scattered = compare.scatters([records], place)
     ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
-    if device is not None and ok and not there:
+    if ok and not there:
         names = ", ".join(sorted({place(record) for record in ok}))
         raise InputError(f"--device {device}: no record is of it; accepted: cpu, gpu, or a part of {names}")
-    if dtype is not None:
-        types: list[str] = sorted({record.dtype for record in there})
-        if there and dtype not in types:
-            raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
-        there = [record for record in there if record.dtype == dtype]
-    judged = [record for record in there if record.error_max is not None]
-    if not any(_error(record) <= error for record in judged):
-        least = min(map(_error, judged), default=None)
+    types: list[str] = sorted({record.dtype for record in there})
+    if dtype is not None and there and dtype not in types:
+        raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
+    judged = [record for record in there if record.error_max is not None and dtype in (None, record.dtype)]
+    least = min(map(_error, judged), default=None)
+    if least is None or least > error:
         why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
     several = ranking.told_apart(judged)
-    groups = grouped(judged, lambda record: (place(record), tuple((task(record) | _content(record, several)).items())))
-    simplicity = simpler_first(defaults)
+
+    def kind(record: Record) -> tuple[str, tuple[tuple[str, Value], ...]]:
+        contents = {name: brief(name, value) for name, value in record.contents.items() if name in several}
+        return place(record), tuple((task(record) | contents).items())
+
     found = []
-    for (name, shared), alike in groups.items():
-        by_n = grouped(alike, size)
+    for (name, shared), alike in grouped(judged, kind).items():
         choices: list[Choice] = []
         missed = {}
-        for n in sorted(by_n):
-            right = [record for record in by_n[n] if _error(record) <= error]
+        for n, together in sorted(grouped(alike, size).items()):
+            right = [record for record in together if _error(record) <= error]
             if not right:
-                missed[n] = min(map(_error, by_n[n]))
+                missed[n] = min(map(_error, together))
                 continue
             good, fastest = as_good(right, scattered.get(name, Scatter()), threshold)
-            good.sort(key=simplicity)
+            good.sort(key=simpler_first(defaults))
             changed = bool(choices) and _what(choices[-1].chosen) != _what(good[0])
             choices.append(Choice(n, good, fastest, len(right), changed))
         if choices:
@@ -142,21 +141,15 @@ def task(record: Record) -> dict[str, Value]:
     }
 
 
-def _content(record: Record, several: Collection[str]) -> dict[str, Value]:
-    return {name: brief(name, value) for name, value in record.contents.items() if name in several}
-
-
 def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:
     """Return those that cannot be told from the fastest, itself included, and the fastest."""
     fastest = min(records, key=seconds)
     own = compare.span(fastest)
-    limit = 1 + threshold
-    good = [
-        record
-        for record in records
-        if record is fastest or not compare.ratio(own, compare.span(record), scatter.of_ratio).low > limit
-    ]
-    return good, fastest
+
+    def slower(record: Record) -> bool:
+        return compare.ratio(own, compare.span(record), scatter.of_ratio).low > 1 + threshold
+
+    return [record for record in records if record is fastest or not slower(record)], fastest
 
 
 def _error(record: Record) -> float:
@@ -172,8 +165,7 @@ def simpler_first(defaults: Defaults) -> SimplerFirst:
     place = {name: i for i, name in enumerate(defaults)}
 
     def key(record: Record) -> tuple[int, int, int, str, float]:
-        own = defaults.get(record.variant, {})
-        away = sum(name not in own or own[name] != value for name, value in record.axes.items())
+        away = len(compare.away(record, defaults))
         return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
     return key

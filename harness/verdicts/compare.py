@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
@@ -86,7 +85,11 @@ class Scatter:
     @property
     def of_ratio(self) -> float:
         """Half the interval, in logarithms, of a ratio of two medians that differ by this scatter alone."""
-        return _student(self.freedom) * math.sqrt(2) * self.deviation if self.freedom else 0.0
+        if not self.freedom:
+            return 0.0
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(2) * self.deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +163,6 @@ def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
     own = [name for name in stated() if name != "n"]
     return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
-
-
-# Intervals
-
-
-@lru_cache
-def _student(freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,15 +340,18 @@ def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> 
 
 def _without(record: Record, by: str, stand_in: Value, defaults: Defaults) -> str:
     """Return the key of the case as if it had ``stand_in`` for one of its fields, or lacked one of its axes."""
-    axes = {name: value for name, value in record.axes.items() if name != by}
-    changed: dict[str, object] = {"axes": axes}
+    axes = away(record, defaults) if by == "variant" else record.axes
+    changed: dict[str, object] = {"axes": {name: value for name, value in axes.items() if name != by}}
     if by in PARTS:
         # The content of a file is left out with its name.
         changed |= {by: stand_in} | {name: None for name, part in PARTS.items() if part.content_of == by}
-    if by == "variant":
-        own = defaults.get(record.variant, {})
-        changed["axes"] = {name: value for name, value in axes.items() if name not in own or own[name] != value}
     return record.model_copy(update=changed).key
+
+
+def away(record: Record, defaults: Defaults) -> dict[str, Value]:
+    """Return the axes whose values are not the defaults of the record's variant."""
+    own = defaults.get(record.variant, {})
+    return {name: value for name, value in record.axes.items() if name not in own or own[name] != value}
 
 
 def _compare(
