@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -141,16 +140,12 @@ def _columns(labels: Labels, letters: Mapping[Reason, str]) -> list[Column[Pair]
 
 def namesakes(comparison: Comparison) -> list[str]:
     """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
-    old, new = map(_contents, (comparison.only_base, comparison.only_new))
-    return [file for file in old if file in new and old[file] != new[file]]
-
-
-def _contents(records: Iterable[Record]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        for field, content in record.contents.items():
-            found[str(record.part(PARTS[field].content_of))].add(content)
-    return found
+    old, new = (
+        [(str(one.part(PARTS[field].content_of)), content) for one in own for field, content in one.contents.items()]
+        for own in (comparison.only_base, comparison.only_new)
+    )
+    differing = {file for file, _ in set(old) ^ set(new)}
+    return [file for file in dict(old) if file in dict(new) and file in differing]
 
 
 def summary(comparison: Comparison) -> str:
@@ -178,15 +173,11 @@ def anchor_words(comparison: Comparison) -> str:
 
 def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
     """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
-    rows: list[Pair] = []
-    hidden: list[str] = []
-    for verdict, found in comparison.counts.items():
-        alike = [pair for pair in comparison.pairs if pair.verdict is verdict]
-        alike.sort(key=lambda pair: -abs(math.log(pair.interval.ratio)))
-        shown = found if everything else MOST_ROWS
-        rows += alike[:shown]
-        if found > shown:
-            hidden.append(f"{found - shown:,} more {verdict}")
+    most = len(comparison.pairs) if everything else MOST_ROWS
+    by_change = sorted(comparison.pairs, key=lambda pair: -abs(math.log(pair.interval.ratio)))
+    alike = ranking.grouped(by_change, lambda pair: pair.verdict)
+    rows = [pair for verdict in Verdict for pair in alike.get(verdict, [])[:most]]
+    hidden = [f"{found - most:,} more {verdict}" for verdict, found in comparison.counts.items() if found > most]
     return rows, hidden
 
 

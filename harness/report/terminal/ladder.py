@@ -103,9 +103,6 @@ def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
 
 
-# Sections
-
-
 def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
     found = Counter(case.status for case in cases)
     started = sorted(record.started for record in records)
@@ -184,9 +181,8 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
         notes.append(f"{THROTTLED} throttled: the device slowed its clock down while this was measured{why}")
-    unsettled = [rung.best for rung in rungs if rung.best.stop_reason != INTERVAL]
-    if unsettled:
-        reasons = joined(record.stop_reason or "not recorded" for record in unsettled)
+    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
+    if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
     return notes
 
@@ -202,28 +198,25 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
         Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
         Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
     ]
-    tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
-    if not any(tables.values()):
-        return
-    section(console, "The fastest configurations", COMPARING)
+    tables = {shared: rows for shared, by_n in ladders.items() if (rows := _tuned(by_n, parents))}
+    if tables:
+        section(console, "The fastest configurations", COMPARING)
     for shared, rows in tables.items():
-        if rows:
-            subsection(console, names.title(shared))
-            console.print(table(console, columns, rows))
+        subsection(console, names.title(shared))
+        console.print(table(console, columns, rows))
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
     """Sort the rungs that had a choice so that all n of one stand together: a change of configuration shows."""
     rungs = [rung for same_n in by_n.values() for rung in same_n if rung.compared > 1]
-    place = {name: i for i, name in enumerate(ranking.ladder_order({rung.best.variant for rung in rungs}, parents))}
-    return sorted(rungs, key=lambda rung: (place[rung.best.variant], place_of(rung.best.toolkit), rung.best.n))
+    order = ranking.ladder_order({rung.best.variant for rung in rungs}, parents)
+    return sorted(rungs, key=lambda rung: (order.index(rung.best.variant), place_of(rung.best.toolkit), rung.best.n))
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
     lost = [case for case in cases if not ranking.is_ranked(case)]
-    if not lost:
-        return
-    section(console, "Not ranked")
+    if lost:
+        section(console, "Not ranked")
     for status in ("failed", "invalid", "skipped", "ok"):
         reasons = ranking.grouped((case for case in lost if case.status == status), why_unranked)
         for reason, alike in sorted(reasons.items(), key=lambda item: -len(item[1])):

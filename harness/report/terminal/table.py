@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -43,10 +43,8 @@ class Column(Generic[_Row]):
 class _Filled:
     """A column's cells as text, and the widths it would like and cannot go below."""
 
-    header: str
+    column: Column[Any]
     cells: list[str]
-    rank: int
-    text: bool
     natural: int
     least: int
 
@@ -54,18 +52,18 @@ class _Filled:
 def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
     filled = [_fill(column, rows) for column in columns]
-    useful = [column for column in filled if column.rank == 0 or any(column.cells)]
+    useful = [one for one in filled if one.column.rank == 0 or any(one.cells)]
     gap = GAP
     shown = _fitting(useful, console.width, gap)
-    if any(column.rank <= LAST_WANTED and column not in shown for column in useful):
+    if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
         gap = 1
         shown = _fitting(useful, console.width, gap)
-    lines = max(column.header.count("\n") for column in shown)
+    lines = max(one.column.header.count("\n") for one in shown)
     made = bare_table(gap - 1)
-    for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
-        header = "\n" * (lines - column.header.count("\n")) + column.header
-        made.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
-    for cells in zip(*(column.cells for column in shown), strict=True):
+    for one, width in zip(shown, _widths(shown, console.width, gap), strict=True):
+        header = "\n" * (lines - one.column.header.count("\n")) + one.column.header
+        made.add_column(Text(header), justify="left" if one.column.text else "right", width=width, overflow="fold")
+    for cells in zip(*(one.cells for one in shown), strict=True):
         made.add_row(*map(Text, cells))
     return made
 
@@ -85,15 +83,15 @@ def _fill(column: Column[_Row], rows: Sequence[_Row]) -> _Filled:
     natural = max(map(cell_len, [*column.header.split("\n"), *cells]))
     words = " ".join([column.header, *cells]).split()
     least = max(map(cell_len, words)) if column.breaks else natural
-    return _Filled(column.header, cells, column.rank, column.text, natural, least)
+    return _Filled(column, cells, natural, least)
 
 
 def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
     """Drop the columns of the highest rank until the least widths fit."""
     shown = list(columns)
-    while sum(column.least + gap for column in shown) - gap > width:
-        droppable = max(shown, key=lambda column: column.rank)
-        if droppable.rank == 0:
+    while sum(one.least + gap for one in shown) - gap > width:
+        droppable = max(shown, key=lambda one: one.column.rank)
+        if droppable.column.rank == 0:
             break
         shown.remove(droppable)
     return shown
@@ -101,9 +99,9 @@ def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
 
 def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
     """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
-    widths = [column.natural for column in columns]
+    widths = [one.natural for one in columns]
     excess = sum(widths) + gap * (len(widths) - 1) - width
-    words = sorted((i for i, column in enumerate(columns) if column.text), key=lambda i: -widths[i])
+    words = sorted((i for i, one in enumerate(columns) if one.column.text), key=lambda i: -widths[i])
     for within_words in (False, True):
         for i in words:
             taken = max(0, min(excess, widths[i] - (1 if within_words else columns[i].least)))
