@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -40,8 +41,6 @@ def compare(
     markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
 ) -> None:
     """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
-    import json
-
     from gravbench.model.variant import discover
     from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
@@ -55,7 +54,7 @@ def compare(
     limit = judged.threshold(threshold)
     sides = read_runs([name for name in (base, new) if name is not None])
     if by is None:
-        found = [judged.compare_runs(*sides, limit=limit)]
+        found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
         defaults = {name: variant.defaults for name, variant in discover().items()}
         name = " and ".join(side.name for side in sides)
@@ -93,8 +92,6 @@ def best(
     ] = None,
 ) -> None:
     """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
-    import json
-
     from gravbench.model.variant import discover
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest

@@ -140,9 +140,6 @@ class Run:
     records: list[Record]
 
 
-# What a person writes
-
-
 def threshold(text: str) -> float:
     """Read ``2%``, ``2 %`` or ``0.02``.
 
@@ -216,9 +213,6 @@ def scatters(runs: Iterable[Sequence[Record]], place: Callable[[Record], str]) -
     return found
 
 
-# Verdicts
-
-
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     """Say where the whole interval lies. Swapping BASE and NEW swaps FASTER and SLOWER: the limits are 1.02, 1/1.02."""
     low, high = interval.low * factor, interval.high * factor
@@ -240,13 +234,11 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
     verdict = _beyond(interval, 1.0, limit)
     reasons = []
-    agree = factor is None or _beyond(interval, factor, limit) == verdict
-    if verdict is not Verdict.UNCLEAR and not agree:
-        reasons.append(Reason.CLOCK)
-        if verdict is not Verdict.SAME:
-            verdict = Verdict.UNCLEAR
-    elif verdict is Verdict.UNCLEAR:
+    if verdict is Verdict.UNCLEAR:
         reasons.append(_width(interval, ratio(*own, 0.0), scatter, limit))
+    elif factor is not None and _beyond(interval, factor, limit) is not verdict:
+        reasons.append(Reason.CLOCK)
+        verdict = Verdict.SAME if verdict is Verdict.SAME else Verdict.UNCLEAR
     if base.throttled or new.throttled:
         reasons.append(Reason.THROTTLED)
     if base.launch_bound or new.launch_bound:
@@ -264,9 +256,6 @@ def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float
     if interval.half_width <= limit:
         return Reason.NEAR
     return Reason.DRIFT if scatter.of_ratio > math.log1p(sampled.half_width) else Reason.WIDE
-
-
-# Matching
 
 
 def places(runs: Iterable[Sequence[Record]]) -> Callable[[Record], str]:

@@ -51,7 +51,11 @@ def render_choices(
     dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
     for selection in selections:
         types = sorted({choice.chosen.dtype for choice in selection.choices})
-        subsection(console, f"{selection.device}, {_task(selection)}, {' and '.join(types)}")
+        task = [
+            str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
+            for name, value in selection.task.items()
+        ]
+        subsection(console, ", ".join([selection.device, *task, " and ".join(types)]))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         console.print(table(console, own, selection.choices))
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
@@ -62,13 +66,6 @@ def render_choices(
         for n, record in others:
             words = filter(None, [record.variant, record.toolkit, record.dtype, record.configuration])
             say(console, f"n = {n:,}, as good: {' '.join(words)}")
-
-
-def _task(selection: Selection) -> str:
-    return ", ".join(
-        str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
-        for name, value in selection.task.items()
-    )
 
 
 def choices_json(selections: Sequence[Selection], error: float, threshold: float) -> dict[str, Any]:

@@ -28,9 +28,6 @@ READING = (
 )
 
 
-# What sets the cases apart
-
-
 class Labels:
     """Names cases by what sets them apart: what all of them share is said once, in ``shared``."""
 
@@ -47,7 +44,8 @@ class Labels:
             if (len(values) > 1 and (alike or name in PARTS)) or (alike and name == "variant"):
                 self._told.add(name)
             elif alike:
-                common += [_word(name, value) for value in values if not _unsaid(name, value)]
+                unsaid = {PARTS[name].usual} if name in PARTS and PARTS[name].said == "unusual" else set()
+                common += [_word(name, value) for value in values - unsaid]
         self.shared = ", ".join(common)
 
     def words(self, old: Record, new: Record) -> str:
@@ -65,15 +63,8 @@ def _names(records: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys([*stated(), *axes]))
 
 
-def _unsaid(name: str, value: Value) -> bool:
-    return name in PARTS and PARTS[name].said == "unusual" and value == PARTS[name].usual
-
-
 def _word(name: str, value: Value) -> str:
     return f"n={value:,}" if name == "n" else word(name, value)
-
-
-# In a terminal
 
 
 def render_comparison(
@@ -214,9 +205,6 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
     return [(name, records) for name, records in lists if records]
 
 
-# For pull requests
-
-
 def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> str:
     """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them)."""
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
@@ -235,9 +223,6 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
         lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-# For machines
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -51,7 +51,21 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
     names = Names(cases)
-    _heading(console, records, cases)
+    found = Counter(case.status for case in cases)
+    started = sorted(record.started for record in records)
+    devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
+    facts = {
+        "devices": joined(devices) or "none recorded",
+        "measured": " to ".join(dict.fromkeys([started[0], started[-1]])),
+        "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
+        "precision": joined(case.dtype for case in cases),
+        "eps": joined(f"{case.eps:g}" for case in cases),
+        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)),
+        "commit": joined(case.commit or "not recorded" for case in cases),
+        "harness": joined(case.harness_version for case in cases),
+    }
+    heading(console, "gravbench")
+    say_facts(console, facts)
     _ladder_section(console, ladders, names, parents)
     _configuration_section(console, ladders, names, parents)
     drifts = ranking.drifts(records)
@@ -101,24 +115,6 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
 
 def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
-
-
-def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
-    found = Counter(case.status for case in cases)
-    started = sorted(record.started for record in records)
-    devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
-    facts = {
-        "devices": joined(devices) or "none recorded",
-        "measured": " to ".join(dict.fromkeys([started[0], started[-1]])),
-        "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
-        "precision": joined(case.dtype for case in cases),
-        "eps": joined(f"{case.eps:g}" for case in cases),
-        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)),
-        "commit": joined(case.commit or "not recorded" for case in cases),
-        "harness": joined(case.harness_version for case in cases),
-    }
-    heading(console, "gravbench")
-    say_facts(console, facts)
 
 
 def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:

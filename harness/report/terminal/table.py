@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -39,19 +39,20 @@ class Column(Generic[_Row]):
     markdown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
+class _Filled(Generic[_Row]):
     """A column's cells as text, and the widths it would like and cannot go below."""
 
-    column: Column[Any]
-    cells: list[str]
-    natural: int
-    least: int
+    def __init__(self, column: Column[_Row], rows: Sequence[_Row]) -> None:
+        self.column = column
+        self.cells = [column.cell(row) for row in rows]
+        self.natural = max(map(cell_len, [*column.header.split("\n"), *self.cells]))
+        words = " ".join([column.header, *self.cells]).split()
+        self.least = max(map(cell_len, words)) if column.breaks else self.natural
 
 
 def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
-    filled = [_fill(column, rows) for column in columns]
+    filled = [_Filled(column, rows) for column in columns]
     useful = [one for one in filled if one.column.rank == 0 or any(one.cells)]
     gap = GAP
     shown = _fitting(useful, console.width, gap)
@@ -78,15 +79,7 @@ def markdown_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> lis
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
-def _fill(column: Column[_Row], rows: Sequence[_Row]) -> _Filled:
-    cells = [column.cell(row) for row in rows]
-    natural = max(map(cell_len, [*column.header.split("\n"), *cells]))
-    words = " ".join([column.header, *cells]).split()
-    least = max(map(cell_len, words)) if column.breaks else natural
-    return _Filled(column, cells, natural, least)
-
-
-def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
+def _fitting(columns: list[_Filled[_Row]], width: int, gap: int) -> list[_Filled[_Row]]:
     """Drop the columns of the highest rank until the least widths fit."""
     shown = list(columns)
     while sum(one.least + gap for one in shown) - gap > width:
@@ -97,7 +90,7 @@ def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
     return shown
 
 
-def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
+def _widths(columns: list[_Filled[_Row]], width: int, gap: int) -> list[int]:
     """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
     widths = [one.natural for one in columns]
     excess = sum(widths) + gap * (len(widths) - 1) - width
