@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
@@ -21,8 +22,6 @@ ERROR = 1e-3
 
 EQUAL_MASS = "equal_mass"
 """The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
-
-SimplerFirst = Callable[[Record], tuple[int, int, int, str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,8 @@ def best(
             if not right:
                 missed[n] = min(map(_error, together))
                 continue
-            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold)
-            good.sort(key=simpler_first(defaults))
-            changed = bool(choices) and _what(choices[-1].chosen) != _what(good[0])
+            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold, defaults)
+            changed = bool(choices) and what(choices[-1].chosen) != what(good[0])
             choices.append(Choice(n, good, fastest, len(right), changed))
         if choices:
             found.append(Selection(name, dict(shared), choices, missed))
@@ -141,31 +139,31 @@ def task(record: Record) -> dict[str, Value]:
     }
 
 
-def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:
-    """Return those that cannot be told from the fastest, itself included, and the fastest."""
+def as_good(
+    records: Sequence[Record], scatter: Scatter, threshold: float, defaults: Defaults
+) -> tuple[list[Record], Record]:
+    """Return those that cannot be told from the fastest, itself included, the simplest first; and the fastest.
+
+    Simpler is what has fewer axes away from the defaults, then the place in the ladder, the toolkit and time decide.
+    """
     fastest = min(records, key=seconds)
     own = compare.span(fastest)
+    place = {name: i for i, name in enumerate(defaults)}
 
     def slower(record: Record) -> bool:
         return compare.ratio(own, compare.span(record), scatter.of_ratio).low > 1 + threshold
 
-    return [record for record in records if record is fastest or not slower(record)], fastest
+    def simplicity(record: Record) -> tuple[int, int, int, str, float]:
+        away = len(compare.away(record, defaults))
+        return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
+
+    return sorted((one for one in records if one is fastest or not slower(one)), key=simplicity), fastest
 
 
 def _error(record: Record) -> float:
     return math.inf if record.error_max is None else record.error_max
 
 
-def _what(record: Record) -> tuple[str, str, str, Mapping[str, Value]]:
-    return record.variant, record.toolkit, record.dtype, record.axes
-
-
-def simpler_first(defaults: Defaults) -> SimplerFirst:
-    """Return the sort key: axes away from the defaults, place in the ladder, toolkit, time."""
-    place = {name: i for i, name in enumerate(defaults)}
-
-    def key(record: Record) -> tuple[int, int, int, str, float]:
-        away = len(compare.away(record, defaults))
-        return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
-
-    return key
+def what(record: Record) -> tuple[Any, ...]:
+    """Return what tells one way to compute from another: variant, toolkit, number type and axes."""
+    return record.variant, record.toolkit, record.dtype, *sorted(record.axes.items())

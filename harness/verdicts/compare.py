@@ -27,6 +27,9 @@ THRESHOLD = 0.02
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
 
+Place = Callable[[Record], str]
+Identity = Callable[[Record], tuple[str, str]]
+
 DEVICE = "device"
 
 
@@ -199,7 +202,7 @@ def ratio(base: Span, new: Span, between: float) -> Interval:
     return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
 
 
-def scatters(runs: Iterable[Sequence[Record]], place: Callable[[Record], str]) -> dict[str, Scatter]:
+def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
     """Pool the scatter of every repeated anchor of a device, each around its own mean.
 
     ``runs`` are whole files of records: ``latest`` keeps no repetitions.
@@ -258,7 +261,7 @@ def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float
     return Reason.DRIFT if scatter.of_ratio > math.log1p(sampled.half_width) else Reason.WIDE
 
 
-def places(runs: Iterable[Sequence[Record]]) -> Callable[[Record], str]:
+def places(runs: Iterable[Sequence[Record]]) -> Place:
     """Return what names the device of a record: its name, and its UUID where a run has two of one name."""
     ambiguous = {name for records in runs for name in namesakes(records)}
 
@@ -344,12 +347,7 @@ def away(record: Record, defaults: Defaults) -> dict[str, Value]:
 
 
 def _compare(
-    base: Run,
-    new: Run,
-    place: Callable[[Record], str],
-    scattered: Mapping[str, Scatter],
-    identity: Callable[[Record], tuple[str, str]],
-    limit: float,
+    base: Run, new: Run, place: Place, scattered: Mapping[str, Scatter], identity: Identity, limit: float
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
         found = (scattered.get(place(record), Scatter()) for record in records)

@@ -28,8 +28,8 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
-from gravbench.verdicts.best import EQUAL_MASS, SimplerFirst, as_good, is_of, simpler_first, task
-from gravbench.verdicts.compare import THRESHOLD, Run, Scatter, scatters
+from gravbench.verdicts.best import EQUAL_MASS, as_good, is_of, task, what
+from gravbench.verdicts.compare import THRESHOLD, Defaults, Run, Scatter, scatters
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 
 PACKAGED = Path(__file__).with_suffix(".yaml")
@@ -207,15 +207,15 @@ def make(
     if len(tasks) > 1:
         names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
         raise InputError(f"--save: the records are of several kinds of bodies ({names}); accepted: one")
-    scattered = scatters([run.records for run in runs], _device)
-    simpler = simpler_first({name: one.defaults for name, one in variants.items()})
+    scattered = scatters([run.records for run in runs], lambda record: record.device or "")
+    defaults = {name: one.defaults for name, one in variants.items()}
     measured = []
     by_toolkit = grouped(records, lambda record: record.toolkit)
     for toolkit, own in sorted(by_toolkit.items(), key=lambda item: place_of(item[0])):
-        devices = sorted(set(map(_device, own)))
+        devices = sorted({record.device or "" for record in own})
         if len(devices) > 1:
             raise InputError(f"--save: {toolkit} was measured on {' and '.join(devices)}; accepted: one, by --device")
-        measured.append(_measured(own, scattered.get(devices[0], Scatter()), simpler, threshold))
+        measured.append(_measured(own, scattered.get(devices[0], Scatter()), threshold, defaults))
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
@@ -237,38 +237,29 @@ def _usable(record: Record, variant: Variant | None) -> bool:
     )
 
 
-def _device(record: Record) -> str:
-    return record.device or ""
-
-
-def _identity(record: Record) -> tuple[str, str, tuple[tuple[str, Value], ...]]:
-    return record.variant, record.dtype, tuple(record.axes.items())
-
-
-def _measured(records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float) -> Measured:
+def _measured(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Measured:
     """Keep the configurations that are chosen somewhere, the fastest at the largest n first."""
     at = grouped(records, size)
+    alike = grouped(records, what)
     sizes = sorted(at)
     chosen: dict[tuple[Any, ...], list[Record | None]] = {}
     for together, dtype, masses in itertools.product(at.values(), get_args(Dtype), (0, 1)):
         able = [one for one in together if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1)]
-        for record in _for_every_error(able, scatter, simpler, threshold):
-            alike = {one.n: one for one in records if _identity(one) == _identity(record)}
-            chosen[_identity(record)] = [alike.get(n) for n in sizes]
+        for record in _for_every_error(able, scatter, threshold, defaults):
+            by_n = {one.n: one for one in alike[what(record)]}
+            chosen[what(record)] = [by_n.get(n) for n in sizes]
     by_speed = sorted(chosen.values(), key=lambda found: [seconds(one) if one else math.inf for one in found[::-1]])
     choices = list(map(_choice, by_speed))
-    return Measured(toolkit=records[0].toolkit, device=_device(records[0]), n=sizes, choices=choices)
+    return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=choices)
 
 
-def _for_every_error(
-    records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float
-) -> Iterator[Record]:
+def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Iterator[Record]:
     """Choose without an error limit, then among those that are more accurate than that choice, and so on.
 
     For any limit the first of these within it is as good as the fastest within it.
     """
     while records:
-        chosen = min(as_good(records, scatter, threshold)[0], key=simpler)
+        chosen = as_good(records, scatter, threshold, defaults)[0][0]
         yield chosen
         records = [record for record in records if (record.error_max or 0.0) < (chosen.error_max or 0.0)]
 
