@@ -135,8 +135,6 @@ def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: P
 
 
 def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
-    # A sign never gives way; without any, its column is empty and left out.
-    flagged = any(_signs(rung.best) for rung in rungs)
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: rung.best.variant, 0, text=True),
@@ -144,7 +142,8 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
-        Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
+        # A sign never gives way; without any, its column is left out.
+        Column("", lambda rung: _signs(rung.best), 0, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),

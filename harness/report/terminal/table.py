@@ -53,7 +53,7 @@ class _Filled(Generic[_Row]):
 def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
     filled = [_Filled(column, rows) for column in columns]
-    useful = [one for one in filled if one.column.rank == 0 or any(one.cells)]
+    useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
     gap = GAP
     shown = _fitting(useful, console.width, gap)
     if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
