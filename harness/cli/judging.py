@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -40,12 +41,9 @@ def compare(
     markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
 ) -> None:
     """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
-    import json
-
     from gravbench.model.variant import discover
     from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
-    from gravbench.verdicts.compare import Run, Verdict, compare_runs, compare_values
-    from gravbench.verdicts.compare import threshold as parsed
+    from gravbench.verdicts import compare as judged
 
     if as_json and markdown:
         raise InputError("--json and --markdown exclude each other; accepted: one of them")
@@ -53,15 +51,16 @@ def compare(
         raise InputError("--values needs --by, the field whose values they are")
     if new is None and by is None:
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
-    limit = parsed(threshold)
+    limit = judged.threshold(threshold)
     sides = read_runs([name for name in (base, new) if name is not None])
     if by is None:
-        found = [compare_runs(sides[0], sides[1], limit)]
+        found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
         defaults = {name: variant.defaults for name, variant in discover().items()}
-        together = Run(" and ".join(side.name for side in sides), [one for side in sides for one in side.records])
+        name = " and ".join(side.name for side in sides)
+        together = judged.Run(name, [one for side in sides for one in side.records])
         chosen = [word.strip() for word in values.split(",")] if values else []
-        found = compare_values(together, by, defaults, chosen, limit)
+        found = judged.compare_values(together, by, defaults, chosen, limit)
     if as_json:
         typer.echo(json.dumps({"comparisons": [comparison_json(one) for one in found]}, indent=2))
     elif markdown:
@@ -69,8 +68,8 @@ def compare(
     else:
         for one in found:
             render_comparison(one, console(), everything=everything, partners=by is None)
-    slower = any(one.counts[Verdict.SLOWER] for one in found)
-    if fail_on and (slower or not any(one.pairs for one in found)):
+    verdicts = {pair.verdict for one in found for pair in one.pairs}
+    if fail_on and (not verdicts or judged.Verdict.SLOWER in verdicts):
         raise typer.Exit(1)
 
 
@@ -93,8 +92,6 @@ def best(
     ] = None,
 ) -> None:
     """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
-    import json
-
     from gravbench.model.variant import discover
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest

@@ -68,8 +68,10 @@ def report(
     from gravbench.config.published import find, load
     from gravbench.model import runs
     from gravbench.model.variant import discover, parents, summaries
-    from gravbench.report.terminal.ladder import ladder_markdown
-    from gravbench.report.terminal.whole import render_run
+    from gravbench.report.terminal.ladder import ladder_markdown, render
+    from gravbench.report.terminal.loads import render_loads
+    from gravbench.report.terminal.published import render_published
+    from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
 
     folders = list(dict.fromkeys(map(runs.find, run_names)))
     if markdown and (html or figures):
@@ -85,8 +87,16 @@ def report(
     variants = discover()
     if markdown:
         typer.echo(ladder_markdown(records, parents(variants), summaries(variants)), nl=False)
-    else:
-        render_run(records, variants, load(find(name)) if name else None, console())
+        return
+    source = load(find(name)) if name else None
+    terminal = console()
+    render(records, terminal, parents(variants))
+    for section in (render_stages, render_accuracy, render_counters):
+        section(runs.latest(records), terminal)
+    if source:
+        render_published(source, records, terminal)
+    if source and source.loads:
+        render_loads(records, {name: one.loads for name, one in variants.items()}, terminal)
 
 
 def _write_report(folders: list[Path], published: str | None, page: Path | None, figures: Path | None) -> None:

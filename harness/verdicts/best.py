@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
@@ -21,9 +22,6 @@ ERROR = 1e-3
 
 EQUAL_MASS = "equal_mass"
 """The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
-
-Task = Mapping[str, Value]
-SimplerFirst = Callable[[Record], tuple[int, int, int, str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Selection:
     """
 
     device: str
-    task: Task
+    task: Mapping[str, Value]
     choices: list[Choice]
     missed: dict[int, float]
 
@@ -88,35 +86,34 @@ def best(
     scattered = compare.scatters([records], place)
     ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
-    if device is not None and ok and not there:
+    if ok and not there:
         names = ", ".join(sorted({place(record) for record in ok}))
         raise InputError(f"--device {device}: no record is of it; accepted: cpu, gpu, or a part of {names}")
-    if dtype is not None:
-        types: list[str] = sorted({record.dtype for record in there})
-        if there and dtype not in types:
-            raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
-        there = [record for record in there if record.dtype == dtype]
-    judged = [record for record in there if record.error_max is not None]
-    if not any(_error(record) <= error for record in judged):
-        least = min(map(_error, judged), default=None)
+    types: list[str] = sorted({record.dtype for record in there})
+    if dtype is not None and there and dtype not in types:
+        raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
+    judged = [record for record in there if record.error_max is not None and dtype in (None, record.dtype)]
+    least = min(map(_error, judged), default=None)
+    if least is None or least > error:
         why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
     several = ranking.told_apart(judged)
-    groups = grouped(judged, lambda record: (place(record), tuple((task(record) | _content(record, several)).items())))
-    simplicity = simpler_first(defaults)
+
+    def kind(record: Record) -> tuple[str, tuple[tuple[str, Value], ...]]:
+        contents = {name: brief(name, value) for name, value in record.contents.items() if name in several}
+        return place(record), tuple((task(record) | contents).items())
+
     found = []
-    for (name, shared), alike in groups.items():
-        by_n = grouped(alike, size)
+    for (name, shared), alike in grouped(judged, kind).items():
         choices: list[Choice] = []
         missed = {}
-        for n in sorted(by_n):
-            right = [record for record in by_n[n] if _error(record) <= error]
+        for n, together in sorted(grouped(alike, size).items()):
+            right = [record for record in together if _error(record) <= error]
             if not right:
-                missed[n] = min(map(_error, by_n[n]))
+                missed[n] = min(map(_error, together))
                 continue
-            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold)
-            good.sort(key=simplicity)
-            changed = bool(choices) and _what(choices[-1].chosen) != _what(good[0])
+            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold, defaults)
+            changed = bool(choices) and what(choices[-1].chosen) != what(good[0])
             choices.append(Choice(n, good, fastest, len(right), changed))
         if choices:
             found.append(Selection(name, dict(shared), choices, missed))
@@ -142,38 +139,31 @@ def task(record: Record) -> dict[str, Value]:
     }
 
 
-def _content(record: Record, several: Collection[str]) -> dict[str, Value]:
-    return {name: brief(name, value) for name, value in record.contents.items() if name in several}
+def as_good(
+    records: Sequence[Record], scatter: Scatter, threshold: float, defaults: Defaults
+) -> tuple[list[Record], Record]:
+    """Return those that cannot be told from the fastest, itself included, the simplest first; and the fastest.
 
-
-def as_good(records: Sequence[Record], scatter: Scatter, threshold: float) -> tuple[list[Record], Record]:
-    """Return those that cannot be told from the fastest, itself included, and the fastest."""
+    Simpler is what has fewer axes away from the defaults, then the place in the ladder, the toolkit and time decide.
+    """
     fastest = min(records, key=seconds)
     own = compare.span(fastest)
-    limit = 1 + threshold
-    good = [
-        record
-        for record in records
-        if record is fastest or not compare.ratio(own, compare.span(record), scatter.of_ratio).low > limit
-    ]
-    return good, fastest
+    place = {name: i for i, name in enumerate(defaults)}
+
+    def slower(record: Record) -> bool:
+        return compare.ratio(own, compare.span(record), scatter.of_ratio).low > 1 + threshold
+
+    def simplicity(record: Record) -> tuple[int, int, int, str, float]:
+        away = len(compare.away(record, defaults))
+        return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
+
+    return sorted((one for one in records if one is fastest or not slower(one)), key=simplicity), fastest
 
 
 def _error(record: Record) -> float:
     return math.inf if record.error_max is None else record.error_max
 
 
-def _what(record: Record) -> tuple[str, str, str, Mapping[str, Value]]:
-    return record.variant, record.toolkit, record.dtype, record.axes
-
-
-def simpler_first(defaults: Defaults) -> SimplerFirst:
-    """Return the sort key: axes away from the defaults, place in the ladder, toolkit, time."""
-    place = {name: i for i, name in enumerate(defaults)}
-
-    def key(record: Record) -> tuple[int, int, int, str, float]:
-        own = defaults.get(record.variant, {})
-        away = sum(name not in own or own[name] != value for name, value in record.axes.items())
-        return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
-
-    return key
+def what(record: Record) -> tuple[Any, ...]:
+    """Return what tells one way to compute from another: variant, toolkit, number type and axes."""
+    return record.variant, record.toolkit, record.dtype, *sorted(record.axes.items())

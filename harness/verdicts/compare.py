@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from operator import itemgetter
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
@@ -29,6 +26,9 @@ THRESHOLD = 0.02
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
+
+Place = Callable[[Record], str]
+Identity = Callable[[Record], tuple[str, str]]
 
 DEVICE = "device"
 
@@ -88,7 +88,11 @@ class Scatter:
     @property
     def of_ratio(self) -> float:
         """Half the interval, in logarithms, of a ratio of two medians that differ by this scatter alone."""
-        return _student(self.freedom) * math.sqrt(2) * self.deviation if self.freedom else 0.0
+        if not self.freedom:
+            return 0.0
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(2) * self.deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,12 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict."""
-        found = Counter(pair.verdict for pair in self.pairs)
-        return {verdict: found[verdict] for verdict in Verdict}
+        return {verdict: sum(pair.verdict is verdict for pair in self.pairs) for verdict in Verdict}
 
     @property
     def mean_ratio(self) -> float | None:
         """The geometric mean of the ratios, None without a pair."""
-        logs = [math.log(pair.interval.ratio) for pair in self.pairs]
-        return math.exp(statistics.fmean(logs)) if logs else None
+        return statistics.geometric_mean(pair.interval.ratio for pair in self.pairs) if self.pairs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,6 @@ class Run:
 
     name: str
     records: list[Record]
-
-
-# What a person writes
 
 
 def threshold(text: str) -> float:
@@ -164,16 +163,6 @@ def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
     own = [name for name in stated() if name != "n"]
     return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
-
-
-# Intervals
-
-
-@lru_cache
-def _student(freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +197,12 @@ def ratio(base: Span, new: Span, between: float) -> Interval:
     middle = new.median / base.median
     if not (base.low > 0 and new.low > 0 and math.isfinite(base.high) and math.isfinite(new.high)):
         return Interval(middle, 0.0, math.inf)
-    below = math.log(middle / (new.low / base.high))
-    above = math.log(new.high / base.low / middle)
-    return Interval(
-        middle, middle * math.exp(-math.hypot(below, between)), middle * math.exp(math.hypot(above, between))
-    )
+    below = math.hypot(math.log(middle / (new.low / base.high)), between)
+    above = math.hypot(math.log(new.high / base.low / middle), between)
+    return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
 
 
-def scatters(runs: Iterable[Sequence[Record]], place: Callable[[Record], str]) -> dict[str, Scatter]:
+def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
     """Pool the scatter of every repeated anchor of a device, each around its own mean.
 
     ``runs`` are whole files of records: ``latest`` keeps no repetitions.
@@ -227,9 +214,6 @@ def scatters(runs: Iterable[Sequence[Record]], place: Callable[[Record], str]) -
         squares = sum(statistics.variance(map(math.log, map(seconds, same))) * (len(same) - 1) for same in alike)
         found[name] = Scatter(math.sqrt(squares / freedom), freedom)
     return found
-
-
-# Verdicts
 
 
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
@@ -253,13 +237,11 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
     verdict = _beyond(interval, 1.0, limit)
     reasons = []
-    agree = factor is None or _beyond(interval, factor, limit) == verdict
-    if verdict is not Verdict.UNCLEAR and not agree:
-        reasons.append(Reason.CLOCK)
-        if verdict is not Verdict.SAME:
-            verdict = Verdict.UNCLEAR
-    elif verdict is Verdict.UNCLEAR:
+    if verdict is Verdict.UNCLEAR:
         reasons.append(_width(interval, ratio(*own, 0.0), scatter, limit))
+    elif factor is not None and _beyond(interval, factor, limit) is not verdict:
+        reasons.append(Reason.CLOCK)
+        verdict = Verdict.SAME if verdict is Verdict.SAME else Verdict.UNCLEAR
     if base.throttled or new.throttled:
         reasons.append(Reason.THROTTLED)
     if base.launch_bound or new.launch_bound:
@@ -279,10 +261,7 @@ def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float
     return Reason.DRIFT if scatter.of_ratio > math.log1p(sampled.half_width) else Reason.WIDE
 
 
-# Matching
-
-
-def places(runs: Iterable[Sequence[Record]]) -> Callable[[Record], str]:
+def places(runs: Iterable[Sequence[Record]]) -> Place:
     """Return what names the device of a record: its name, and its UUID where a run has two of one name."""
     ambiguous = {name for records in runs for name in namesakes(records)}
 
@@ -297,21 +276,12 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD) -> Comparison:
     """Compare every case of two runs with itself."""
     runs = [base.records, new.records]
     place = places(runs)
-
-    def identity(record: Record) -> tuple[str, str]:
-        return record.key, place(record)
-
-    return _compare(
-        Run(base.name, latest(base.records)), Run(new.name, latest(new.records)), runs, place, identity, limit
-    )
+    old, young = (Run(run.name, latest(run.records)) for run in (base, new))
+    return _compare(old, young, place, scatters(runs, place), lambda record: (record.key, place(record)), limit)
 
 
 def compare_values(
-    run: Run,
-    by: str,
-    defaults: Defaults,
-    chosen: Sequence[str] = (),
-    limit: float = THRESHOLD,
+    run: Run, by: str, defaults: Defaults, chosen: Sequence[str] = (), limit: float = THRESHOLD
 ) -> list[Comparison]:
     """Compare the values of a field within one set of records: every other with the first, all else being equal.
 
@@ -325,9 +295,13 @@ def compare_values(
     if by not in known:
         raise InputError(f"--by {by}: no such field or axis in {run.name}; {nearest(by, known)}")
     place = places([run.records])
-    there = [(value, record) for record in latest(run.records) if (value := _value(record, by, place)) is not None]
-    selected = {value: [record for _, record in pairs] for value, pairs in grouped(there, itemgetter(0)).items()}
-    order = sorted(selected, key=lambda value: _order(by, value, selected[value], defaults))
+
+    def own(record: Record) -> Value | None:
+        return record.part(by) if by != DEVICE else place(record) if record.device else None
+
+    selected = grouped(latest(run.records), own)
+    there = [value for value in selected if value is not None]
+    order = sorted(there, key=lambda value: _order(by, value, selected[value], defaults))
     names = {str(value): value for value in order}
     for word in chosen:
         if word not in names:
@@ -341,17 +315,9 @@ def compare_values(
     def identity(record: Record) -> tuple[str, str]:
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
-    base = Run(f"{by} {values[0]}", selected[values[0]])
-    return [
-        _compare(base, Run(f"{by} {value}", selected[value]), [run.records], place, identity, limit)
-        for value in values[1:]
-    ]
-
-
-def _value(record: Record, by: str, place: Callable[[Record], str]) -> Value | None:
-    if by == DEVICE:
-        return place(record) if record.device else None
-    return record.part(by)
+    base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
+    scattered = scatters([run.records], place)
+    return [_compare(base, other, place, scattered, identity, limit) for other in others]
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
@@ -366,33 +332,30 @@ def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> 
 
 def _without(record: Record, by: str, stand_in: Value, defaults: Defaults) -> str:
     """Return the key of the case as if it had ``stand_in`` for one of its fields, or lacked one of its axes."""
-    axes = {name: value for name, value in record.axes.items() if name != by}
-    changed: dict[str, object] = {"axes": axes}
+    axes = away(record, defaults) if by == "variant" else record.axes
+    changed: dict[str, object] = {"axes": {name: value for name, value in axes.items() if name != by}}
     if by in PARTS:
         # The content of a file is left out with its name.
         changed |= {by: stand_in} | {name: None for name, part in PARTS.items() if part.content_of == by}
-    if by == "variant":
-        own = defaults.get(record.variant, {})
-        changed["axes"] = {name: value for name, value in axes.items() if name not in own or own[name] != value}
     return record.model_copy(update=changed).key
 
 
+def away(record: Record, defaults: Defaults) -> dict[str, Value]:
+    """Return the axes whose values are not the defaults of the record's variant."""
+    own = defaults.get(record.variant, {})
+    return {name: value for name, value in record.axes.items() if name not in own or own[name] != value}
+
+
 def _compare(
-    base: Run,
-    new: Run,
-    runs: Sequence[Sequence[Record]],
-    place: Callable[[Record], str],
-    identity: Callable[[Record], tuple[str, str]],
-    limit: float,
+    base: Run, new: Run, place: Place, scattered: Mapping[str, Scatter], identity: Identity, limit: float
 ) -> Comparison:
-    scattered = scatters(runs, place)
-    old = {identity(record): record for record in base.records}
-    young = {identity(record): record for record in new.records}
-    pairs = [
-        judge(record, young[which], _wider(scattered, place(record), place(young[which])), limit)
-        for which, record in old.items()
-        if which in young and is_ranked(record) and is_ranked(young[which])
-    ]
+    def wider(*records: Record) -> Scatter:
+        found = (scattered.get(place(record), Scatter()) for record in records)
+        return max(found, key=lambda scatter: scatter.of_ratio)
+
+    old, young = ({identity(record): record for record in run.records} for run in (base, new))
+    both = [(record, young[which]) for which, record in old.items() if which in young]
+    pairs = [judge(*two, wider(*two), limit) for two in both if all(map(is_ranked, two))]
     there = {place(record) for pair in pairs for record in (pair.base, pair.new)}
     return Comparison(
         base=base.name,
@@ -405,7 +368,3 @@ def _compare(
         not_ok_new=[record for record in young.values() if not is_ranked(record)],
         scatters={name: scatter for name, scatter in scattered.items() if name in there},
     )
-
-
-def _wider(scattered: Mapping[str, Scatter], *devices: str) -> Scatter:
-    return max((scattered.get(device, Scatter()) for device in devices), key=lambda scatter: scatter.of_ratio)

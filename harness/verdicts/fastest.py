@@ -11,12 +11,13 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import ROUND_UP, Context
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gravbench.config import document
@@ -27,14 +28,24 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
-from gravbench.verdicts import compare
-from gravbench.verdicts.best import EQUAL_MASS, SimplerFirst, as_good, is_of, simpler_first, task
-from gravbench.verdicts.compare import Run, Scatter
-from gravbench.verdicts.ranking import grouped, is_ranked, size
+from gravbench.verdicts.best import EQUAL_MASS, as_good, is_of, task, what
+from gravbench.verdicts.compare import THRESHOLD, Defaults, Run, Scatter, scatters
+from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 
 PACKAGED = Path(__file__).with_suffix(".yaml")
 
 ERROR_DIGITS, TIME_DIGITS = 2, 4
+
+
+def _callable() -> list[str]:
+    """Name the toolkits that ``gravbench.force`` uses."""
+    return [name for name, entry in catalogue().items() if entry.in_force]
+
+
+def _known(toolkit: str) -> str:
+    if toolkit not in _callable():
+        raise PydanticCustomError("literal_error", "no such toolkit", {"expected": str(_callable())})
+    return toolkit
 
 
 class Choice(BaseModel):
@@ -57,17 +68,10 @@ class Measured(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    toolkit: str
+    toolkit: Annotated[str, AfterValidator(_known)]
     device: str
     n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     choices: Annotated[list[Choice], Field(min_length=1)]
-
-    @field_validator("toolkit")
-    @classmethod
-    def _known(cls, toolkit: str) -> str:
-        if toolkit not in _callable():
-            raise PydanticCustomError("literal_error", "no such toolkit", {"expected": str(_callable())})
-        return toolkit
 
     @model_validator(mode="after")
     def _consistent(self) -> Measured:
@@ -179,11 +183,7 @@ def write(table: Table, path: Path) -> None:
 
 
 def make(
-    runs: Sequence[Run],
-    variants: Mapping[str, Variant],
-    *,
-    device: str | None = None,
-    threshold: float = compare.THRESHOLD,
+    runs: Sequence[Run], variants: Mapping[str, Variant], *, device: str | None = None, threshold: float = THRESHOLD
 ) -> Table:
     """Choose, for every toolkit, n and error that one could ask for, as ``gravbench.verdicts.best`` does.
 
@@ -207,15 +207,15 @@ def make(
     if len(tasks) > 1:
         names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
         raise InputError(f"--save: the records are of several kinds of bodies ({names}); accepted: one")
-    scattered = compare.scatters([run.records for run in runs], _device)
-    simpler = simpler_first({name: one.defaults for name, one in variants.items()})
+    scattered = scatters([run.records for run in runs], lambda record: record.device or "")
+    defaults = {name: one.defaults for name, one in variants.items()}
     measured = []
-    for toolkit in dict.fromkeys(sorted((record.toolkit for record in records), key=place_of)):
-        own = [record for record in records if record.toolkit == toolkit]
-        devices = sorted({_device(record) for record in own})
+    by_toolkit = grouped(records, lambda record: record.toolkit)
+    for toolkit, own in sorted(by_toolkit.items(), key=lambda item: place_of(item[0])):
+        devices = sorted({record.device or "" for record in own})
         if len(devices) > 1:
             raise InputError(f"--save: {toolkit} was measured on {' and '.join(devices)}; accepted: one, by --device")
-        measured.append(_measured(own, scattered.get(devices[0], Scatter()), simpler, threshold))
+        measured.append(_measured(own, scattered.get(devices[0], Scatter()), threshold, defaults))
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
@@ -237,68 +237,42 @@ def _usable(record: Record, variant: Variant | None) -> bool:
     )
 
 
-def _callable() -> list[str]:
-    """Name the toolkits that ``gravbench.force`` uses."""
-    return [name for name, entry in catalogue().items() if entry.in_force]
-
-
-def _device(record: Record) -> str:
-    return record.device or ""
-
-
-def _identity(record: Record) -> tuple[str, str, tuple[tuple[str, Value], ...]]:
-    return record.variant, record.dtype, tuple(record.axes.items())
-
-
-def _measured(records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float) -> Measured:
+def _measured(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Measured:
     """Keep the configurations that are chosen somewhere, the fastest at the largest n first."""
     at = grouped(records, size)
-    chosen: dict[tuple[Any, ...], dict[int, Record]] = {}
-    for together, dtype, masses in itertools.product(at.values(), ("float32", "float64"), (0, 1)):
-        able = [one for one in together if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1)]
-        for record in _for_every_error(able, scatter, simpler, threshold):
-            chosen[_identity(record)] = {one.n: one for one in records if _identity(one) == _identity(record)}
+    alike = grouped(records, what)
     sizes = sorted(at)
-    by_speed = sorted(
-        chosen.values(),
-        key=lambda by_n: [by_n[n].median_seconds or math.inf if n in by_n else math.inf for n in reversed(sizes)],
-    )
-    return Measured(
-        toolkit=records[0].toolkit,
-        device=_device(records[0]),
-        n=sizes,
-        choices=[_choice(by_n, sizes) for by_n in by_speed],
-    )
+    chosen: dict[tuple[Any, ...], list[Record | None]] = {}
+    for together, dtype, masses in itertools.product(at.values(), get_args(Dtype), (0, 1)):
+        able = [one for one in together if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1)]
+        for record in _for_every_error(able, scatter, threshold, defaults):
+            by_n = {one.n: one for one in alike[what(record)]}
+            chosen[what(record)] = [by_n.get(n) for n in sizes]
+    by_speed = sorted(chosen.values(), key=lambda found: [seconds(one) if one else math.inf for one in found[::-1]])
+    choices = list(map(_choice, by_speed))
+    return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=choices)
 
 
-def _for_every_error(
-    records: list[Record], scatter: Scatter, simpler: SimplerFirst, threshold: float
-) -> Iterator[Record]:
+def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Iterator[Record]:
     """Choose without an error limit, then among those that are more accurate than that choice, and so on.
 
     For any limit the first of these within it is as good as the fastest within it.
     """
     while records:
-        chosen = min(as_good(records, scatter, threshold)[0], key=simpler)
+        chosen = as_good(records, scatter, threshold, defaults)[0][0]
         yield chosen
         records = [record for record in records if (record.error_max or 0.0) < (chosen.error_max or 0.0)]
 
 
-def _choice(by_n: dict[int, Record], sizes: list[int]) -> Choice:
-    first = next(iter(by_n.values()))
-    found = [by_n.get(n) for n in sizes]
+def _choice(found: Sequence[Record | None]) -> Choice:
+    """Write what one configuration gave at each n, with as many digits as are significant."""
+    first = next(filter(None, found))
+    # Up, so that no error is larger than the table says.
+    up = Context(prec=ERROR_DIGITS, rounding=ROUND_UP)
     return Choice(
         variant=first.variant,
         dtype=first.dtype,
-        axes=dict(first.axes),
-        error_max=[None if one is None else _up(one.error_max or 0.0) for one in found],
-        seconds=[None if one is None else float(f"{one.median_seconds:.{TIME_DIGITS - 1}e}") for one in found],
+        axes=first.axes,
+        error_max=[float(up.create_decimal(str(one.error_max or 0.0))) if one else None for one in found],
+        seconds=[float(f"{one.median_seconds:.{TIME_DIGITS - 1}e}") if one else None for one in found],
     )
-
-
-def _up(value: float) -> float:
-    """Round up to so many digits that the table can show, so that no error is larger than it says."""
-    rounded = float(f"{value:.{ERROR_DIGITS - 1}e}")
-    if rounded < value:
-        rounded += 10.0 ** (math.floor(math.log10(value)) + 1 - ERROR_DIGITS)
-    return float(f"{rounded:.{ERROR_DIGITS - 1}e}")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -100,8 +99,8 @@ def half_width(record: Record) -> float | None:
 
 def conditions(record: Record) -> Conditions:
     """Return what another record has to share, beside n, to be compared with this one."""
-    device, uuid = record.device or "", record.device_uuid or ""
-    return Conditions(record.toolkit == CPU, device, uuid, tuple(record.conditions.items()))
+    task = tuple(record.conditions.items())
+    return Conditions(record.toolkit == CPU, record.device or "", record.device_uuid or "", task)
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -126,18 +125,16 @@ def told_apart(records: Iterable[Record]) -> set[str]:
 
 def ladder_order(names: Collection[str], parents: Parents) -> list[str]:
     """Sort variants: each known one behind its parent and its parent's earlier children, then the unknown ones."""
-    children: dict[str | None, list[str]] = defaultdict(list)
-    for name, parent in parents.items():
-        children[parent if parent in parents else None].append(name)
-    ordered: dict[str, None] = {}
-    waiting = children[None][::-1]
-    while waiting:
-        name = waiting.pop()
-        ordered[name] = None
-        waiting += children[name][::-1]
-    present = set(names)
-    # A circle of parents has no first variant and is not reached above.
-    return [name for name in ordered if name in present] + sorted(present - ordered.keys())
+    children = grouped(parents, lambda name: parents[name] if parents[name] in parents else None)
+
+    def below(parent: str | None) -> Iterator[str]:
+        for name in children.get(parent, []):
+            yield name
+            yield from below(name)
+
+    # A circle of parents has no first variant and is not reached from above.
+    ordered = list(below(None))
+    return [name for name in ordered if name in names] + sorted(set(names).difference(ordered))
 
 
 def root(name: str, parents: Parents) -> str | None:
@@ -171,20 +168,20 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
     best = {which: min(configurations, key=seconds) for which, configurations in tuned.items()}
 
     def gain(record: Record, over: str | None) -> float | None:
-        other = best.get((over, record.toolkit)) if over is not None else None
-        return seconds(other) / seconds(record) if other is not None else None
+        other = best.get((over or "", record.toolkit))
+        return seconds(other) / seconds(record) if other else None
 
-    place = {name: i for i, name in enumerate(ladder_order({name for name, _ in best}, parents))}
+    order = ladder_order({name for name, _ in best}, parents)
     return [
         Rung(
-            best=best[which],
+            best=record,
             compared=len(tuned[which]),
-            indistinct=_indistinct(best[which], tuned[which]),
-            over_slowest=max(map(seconds, tuned[which])) / seconds(best[which]),
-            over_parent=gain(best[which], parents.get(which[0])),
-            over_root=gain(best[which], root(which[0], parents)),
+            indistinct=_indistinct(record, tuned[which]),
+            over_slowest=max(map(seconds, tuned[which])) / seconds(record),
+            over_parent=gain(record, parents.get(record.variant)),
+            over_root=gain(record, root(record.variant, parents)),
         )
-        for which in sorted(best, key=lambda which: (place[which[0]], place_of(which[1])))
+        for which, record in sorted(best.items(), key=lambda item: (order.index(item[0][0]), place_of(item[0][1])))
     ]
 
 
@@ -207,13 +204,12 @@ def repetitions(records: Iterable[Record]) -> list[list[Record]]:
 
 def drifts(records: Iterable[Record]) -> list[Drift]:
     """Say how far the repetitions of each anchor lie apart."""
-    return list(map(_drift, repetitions(records)))
-
-
-def _drift(repeated: list[Record]) -> Drift:
-    medians = [seconds(record) for record in repeated if is_ranked(record)]
-    spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
-    return Drift(repeated[0], len(medians), len(repeated) - len(medians), spread)
+    found = []
+    for repeated in repetitions(records):
+        medians = [seconds(record) for record in repeated if is_ranked(record)]
+        spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
+        found.append(Drift(repeated[0], len(medians), len(repeated) - len(medians), spread))
+    return found
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:

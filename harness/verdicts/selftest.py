@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,8 @@ from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile
 from gravbench.model.statistics import CONFIDENCE
-from gravbench.verdicts import compare
-from gravbench.verdicts.compare import Comparison, Pair, Run, Verdict
+from gravbench.verdicts.compare import Comparison, Pair, Run, Verdict, compare_runs
+from gravbench.verdicts.ranking import grouped
 
 ROUND = "round-"
 
@@ -61,16 +60,13 @@ class SelfTest:
     @property
     def cases(self) -> list[Repeated]:
         """The pairs of each case, the widest interval first."""
-        found: dict[tuple[str, str | None], list[Pair]] = defaultdict(list)
-        for pair in self.pairs:
-            found[pair.base.key, pair.base.device_uuid or pair.base.device].append(pair)
+        found = grouped(self.pairs, lambda pair: (pair.base.key, pair.base.device_uuid or pair.base.device))
         return sorted(map(Repeated, found.values()), key=lambda one: (-one.half_width, -one.difference))
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict."""
-        found = Counter(pair.verdict for pair in self.pairs)
-        return {verdict: found[verdict] for verdict in Verdict}
+        return {verdict: sum(one.counts[verdict] for one in self.comparisons) for verdict in Verdict}
 
     @property
     def false(self) -> int:
@@ -89,8 +85,7 @@ class SelfTest:
 
         if not self.pairs:
             return None
-        result = binomtest(self.false, len(self.pairs), alternative="less")
-        return float(result.proportion_ci(CONFIDENCE).high)
+        return float(binomtest(self.false, len(self.pairs), alternative="less").proportion_ci(CONFIDENCE).high)
 
     @property
     def half_widths(self) -> tuple[float, float]:
@@ -101,10 +96,8 @@ class SelfTest:
     @property
     def quiet_threshold(self) -> float:
         """The threshold at and above which no pair would have had a false verdict."""
-        return max(
-            max(pair.interval.low - 1, 1 / pair.interval.high - 1, 0.0) if pair.interval.bounded else 0.0
-            for pair in self.pairs
-        )
+        # No unbounded interval has a say: its bounds are 0 and infinity.
+        return max(0.0, *(max(pair.interval.low, 1 / pair.interval.high) - 1 for pair in self.pairs))
 
 
 def round_folder(folder: Path, number: int) -> Path:
@@ -131,7 +124,5 @@ def read_rounds(folder: Path) -> list[Run]:
 
 def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
     """Compare rounds 1 and 2, 3 and 4, and so on; no round is used twice, for pairs that share one are alike."""
-    comparisons = [
-        compare.compare_runs(first, second, threshold) for first, second in zip(rounds[::2], rounds[1::2], strict=False)
-    ]
-    return SelfTest(len(rounds), threshold, comparisons)
+    pairs = zip(rounds[::2], rounds[1::2], strict=False)
+    return SelfTest(len(rounds), threshold, [compare_runs(*pair, threshold) for pair in pairs])

@@ -51,28 +51,21 @@ def render_choices(
     dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
     for selection in selections:
         types = sorted({choice.chosen.dtype for choice in selection.choices})
-        subsection(console, f"{selection.device}, {_task(selection)}, {' and '.join(types)}")
+        task = [
+            str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
+            for name, value in selection.task.items()
+        ]
+        subsection(console, ", ".join([selection.device, *task, " and ".join(types)]))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         console.print(table(console, own, selection.choices))
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
-        if everything:
-            for choice in selection.choices:
-                for record in choice.as_good[1:]:
-                    say(console, f"n = {choice.n:,}, as good: {_words(record)}")
-
-
-def _task(selection: Selection) -> str:
-    return ", ".join(
-        str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
-        for name, value in selection.task.items()
-    )
-
-
-def _words(record: Record) -> str:
-    return " ".join(filter(None, [record.variant, record.toolkit, record.dtype, record.configuration]))
+        others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
+        for n, record in others:
+            words = filter(None, [record.variant, record.toolkit, record.dtype, record.configuration])
+            say(console, f"n = {n:,}, as good: {' '.join(words)}")
 
 
 def choices_json(selections: Sequence[Selection], error: float, threshold: float) -> dict[str, Any]:
@@ -92,7 +85,7 @@ def choices_json(selections: Sequence[Selection], error: float, threshold: float
                         "compared": choice.compared,
                         "use": _json(choice.chosen),
                         "fastest": _json(choice.fastest),
-                        "as_good": [_json(record) for record in choice.as_good[1:]],
+                        "as_good": list(map(_json, choice.as_good[1:])),
                     }
                     for choice in selection.choices
                 ],
@@ -104,11 +97,5 @@ def choices_json(selections: Sequence[Selection], error: float, threshold: float
 
 
 def _json(record: Record) -> dict[str, Any]:
-    return {
-        "variant": record.variant,
-        "toolkit": record.toolkit,
-        "dtype": record.dtype,
-        "axes": record.axes,
-        "median_seconds": ranking.seconds(record),
-        "error_max": record.error_max,
-    }
+    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "error_max")
+    return {name: getattr(record, name) for name in names}

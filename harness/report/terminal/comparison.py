@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -14,8 +14,8 @@ from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
-from gravbench.report.terminal.printing import GAP, heading, say, say_facts, subsection
-from gravbench.report.terminal.table import Column, table
+from gravbench.report.terminal.printing import heading, say, say_facts, say_lines, subsection
+from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
 
@@ -28,33 +28,24 @@ READING = (
 )
 
 
-# What sets the cases apart
-
-
 class Labels:
     """Names cases by what sets them apart: what all of them share is said once, in ``shared``."""
 
     def __init__(self, cases: Sequence[tuple[Record, Record]]) -> None:
         """Look at pairs of records of one case; what the two of a pair differ in names nothing."""
-        self._told: set[str] = {"variant"}
-        common: list[str] = []
+        devices = {joined([old.device, new.device]) for old, new in cases}
+        self._several_devices = len(devices) > 1
+        self._told: set[str] = set()
+        common = [] if self._several_devices else list(devices)
         for name in _names(record for pair in cases for record in pair):
             both = [(old.part(name), new.part(name)) for old, new in cases]
             values = {old for old, new in both if old == new and old is not None}
-            if any(old != new for old, new in both):
-                if len(values) > 1 and name in PARTS:
-                    self._told.add(name)
-                elif len(values) <= 1 and name == "variant":
-                    self._told.discard(name)
-            elif len(values) > 1 or name == "variant":
+            alike = all(old == new for old, new in both)
+            if (len(values) > 1 and (alike or name in PARTS)) or (alike and name == "variant"):
                 self._told.add(name)
-            else:
-                common += [_word(name, value) for value in values if not _unsaid(name, value)]
-        devices = {(old.device, new.device) for old, new in cases}
-        self._devices = len(devices) > 1
-        if len(devices) == 1:
-            ((old, new),) = devices
-            common.insert(0, joined([old or "", new or ""]))
+            elif alike:
+                unsaid = {PARTS[name].usual} if name in PARTS and PARTS[name].said == "unusual" else set()
+                common += [_word(name, value) for value in values - unsaid]
         self.shared = ", ".join(common)
 
     def words(self, old: Record, new: Record) -> str:
@@ -64,7 +55,7 @@ class Labels:
             for name in _names([old])
             if name in self._told and (value := old.part(name)) is not None and value == new.part(name)
         ]
-        return " ".join(words + [f"on {joined([old.device or '', new.device or ''])}"] * self._devices)
+        return " ".join(words + [f"on {joined([old.device, new.device])}"] * self._several_devices)
 
 
 def _names(records: Iterable[Record]) -> list[str]:
@@ -72,16 +63,8 @@ def _names(records: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys([*stated(), *axes]))
 
 
-def _unsaid(name: str, value: Value) -> bool:
-    part = PARTS.get(name)
-    return part is not None and part.said == "unusual" and value == part.usual
-
-
 def _word(name: str, value: Value) -> str:
     return f"n={value:,}" if name == "n" else word(name, value)
-
-
-# In a terminal
 
 
 def render_comparison(
@@ -108,50 +91,52 @@ def render_comparison(
     if comparison.pairs:
         rows, hidden = _rows(comparison, everything)
         letters = _letters(rows)
-        columns: list[Column[Pair]] = [
-            Column("verdict", lambda pair: pair.verdict, 0, text=True),
-            Column("case", lambda pair: labels.words(pair.base, pair.new), 0, text=True, breaks=True),
-            Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0),
-            Column("its\ninterval", _interval, 0),
-            Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2),
-            Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 4),
-            Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 3),
-            Column("why", lambda pair: " ".join(letters[reason] for reason in pair.reasons), 1, text=True),
-        ]
         console.print()
         say(console, READING)
-        console.print(table(console, columns, rows))
+        console.print(table(console, _columns(labels, letters), rows))
         for reason, letter in letters.items():
             say(console, f"{letter}: {reason}")
         if hidden:
             say(console, f"not shown: {', '.join(hidden)}; --all shows them")
     for title, records in _lists(comparison):
-        subsection(console, f"{title}, {count(len(records), 'case')}")
-        for line in compact(records):
-            say(console, line, indent=GAP)
+        say_lines(console, f"{title}, {count(len(records), 'case')}", compact(records))
     subsection(console, summary(comparison))
     for name in namesakes(comparison):
         say(console, f"{name} is not the same file in BASE and NEW: its cases are other cases.")
-    devices = [
-        {record.device for record in records if record.device}
-        for records in (comparison.only_base, comparison.only_new)
-    ]
-    if not comparison.pairs and all(devices) and not devices[0] & devices[1]:
+    old, new = ({one.device for one in own} - {None} for own in (comparison.only_base, comparison.only_new))
+    if not comparison.pairs and old and new and not old & new:
         say(console, "They ran on different devices: --by device compares these.")
+
+
+def _columns(labels: Labels, letters: Mapping[Reason, str]) -> list[Column[Pair]]:
+    """Describe the columns of a terminal; those with another header stand in Markdown too."""
+
+    def case(pair: Pair) -> str:
+        return labels.words(pair.base, pair.new)
+
+    def why(pair: Pair) -> str:
+        return " ".join(letters[reason] for reason in pair.reasons)
+
+    return [
+        Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict"),
+        Column("case", case, 0, text=True, breaks=True, markdown="case"),
+        Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
+        Column("its\ninterval", _interval, 0, markdown="its interval"),
+        Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
+        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 4),
+        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 3),
+        Column("why", why, 1, text=True, markdown="why"),
+    ]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
     """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
-    old, new = map(_contents, (comparison.only_base, comparison.only_new))
-    return [file for file in old if file in new and old[file] != new[file]]
-
-
-def _contents(records: Iterable[Record]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        for field, content in record.contents.items():
-            found[str(record.part(PARTS[field].content_of))].add(content)
-    return found
+    old, new = (
+        [(str(one.part(PARTS[field].content_of)), content) for one in own for field, content in one.contents.items()]
+        for own in (comparison.only_base, comparison.only_new)
+    )
+    differing = {file for file, _ in set(old) ^ set(new)}
+    return [file for file in dict(old) if file in dict(new) and file in differing]
 
 
 def summary(comparison: Comparison) -> str:
@@ -179,15 +164,11 @@ def anchor_words(comparison: Comparison) -> str:
 
 def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
     """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
-    rows: list[Pair] = []
-    hidden: list[str] = []
-    for verdict, found in comparison.counts.items():
-        alike = [pair for pair in comparison.pairs if pair.verdict is verdict]
-        alike.sort(key=lambda pair: -abs(math.log(pair.interval.ratio)))
-        shown = found if everything else MOST_ROWS
-        rows += alike[:shown]
-        if found > shown:
-            hidden.append(f"{found - shown:,} more {verdict}")
+    most = len(comparison.pairs) if everything else MOST_ROWS
+    by_change = sorted(comparison.pairs, key=lambda pair: -abs(math.log(pair.interval.ratio)))
+    alike = ranking.grouped(by_change, lambda pair: pair.verdict)
+    rows = [pair for verdict in Verdict for pair in alike.get(verdict, [])[:most]]
+    hidden = [f"{found - most:,} more {verdict}" for verdict, found in comparison.counts.items() if found > most]
     return rows, hidden
 
 
@@ -204,14 +185,11 @@ def _interval(pair: Pair) -> str:
 def _differences(comparison: Comparison) -> str:
     """Name what else differs between the two records of a pair, beside the time."""
     names = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "device_uuid")
+    both = [(pair.base, pair.new) for pair in comparison.pairs]
     words = [
-        name.replace("_", " ")
-        for name in names
-        if any(getattr(pair.base, name) != getattr(pair.new, name) for pair in comparison.pairs)
+        name.replace("_", " ") for name in names if any(getattr(old, name) != getattr(new, name) for old, new in both)
     ]
-    edited = sum(
-        pair.base.fingerprint["code_sha256"] != pair.new.fingerprint["code_sha256"] for pair in comparison.pairs
-    )
+    edited = sum(old.fingerprint["code_sha256"] != new.fingerprint["code_sha256"] for old, new in both)
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
 
 
@@ -227,9 +205,6 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
     return [(name, records) for name, records in lists if records]
 
 
-# For pull requests
-
-
 def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> str:
     """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them)."""
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
@@ -241,29 +216,13 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
     if labels.shared:
         lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
     if rows:
-        lines += [
-            "| verdict | case | NEW/BASE | its interval | cycles | why |",
-            "| --- | --- | ---: | ---: | ---: | --- |",
-        ]
-        for pair in rows:
-            cells = [
-                pair.verdict,
-                escaped(labels.words(pair.base, pair.new)),
-                number(pair.interval.ratio),
-                _interval(pair),
-                number(pair.cycles),
-                " ".join(letters[reason] for reason in pair.reasons),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
+        lines += markdown_table([one for one in _columns(labels, letters) if one.markdown], rows)
         lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items()), ""]
     lines += [f"{escaped(name)} is not the same file in BASE and NEW.\n" for name in namesakes(comparison)]
     for title, records in _lists(comparison):
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
         lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-# For machines
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -273,17 +232,14 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "new": comparison.new,
         "threshold": comparison.threshold,
         "confidence": CONFIDENCE,
-        "counts": {str(verdict): found for verdict, found in comparison.counts.items()},
+        "counts": comparison.counts,
         "geometric_mean_ratio": comparison.mean_ratio,
-        "anchor_scatter": {
-            name: {"deviation": scatter.deviation, "freedom": scatter.freedom}
-            for name, scatter in comparison.scatters.items()
-        },
-        "pairs": [_pair_json(pair) for pair in comparison.pairs],
-        "only_base": [case_json(record) for record in comparison.only_base],
-        "only_new": [case_json(record) for record in comparison.only_new],
-        "not_ok_base": [_not_ok_json(record) for record in comparison.not_ok_base],
-        "not_ok_new": [_not_ok_json(record) for record in comparison.not_ok_new],
+        "anchor_scatter": {name: asdict(scatter) for name, scatter in comparison.scatters.items()},
+        "pairs": list(map(_pair_json, comparison.pairs)),
+        "only_base": list(map(case_json, comparison.only_base)),
+        "only_new": list(map(case_json, comparison.only_new)),
+        "not_ok_base": list(map(_not_ok_json, comparison.not_ok_base)),
+        "not_ok_new": list(map(_not_ok_json, comparison.not_ok_new)),
     }
 
 
@@ -299,18 +255,14 @@ def _not_ok_json(record: Record) -> dict[str, Any]:
 
 def _pair_json(pair: Pair) -> dict[str, Any]:
     interval = pair.interval
-    new = {} if case_json(pair.base) == case_json(pair.new) else {"new": case_json(pair.new)}
-    return (
-        case_json(pair.base)
-        | new
-        | {
-            "verdict": str(pair.verdict),
-            "ratio": interval.ratio,
-            "low": interval.low if interval.bounded else None,
-            "high": interval.high if interval.bounded else None,
-            "cycles_ratio": pair.cycles,
-            "base_seconds": ranking.seconds(pair.base),
-            "new_seconds": ranking.seconds(pair.new),
-            "reasons": [str(reason) for reason in pair.reasons],
-        }
-    )
+    base, new = case_json(pair.base), case_json(pair.new)
+    return (base if base == new else base | {"new": new}) | {
+        "verdict": pair.verdict,
+        "ratio": interval.ratio,
+        "low": interval.low if interval.bounded else None,
+        "high": interval.high if interval.bounded else None,
+        "cycles_ratio": pair.cycles,
+        "base_seconds": ranking.seconds(pair.base),
+        "new_seconds": ranking.seconds(pair.new),
+        "reasons": pair.reasons,
+    }

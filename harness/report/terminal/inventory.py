@@ -11,12 +11,16 @@ from rich.table import Table
 
 from gravbench.model.device import Device, Finding
 from gravbench.model.interaction import Interaction
-from gravbench.model.variant import AxisValue, Variant
+from gravbench.model.variant import Variant
 
 
-def _values(values: tuple[AxisValue, ...], default: AxisValue) -> str:
-    """Name the values of an axis; the default stands in brackets."""
-    return " ".join(f"[{value}]" if value == default else str(value) for value in values)
+def _table(title: str, name: str, wide: Mapping[str, int]) -> Table:
+    """Make a table of columns that share the room in the given proportions; the first, ``name``, is never wrapped."""
+    table = Table(title=title, title_justify="left", show_lines=True, expand=False)
+    table.add_column(name, no_wrap=True)
+    for header, ratio in wide.items():
+        table.add_column(header, ratio=ratio)
+    return table
 
 
 def depth(name: str, variants: Mapping[str, Variant]) -> int:
@@ -27,11 +31,7 @@ def depth(name: str, variants: Mapping[str, Variant]) -> int:
 
 def show_interactions(interactions: Sequence[Interaction], takers: Sequence[str], console: Console) -> None:
     """Print the interactions and which variants, the ``takers``, compute them."""
-    table = Table(title="The interactions", title_justify="left", show_lines=True, expand=False)
-    table.add_column("interaction", no_wrap=True)
-    table.add_column("what it computes", ratio=3)
-    table.add_column("reads of a body", ratio=1)
-    table.add_column("adds up", ratio=1)
+    table = _table("The interactions", "interaction", {"what it computes": 3, "reads of a body": 1, "adds up": 1})
     table.add_column("FLOPs", justify="right")
     for one in interactions:
         table.add_row(one.name, escape(one.summary), " ".join(one.body), " ".join(one.sums), str(one.flops))
@@ -41,27 +41,22 @@ def show_interactions(interactions: Sequence[Interaction], takers: Sequence[str]
 
 def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
     """Print the ladder; a step stands below its parent, indented."""
-    table = Table(title="The ladder", title_justify="left", show_lines=True, expand=False)
-    table.add_column("variant", no_wrap=True)
-    table.add_column("what it changes", ratio=3)
-    table.add_column("source", ratio=2)
-    table.add_column("toolkits, axes (default in brackets)", ratio=3)
+    wide = {"what it changes": 3, "source": 2, "toolkits, axes (default in brackets)": 3}
+    table = _table("The ladder", "variant", wide)
     for one in variants.values():
-        axes = [f"{axis} = {_values(values, one.defaults[axis])}" for axis, values in one.axes.items()]
-        if one.when:
-            axes.append(f"only where {one.when}")
-        if one.loads:
-            axes.append(f"loads from global memory per body: {one.loads}")
-        if one.approximates:
-            axes.append(f"approximates: {one.approximates}")
+        lines = [", ".join(one.toolkits), ", ".join(one.dtypes)]
+        for axis, values in one.axes.items():
+            words = [f"[{value}]" if value == one.defaults[axis] else str(value) for value in values]
+            lines.append(f"{axis} = {' '.join(words)}")
+        notes = {
+            "only where": one.when,
+            "loads from global memory per body:": one.loads,
+            "approximates:": one.approximates,
+        }
+        lines += [f"{title} {note}" for title, note in notes.items() if note]
         indent = "  " * depth(one.name, variants)
         against = f"[{one.parent}] " if one.parent else ""
-        table.add_row(
-            escape(indent + one.name),
-            escape(against + one.summary),
-            escape(one.source),
-            escape("\n".join([", ".join(one.toolkits), ", ".join(one.dtypes), *axes])),
-        )
+        table.add_row(*map(escape, [indent + one.name, against + one.summary, one.source, "\n".join(lines)]))
     console.print(table)
     console.print("In brackets before a summary: the parent that the variant is compared with.", markup=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from rich.console import Console
 
@@ -18,9 +19,9 @@ from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
-from gravbench.report.terminal.table import LAST_WANTED, Column, table
+from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, Drift, Ladders, Parents, Rung
+from gravbench.verdicts.ranking import Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
@@ -50,10 +51,29 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
     names = Names(cases)
-    _heading(console, records, cases)
+    found = Counter(case.status for case in cases)
+    started = sorted(record.started for record in records)
+    devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
+    facts = {
+        "devices": joined(devices) or "none recorded",
+        "measured": " to ".join(dict.fromkeys([started[0], started[-1]])),
+        "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
+        "precision": joined(case.dtype for case in cases),
+        "eps": joined(f"{case.eps:g}" for case in cases),
+        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)),
+        "commit": joined(case.commit or "not recorded" for case in cases),
+        "harness": joined(case.harness_version for case in cases),
+    }
+    heading(console, "gravbench")
+    say_facts(console, facts)
     _ladder_section(console, ladders, names, parents)
     _configuration_section(console, ladders, names, parents)
-    _anchor_section(console, ranking.drifts(records))
+    drifts = ranking.drifts(records)
+    if drifts:
+        section(console, "The anchor")
+    for drift in drifts:
+        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
+        say(console, drift_sentence(drift), "bold yellow" if bad else "")
     _not_ok_section(console, cases)
 
 
@@ -68,39 +88,33 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     if not ladders:
         return "No record is ok: there is no ladder to show.\n"
     names = Names(cases)
-    return "\n".join(_markdown_table(shared, ladders[shared], names, summaries) for shared in ladders)
 
+    def speed(rung: Rung) -> str:
+        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best)
+        return _speed(rung.best) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else "")
 
-# Numbers as text
+    columns: list[Column[Rung]] = [
+        Column("variant", lambda rung: rung.best.variant, text=True),
+        Column("toolkit", lambda rung: rung.best.toolkit, text=True),
+        Column("what changed", lambda rung: summaries.get(rung.best.variant, ""), text=True),
+        Column("1e9 interactions/s", speed),
+        Column("× parent", lambda rung: number(rung.over_parent, 3)),
+        Column("× root", lambda rung: number(rung.over_root, 3)),
+        Column("max error", lambda rung: relative_error(rung.best.error_max)),
+    ]
+    lines = []
+    for shared, by_n in ladders.items():
+        n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
+        lines += [title, "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in _footnotes(by_n[n]):
+            # The sign as code: a tilde may begin strikethrough.
+            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
+    return "\n".join(lines)
 
 
 def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
-
-
-# Sections
-
-
-def _heading(console: Console, records: list[Record], cases: list[Record]) -> None:
-    found = Counter(case.status for case in cases)
-    order: tuple[Status, ...] = ("ok", "invalid", "skipped", "failed")
-    started = [record.started for record in records]
-    facts = {
-        "devices": joined(_device_and_driver(case) for case in cases) or "none recorded",
-        "measured": " to ".join(dict.fromkeys([min(started), max(started)])),
-        "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
-        "precision": joined(case.dtype for case in cases),
-        "eps": joined(f"{case.eps:g}" for case in cases),
-        "cases": ", ".join(f"{found[status]:,} {status}" for status in order),
-        "commit": joined(case.commit or "not recorded" for case in cases),
-        "harness": joined(case.harness_version for case in cases),
-    }
-    heading(console, "gravbench")
-    say_facts(console, facts)
-
-
-def _device_and_driver(case: Record) -> str:
-    return " with driver ".join(filter(None, [case.device, case.driver]))
 
 
 def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
@@ -121,8 +135,6 @@ def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: P
 
 
 def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
-    # A sign never gives way; without any, its column is empty and left out.
-    flagged = any(_signs(rung.best) for rung in rungs)
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: rung.best.variant, 0, text=True),
@@ -130,7 +142,8 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
-        Column("", lambda rung: _signs(rung.best), 0 if flagged else 1, text=True),
+        # A sign never gives way; without any, its column is left out.
+        Column("", lambda rung: _signs(rung.best), 0, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
@@ -163,9 +176,8 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
         notes.append(f"{THROTTLED} throttled: the device slowed its clock down while this was measured{why}")
-    unsettled = [rung.best for rung in rungs if rung.best.stop_reason != INTERVAL]
-    if unsettled:
-        reasons = joined(record.stop_reason or "not recorded" for record in unsettled)
+    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
+    if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
     return notes
 
@@ -181,76 +193,28 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
         Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
         Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
     ]
-    tables = {shared: _tuned(by_n, parents) for shared, by_n in ladders.items()}
-    if not any(tables.values()):
-        return
-    section(console, "The fastest configurations", COMPARING)
+    tables = {shared: rows for shared, by_n in ladders.items() if (rows := _tuned(by_n, parents))}
+    if tables:
+        section(console, "The fastest configurations", COMPARING)
     for shared, rows in tables.items():
-        if rows:
-            subsection(console, names.title(shared))
-            console.print(table(console, columns, rows))
+        subsection(console, names.title(shared))
+        console.print(table(console, columns, rows))
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
     """Sort the rungs that had a choice so that all n of one stand together: a change of configuration shows."""
     rungs = [rung for same_n in by_n.values() for rung in same_n if rung.compared > 1]
-    place = {name: i for i, name in enumerate(ranking.ladder_order({rung.best.variant for rung in rungs}, parents))}
-    return sorted(rungs, key=lambda rung: (place[rung.best.variant], place_of(rung.best.toolkit), rung.best.n))
-
-
-def _anchor_section(console: Console, drifts: list[Drift]) -> None:
-    if not drifts:
-        return
-    section(console, "The anchor")
-    for drift in drifts:
-        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        say(console, drift_sentence(drift), "bold yellow" if bad else "")
+    order = ranking.ladder_order({rung.best.variant for rung in rungs}, parents)
+    return sorted(rungs, key=lambda rung: (order.index(rung.best.variant), place_of(rung.best.toolkit), rung.best.n))
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
     lost = [case for case in cases if not ranking.is_ranked(case)]
-    if not lost:
-        return
-    section(console, "Not ranked")
+    if lost:
+        section(console, "Not ranked")
     for status in ("failed", "invalid", "skipped", "ok"):
         reasons = ranking.grouped((case for case in lost if case.status == status), why_unranked)
         for reason, alike in sorted(reasons.items(), key=lambda item: -len(item[1])):
             say(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
             for line in compact(alike):
                 say(console, line, indent=GAP)
-
-
-# Markdown
-
-
-def _markdown_table(shared: Conditions, by_n: dict[int, list[Rung]], names: Names, summaries: Mapping[str, str]) -> str:
-    n = max(by_n, key=lambda n: (len(by_n[n]), n))
-    rungs = by_n[n]
-    lines = [
-        f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}",
-        "",
-        "| variant | toolkit | what changed | 1e9 interactions/s | × parent | × root | max error |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-        *(_markdown_row(rung, summaries) for rung in rungs),
-        "",
-    ]
-    for footnote in _footnotes(rungs):
-        # The sign as code: a tilde may begin strikethrough.
-        lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
-    return "\n".join(lines)
-
-
-def _markdown_row(rung: Rung, summaries: Mapping[str, str]) -> str:
-    record = rung.best
-    width = percent(ranking.half_width(record))
-    signs = _signs(record)
-    cells = [
-        escaped(record.variant),
-        escaped(record.toolkit),
-        escaped(summaries.get(record.variant, "")),
-        _speed(record) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else ""),
-        number(rung.over_parent, 3),
-        number(rung.over_root, 3),
-        relative_error(record.error_max),
-    ]
-    return f"| {' | '.join(cells)} |"

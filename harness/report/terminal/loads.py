@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import simpleeval
 from rich.console import Console
@@ -20,8 +20,7 @@ EXPLANATION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Loads:
+class Loads(NamedTuple):
     """Loads of one variant at one n; ``axes`` are those they depend on, ``per_body`` counts per evaluation."""
 
     variant: str
@@ -49,8 +48,7 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
         value = float(simpleeval.simple_eval(expression, names={"n": record.n, **record.axes}))
         names = re.findall(r"\w+", expression)
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
-        key = (record.variant, axes, record.n)
-        found[key] = Loads(*key, value)
+        found[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)
     return sorted(found.values(), key=lambda one: (order[one.variant], one.n, -one.per_body, one.axes))
 
 

@@ -5,7 +5,7 @@ All is ``Text``, never markup: a bracket in a reason or a name is only a bracket
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -41,6 +41,14 @@ def say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
     console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
 
 
+def say_lines(console: Console, title: str, lines: Sequence[str]) -> None:
+    """Print a part of a section that is a list of sentences; nothing without any."""
+    if lines:
+        subsection(console, title)
+    for line in lines:
+        say(console, line, indent=GAP)
+
+
 def say_facts(console: Console, facts: Mapping[str, str]) -> None:
     """Print names and what is known of each, those of which nothing is left out."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
@@ -50,9 +58,14 @@ def say_facts(console: Console, facts: Mapping[str, str]) -> None:
     console.print(grid)
 
 
+def bare_table(gap: int) -> Table:
+    """Make a table without columns: no frame, a line below the headers, ``gap`` blanks between columns."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
+
+
 def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = (), gap: int = 1) -> Table:
     """Make a table of columns of words, of numbers and of words again, by their headers."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
+    made = bare_table(gap)
     for header in words:
         made.add_column(header, overflow="fold")
     for header in numbers:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gravbench.config.published import Source
@@ -17,9 +15,9 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
 from gravbench.report.numbers import number
-from gravbench.report.published import Comparison, Decision
+from gravbench.report.published import Comparison
 from gravbench.report.remarks import conditions_of, every_step, evidence, fact_words, names_of, remarks, shared_by
-from gravbench.report.terminal.printing import say, section, subsection
+from gravbench.report.terminal.printing import bare_table, say, say_lines, section, subsection
 
 READING = (
     "published is the source's value on its device, measured the value here. relative: the value over that of the "
@@ -41,16 +39,11 @@ def render_published(source: Source, records: Sequence[Record], console: Console
         _figure(console, source, published.compare(source, figure, cases))
     if source.claims:
         subsection(console, "Claims")
-        for claim in source.claims:
-            _claim(console, published.decide(source, claim, cases))
-    if source.facts:
-        subsection(console, "Published, and answered by no record here")
-        for fact in source.facts:
-            say(console, fact_words(fact), indent=2)
-    if source.notes:
-        subsection(console, "Notes")
-        for note in source.notes:
-            say(console, note, indent=2)
+    for decision in (published.decide(source, claim, cases) for claim in source.claims):
+        style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
+        say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
+    say_lines(console, "Published, and answered by no record here", list(map(fact_words, source.facts)))
+    say_lines(console, "Notes", source.notes)
 
 
 def _figure(console: Console, source: Source, found: Comparison) -> None:
@@ -60,7 +53,7 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
     subsection(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
     if found.shown:
         say(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0))
+    table = bare_table(GAP)
     room = max(12, console.width - sum(WIDTHS) - 2 * GAP * len(WIDTHS) - 1)
     named = names_of(cells, shared_by(cells), ["n"])
     table.add_column("step", width=min(room, max(map(len, [*named, "step"]))), overflow="fold")
@@ -76,8 +69,3 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
     console.print(table)
     for remark in remarks(found):
         say(console, remark)
-
-
-def _claim(console: Console, decision: Decision) -> None:
-    style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
-    say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)

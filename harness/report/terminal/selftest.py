@@ -10,13 +10,12 @@ from rich.console import Console
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import compact, count
 from gravbench.report.numbers import rough_percent
-from gravbench.report.terminal.comparison import Labels, anchor_words, case_json
+from gravbench.report.terminal.comparison import MOST_ROWS, Labels, anchor_words, case_json
 from gravbench.report.terminal.printing import heading, say
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.selftest import Repeated, SelfTest
 
-MOST_ROWS = 40
 NOTHING = "No case is ok in two rounds of one pair: nothing was compared."
 READING = (
     "Every case against itself. interval: half the width of the widest, by which a measured change must "
@@ -39,21 +38,22 @@ def render_selftest(test: SelfTest, console: Console, *, everything: bool = Fals
             Column("case", lambda case: labels.words(case.record, case.record), 0, text=True, breaks=True),
             Column("interval\n± %", lambda case: rough_percent(case.half_width), 0),
             Column("differed\n%", lambda case: rough_percent(case.difference), 0),
-            *(_verdict_column(verdict) for verdict in Verdict),
+            *map(_verdict_column, Verdict),
         ]
         shown = cases if everything else cases[:MOST_ROWS]
         console.print(table(console, columns, shown))
         if len(shown) < len(cases):
             say(console, f"not shown: {len(cases) - len(shown):,} with narrower intervals; --all shows them")
     for comparison in test.comparisons:
-        for title, records in (
-            (comparison.base, comparison.not_ok_base + comparison.only_base),
-            (comparison.new, comparison.not_ok_new + comparison.only_new),
-        ):
+        lost = {
+            comparison.base: comparison.not_ok_base + comparison.only_base,
+            comparison.new: comparison.not_ok_new + comparison.only_new,
+        }
+        for title, records in lost.items():
             if records:
                 say(console, f"{title} has {count(len(records), 'case')} not ok, or not ok in its partner:")
-                for line in compact(records):
-                    say(console, f"  {line}")
+            for line in compact(records):
+                say(console, f"  {line}")
     if test.rounds % 2:
         say(console, f"round {test.rounds} has no partner and is not used")
     console.print()
@@ -70,14 +70,13 @@ def sentences(test: SelfTest) -> list[str]:
     if not test.pairs or test.rate is None or test.rate_bound is None:
         return [NOTHING]
     verdicts = ", ".join(f"{found:,} {verdict}" for verdict, found in test.counts.items())
-    middle, worst = test.half_widths
     differed = max(case.difference for case in test.cases)
     return [
         f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} with themselves, threshold "
         f"{rough_percent(test.threshold)} %: {verdicts}.",
         f"False alarms: {test.false:,} of {len(test.pairs):,}, {rough_percent(test.rate)} %; with "
         f"{100 * CONFIDENCE:g} % confidence at most {rough_percent(test.rate_bound)} %, were the pairs independent.",
-        _seen(middle, worst),
+        _seen(*test.half_widths),
         f"Two medians of one case differed by up to {rough_percent(differed)} %; at a threshold of "
         f"{rough_percent(test.quiet_threshold)} % or more no verdict would have been false.",
     ]
@@ -86,13 +85,10 @@ def sentences(test: SelfTest) -> list[str]:
 def _seen(middle: float, worst: float) -> str:
     """Say how small a change shows, as far as the samples bound it."""
     if math.isinf(middle):
-        return (
-            "How small a change shows is left open, by too few samples in half of the cases: raise "
-            "measure.budget_seconds."
-        )
-    rest = f"by {rough_percent(worst)} % in the worst"
-    if math.isinf(worst):
-        rest = "in the worst too few samples leave it open"
+        why = "too few samples in half of the cases: raise measure.budget_seconds"
+        return f"How small a change shows is left open, by {why}."
+    left_open = "in the worst too few samples leave it open"
+    rest = left_open if math.isinf(worst) else f"by {rough_percent(worst)} % in the worst"
     seen = f"by {rough_percent(middle)} % in the median case, {rest}"
     return f"A measured change shows when it exceeds the threshold {seen}."
 
@@ -104,7 +100,7 @@ def selftest_json(test: SelfTest) -> dict[str, Any]:
         "rounds": test.rounds,
         "threshold": test.threshold,
         "pairs": len(test.pairs),
-        "counts": {str(verdict): found for verdict, found in test.counts.items()},
+        "counts": test.counts,
         "false_positives": test.false,
         "false_positive_rate": test.rate,
         "false_positive_rate_at_most": test.rate_bound,
@@ -117,7 +113,7 @@ def selftest_json(test: SelfTest) -> dict[str, Any]:
             | {
                 "half_width": _finite(case.half_width),
                 "difference": case.difference,
-                "verdicts": [str(pair.verdict) for pair in case.pairs],
+                "verdicts": [pair.verdict for pair in case.pairs],
                 "ratios": [pair.interval.ratio for pair in case.pairs],
             }
             for case in test.cases

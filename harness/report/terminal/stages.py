@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from gravbench.model.record import Record
 from gravbench.report.names import Names
@@ -53,22 +52,17 @@ def render_stages(records: Sequence[Record], console: Console) -> None:
 
 def _stage_table(records: list[Record]) -> Table:
     table = plain_table(["stage, ms"], [f"{record.n:,}" for record in records])
-    names = dict.fromkeys(name for record in records for name in record.stages_seconds)
-    for name in names:
-        table.add_row(name, *(milliseconds(record.stages_seconds.get(name)) for record in records))
+    stages = [record.stages_seconds for record in records]
+    for name in dict.fromkeys(name for own in stages for name in own):
+        table.add_row(name, *(milliseconds(own.get(name)) for own in stages))
     table.add_section()
-    table.add_row("sum", *(milliseconds(sum(record.stages_seconds.values())) for record in records))
+    table.add_row("sum", *(milliseconds(sum(own.values())) for own in stages))
     table.add_row("together", *(milliseconds(ranking.seconds(record)) for record in records))
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
         table.add_row(f"{name}, GB/s", *(_rate(record, name) for record in records))
     table.add_section()
-    bound = [max(record.stages_seconds, key=lambda name, own=record: own.stages_seconds[name]) for record in records]  # type: ignore[misc]
-    table.add_row("bound by", *bound)
-    shares = [
-        record.stages_seconds[name] / sum(record.stages_seconds.values())
-        for name, record in zip(bound, records, strict=True)
-    ]
-    table.add_row("its part", *(f"{100 * share:.0f} %" for share in shares))
+    table.add_row("bound by", *(max(own, key=own.__getitem__) for own in stages))
+    table.add_row("its part", *(f"{100 * (max(own.values()) / sum(own.values())):.0f} %" for own in stages))
     return table
 
 
@@ -89,14 +83,11 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
         table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
         slowest = max(map(ranking.seconds, chosen))
         for record in chosen:
-            errors = (record.error_median, record.error_p99, record.error_max, record.error_rms)
-            table.add_row(
-                str(record.axes["theta"]),
-                milliseconds(ranking.seconds(record)),
-                *(f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")),
-                *map(relative_error, errors),
-                Text("=" * max(1, round(BAR * ranking.seconds(record) / slowest))),
-            )
+            seconds = ranking.seconds(record)
+            computed = [f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")]
+            errors = map(relative_error, (record.error_median, record.error_p99, record.error_max, record.error_rms))
+            bar = "=" * max(1, round(BAR * seconds / slowest))
+            table.add_row(str(record.axes["theta"]), milliseconds(seconds), *computed, *errors, bar)
         console.print(table)
 
 
@@ -128,14 +119,13 @@ def _counted(record: Record) -> list[str]:
     def each(name: str, threads: float) -> str:
         return f"{own[name] * threads / record.evaluated:.3g}" if name in own else ""
 
-    stalls = {name.removeprefix("stalled_"): value for name, value in own.items() if name.startswith("stalled_")}
-    longest = max(stalls, key=lambda name: stalls[name]) if stalls else ""
-    threads = f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else ""
+    stalls = [name for name in own if name.startswith("stalled_")]
+    longest = max(stalls, key=own.__getitem__, default="")
     return [
         percent("achieved_occupancy"),
-        threads,
+        f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else "",
         each("instructions", own.get("threads_an_instruction", 32)),
         each("executed_flop", 1),
         *map(percent, ("issue_slots", "fma_pipe", "xu_pipe", "lsu_pipe", "tensor_pipe")),
-        longest.replace("_", " "),
+        longest.removeprefix("stalled_").replace("_", " "),
     ]

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.report.terminal.printing import GAP
+from gravbench.report.names import escaped
+from gravbench.report.terminal.printing import GAP, bare_table
 
 LAST_WANTED = 8
 """Columns move closer together before one of this rank or a lower one is dropped."""
@@ -25,70 +25,76 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[_Row]):
-    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does."""
+    """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does.
+
+    ``text`` stands to the left; one that ``breaks`` may be as narrow as its longest word. ``markdown`` is its header
+    in Markdown, where that is another.
+    """
 
     header: str
     cell: Callable[[_Row], str]
-    rank: int
+    rank: int = 0
     text: bool = False
     breaks: bool = False
+    markdown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
+class _Filled(Generic[_Row]):
     """A column's cells as text, and the widths it would like and cannot go below."""
 
-    header: str
-    cells: list[str]
-    rank: int
-    text: bool
-    natural: int
-    least: int
+    def __init__(self, column: Column[_Row], rows: Sequence[_Row]) -> None:
+        self.column = column
+        self.cells = [column.cell(row) for row in rows]
+        self.natural = max(map(cell_len, [*column.header.split("\n"), *self.cells]))
+        words = " ".join([column.header, *self.cells]).split()
+        self.least = max(map(cell_len, words)) if column.breaks else self.natural
 
 
 def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
-    filled = [_fill(column, rows) for column in columns]
-    useful = [column for column in filled if column.rank == 0 or any(column.cells)]
+    filled = [_Filled(column, rows) for column in columns]
+    useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
     gap = GAP
     shown = _fitting(useful, console.width, gap)
-    if any(column.rank <= LAST_WANTED and column not in shown for column in useful):
+    if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
         gap = 1
         shown = _fitting(useful, console.width, gap)
-    lines = max(column.header.count("\n") for column in shown)
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
-    for column, width in zip(shown, _widths(shown, console.width, gap), strict=True):
-        header = "\n" * (lines - column.header.count("\n")) + column.header
-        made.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
-    for cells in zip(*(column.cells for column in shown), strict=True):
+    lines = max(one.column.header.count("\n") for one in shown)
+    made = bare_table(gap - 1)
+    for one, width in zip(shown, _widths(shown, console.width, gap), strict=True):
+        header = "\n" * (lines - one.column.header.count("\n")) + one.column.header
+        made.add_column(Text(header), justify="left" if one.column.text else "right", width=width, overflow="fold")
+    for cells in zip(*(one.cells for one in shown), strict=True):
         made.add_row(*map(Text, cells))
     return made
 
 
-def _fill(column: Column[_Row], rows: Sequence[_Row]) -> _Filled:
-    cells = [column.cell(row) for row in rows]
-    natural = max(map(cell_len, [*column.header.split("\n"), *cells]))
-    words = " ".join([column.header, *cells]).split()
-    least = max(map(cell_len, words)) if column.breaks else natural
-    return _Filled(column.header, cells, column.rank, column.text, natural, least)
+def markdown_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:
+    """Return the lines of a table in Markdown, the cells escaped."""
+    lines = [
+        [column.markdown or column.header for column in columns],
+        ["---" if column.text else "---:" for column in columns],
+        *([escaped(column.cell(row)) for column in columns] for row in rows),
+    ]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
-def _fitting(columns: list[_Filled], width: int, gap: int) -> list[_Filled]:
+def _fitting(columns: list[_Filled[_Row]], width: int, gap: int) -> list[_Filled[_Row]]:
     """Drop the columns of the highest rank until the least widths fit."""
     shown = list(columns)
-    while sum(column.least + gap for column in shown) - gap > width:
-        droppable = max(shown, key=lambda column: column.rank)
-        if droppable.rank == 0:
+    while sum(one.least + gap for one in shown) - gap > width:
+        droppable = max(shown, key=lambda one: one.column.rank)
+        if droppable.column.rank == 0:
             break
         shown.remove(droppable)
     return shown
 
 
-def _widths(columns: list[_Filled], width: int, gap: int) -> list[int]:
+def _widths(columns: list[_Filled[_Row]], width: int, gap: int) -> list[int]:
     """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
-    widths = [column.natural for column in columns]
+    widths = [one.natural for one in columns]
     excess = sum(widths) + gap * (len(widths) - 1) - width
-    words = sorted((i for i, column in enumerate(columns) if column.text), key=lambda i: -widths[i])
+    words = sorted((i for i, one in enumerate(columns) if one.column.text), key=lambda i: -widths[i])
     for within_words in (False, True):
         for i in words:
             taken = max(0, min(excess, widths[i] - (1 if within_words else columns[i].least)))
