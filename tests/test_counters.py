@@ -14,7 +14,7 @@ from gravbench.measuring.counters import Finished, add, by_case, count, rows
 from gravbench.model.case import Case
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
-from gravbench.toolkits import numba
+from gravbench.toolkits import driver
 from gravbench.toolkits.opening import open_toolkit
 from test_record import record
 
@@ -92,12 +92,12 @@ def test_a_hold_of_numba_is_one_launch(need_toolkit, monkeypatch):
     """For a case begins at each."""
     need_toolkit("numba")
     toolkit = open_toolkit("numba", discover()["tiled"], "float32")
-    launch, launched = numba._Kernel.__call__, []
-    monkeypatch.setattr(numba._Kernel, "__call__", lambda *own: launched.append(own[1:]) or launch(*own))
-    toolkit.hold(0)  # for no time: the simulator cannot sleep
-    toolkit.hold(0)
-    toolkit.synchronize()
-    assert launched == [(1, 1, 0), (1, 1, 0)]
+    called = []
+    monkeypatch.setattr(driver, "_hold", lambda: 0xF0)
+    monkeypatch.setattr(driver, "_call", lambda name, *_: called.append(name))
+    toolkit.hold(1)
+    toolkit.hold(1)
+    assert called == ["cuLaunchKernel", "cuLaunchKernel"]
 
 
 def test_a_case_that_was_not_reached_has_no_counters(fake_ncu):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
-from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
+from gravbench.model.variant import Kernel
+from gravbench.toolkits.interface import DeviceToolkit, Timing, compiling, time_on_host
 
 ENTRY = Entry(
     place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
@@ -33,9 +31,8 @@ class _Kernel:
         if not self.compiled:
             import numba
 
-            began = time.perf_counter()
-            self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
-            self.toolkit.compile_seconds += time.perf_counter() - began
+            with compiling(self.toolkit):
+                self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
             self.compiled = True
         self.dispatcher(*arguments)
 
@@ -44,6 +41,9 @@ class CpuToolkit(DeviceToolkit):
     """The processor this runs on."""
 
     name = "cpu"
+
+    def start(self) -> None:
+        """Numba is imported when there is something to compile."""
 
     def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
@@ -69,6 +69,3 @@ class CpuToolkit(DeviceToolkit):
     @property
     def compiler(self) -> str:
         return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], DeviceToolkit] = CpuToolkit

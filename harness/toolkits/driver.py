@@ -40,7 +40,10 @@ next:
     ret;
 }
 """
-"""The holding kernel of ``interface`` as PTX, which the driver itself compiles: for libraries that take no CUDA C."""
+"""A kernel of one thread that keeps the device waiting while the host queues a batch behind it.
+
+As PTX, which the driver itself compiles, because not every library takes CUDA C.
+"""
 
 
 class DriverError(RuntimeError):
@@ -69,6 +72,7 @@ class Launch:
         return self.extents[0] * self.extents[1]
 
 
+@lru_cache
 def _library() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 

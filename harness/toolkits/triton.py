@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import ToolkitMissingError
-from gravbench.toolkits.library import FirstCall, LibraryToolkit
+from gravbench.toolkits.interface import FirstCall
 from gravbench.toolkits.torch import TorchToolkit, plain
 
 ENTRY = Entry(
@@ -47,15 +44,13 @@ class TritonToolkit(TorchToolkit):
     """Triton on the current device."""
 
     name = "triton"
-    title = "Triton"
+    refusal = "Triton cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        try:
-            import triton
-            import triton.language
-        except Exception as error:
-            raise ToolkitMissingError(f"Triton cannot start: {error}") from error
+    def start(self) -> None:
+        super().start()
+        import triton
+        import triton.language
+
         self.triton = triton
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
@@ -68,6 +63,3 @@ class TritonToolkit(TorchToolkit):
     @property
     def compiler(self) -> str:
         return f"Triton {self.triton.__version__}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = TritonToolkit
