@@ -142,10 +142,10 @@ class DeviceToolkit(ABC):
             InputError: it has none.
         """
         wanted = f"{self.name}_kernel"
-        if (maker := getattr(self.variant.module, wanted, None)) is None:
+        maker: Callable[..., Any] | None = getattr(self.variant.module, wanted, None)
+        if maker is None:
             raise InputError(f"{stem} has no kernel for {self.name}: there is no {wanted} in {stem}.py")
-        found: Callable[..., Any] = maker
-        return found
+        return maker
 
     @abstractmethod
     def synchronize(self) -> None:
