@@ -97,26 +97,25 @@ class Sentinels:
             raise RuntimeError(f"{case}: {status}: {result['reason']}")
 
 
+def _tracked(benchmark: Sentinels, results: dict[str, Result], case: str) -> float:
+    """Return what the benchmark tracks of a case."""
+    return float(results[case][benchmark.tracked])
+
+
 class Speed(Sentinels):
-    """How long one interaction takes."""
+    """How long one interaction takes: the median time of an evaluation over its directed pairs."""
 
     unit = "ps"
-
-    def track_picoseconds_per_interaction(self, results: dict[str, Result], case: str) -> float:
-        """Return the median time of an evaluation over its directed pairs."""
-        return float(results[case]["picoseconds"])
+    track_picoseconds_per_interaction = _tracked
 
 
 class Accuracy(Sentinels):
-    """The error of the force, also where it is too large to be ranked."""
+    """The largest relative error of an acceleration, also where it is too large to be ranked."""
 
     unit = "relative error"
     tracked = "error"
     may_be_invalid = True
-
-    def track_force_error(self, results: dict[str, Result], case: str) -> float:
-        """Return the largest relative error of an acceleration."""
-        return float(results[case]["error"])
+    track_force_error = _tracked
 
 
 class Registers(Sentinels):
@@ -124,18 +123,12 @@ class Registers(Sentinels):
 
     unit = "registers"
     tracked = "registers"
-
-    def track_registers(self, results: dict[str, Result], case: str) -> float:
-        """Return the registers per thread."""
-        return float(results[case]["registers"])
+    track_registers = _tracked
 
 
 class Spills(Sentinels):
-    """Bytes that do not fit into registers."""
+    """Local memory per thread: bytes that do not fit into registers."""
 
     unit = "bytes"
     tracked = "local_bytes"
-
-    def track_spilled_bytes(self, results: dict[str, Result], case: str) -> float:
-        """Return the local memory per thread."""
-        return float(results[case]["local_bytes"])
+    track_spilled_bytes = _tracked
