@@ -15,16 +15,7 @@ import numpy as np
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS, Bodies
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import (
-    CPU,
-    DIRECT_SUM,
-    NUMBA,
-    AxisValue,
-    Dtype,
-    Kernel,
-    Prepared,
-    discover,
-)
+from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, discover
 from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.interface import DeviceToolkit

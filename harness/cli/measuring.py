@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,14 +93,9 @@ def run(
     if counters:
         found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
         terminal.print(f"{found} of {asked} records have counters", markup=False)
-    counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
-    skipped = sum(record.status == "skipped" for record in records)
-    terminal.print(
-        f"{counts['ok']} ok, {counts['invalid']} invalid, {counts['failed']} failed, {skipped} skipped; "
-        f"records in {out}. Show them: gravbench report {out}",
-        markup=False,
-        soft_wrap=True,
-    )
+    count = Counter(record.status for record in records)
+    said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
+    terminal.print(f"{said}; records in {out}. Show them: gravbench report {out}", markup=False, soft_wrap=True)
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:
@@ -138,9 +134,9 @@ def check(
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal, [1.0] * len(todo.tasks)) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
-    wrong = sum(record.status in ("invalid", "failed") for record in records)
-    right = sum(record.status == "ok" for record in records)
-    terminal.print(f"{right} right, {wrong} wrong, {len(records) - right - wrong} skipped")
+    count = Counter(record.status for record in records)
+    right, wrong = count["ok"], count["invalid"] + count["failed"]
+    terminal.print(f"{right} right, {wrong} wrong, {count['skipped']} skipped")
     if not right:
         terminal.print("nothing was verified")
     raise typer.Exit(1 if wrong or not right else 0)
