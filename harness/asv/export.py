@@ -131,7 +131,7 @@ def _export_run(
     folder = to / (machine or _machine_name(records))
     described = results.machine(folder, _described(environment))
     python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
-    files: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Grid]]] = {}
+    files: dict[Path, tuple[dict[str, Any], dict[str, Grid]]] = {}
     for record in sorted(records, key=lambda record: record.started):
         assert record.commit is not None
         # Of a record without a driver the device is no GPU.
@@ -153,20 +153,21 @@ def _export_run(
             "requirements": {},
             "env_vars": {},
         }
-        _, grids = files.setdefault((record.commit, name), (heading, defaultdict(Grid)))
+        # asv finds a commit's results by these eight letters.
+        path = folder / f"{record.commit[:8]}-{name}.json"
+        _, grids = files.setdefault(path, (heading, defaultdict(Grid)))
         for tracked in TRACKED:
             value = tracked.of(record)
             if value is not None and math.isfinite(value):
                 grid = grids[f"{PREFIX}{record.variant}.{tracked.name}"]
                 cell = _statistics(record) if tracked is SPEED else {}
                 grid.cells[_where(record)] = {"result": value, **cell}
-                grid.whole = {"version": VERSION, "started_at": _milliseconds(record.started)}
+                started = datetime.datetime.fromisoformat(record.started)
+                grid.whole = {"version": VERSION, "started_at": int(started.timestamp() * 1000)}
         done.records += 1
-    for (commit, name), (heading, grids) in files.items():
-        # asv finds a commit's results by these eight letters.
-        path = folder / f"{commit[:8]}-{name}.json"
+    for path, (heading, grids) in files.items():
         results.add(path, heading, grids)
-        done.files.append(path)
+    done.files += files
 
 
 def _where(record: Record) -> Where:
@@ -188,10 +189,6 @@ def _statistics(record: Record) -> dict[str, Any]:
     found = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
     own: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in found.items()}
     return own | {"stats_number": record.batch, "stats_repeat": len(samples)}
-
-
-def _milliseconds(moment: str) -> int:
-    return int(datetime.datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def _commit_dates() -> dict[str, int]:

@@ -49,14 +49,10 @@ class Grid:
                 grid.cells[where] = cell
         return grid
 
-    @property
-    def params(self) -> list[list[str]]:
-        """Every value that each parameter has in some cell, small numbers before large ones."""
-        return [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
-
     def row(self, columns: list[str]) -> list[Any]:
         """Return the row of the file; cells without a result are empty."""
-        params = self.params
+        # Every value that each parameter has in some cell, small numbers before large ones.
+        params = [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
         found: Content = {"params": params, **self.whole}
         for name in OF_A_CELL:
             values = [self.cells.get(where, {}).get(name) for where in itertools.product(*params)]

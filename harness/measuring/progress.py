@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
-from types import TracebackType
 
 from rich.console import Console
 from rich.markup import escape
@@ -37,7 +35,7 @@ def outcome(record: Record) -> str:
     return f"ok  {record.interactions_per_second / 1e9:,.4g}e9 interactions/s {width}"
 
 
-class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
+class ConsoleWatcher(Watcher):
     """Shows the progress of a run whose tasks are estimated to take ``estimates`` seconds, in order."""
 
     def __init__(self, console: Console, estimates: list[float]) -> None:
@@ -64,7 +62,7 @@ class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
         self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the terminal as it was."""
         # Some versions of Rich end with an empty line although they are told to show nothing.
         if not self.progress.disable:

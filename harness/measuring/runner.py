@@ -5,7 +5,6 @@ This process uses no CUDA. Every device has one worker process, and a worker tha
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import multiprocessing
@@ -16,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.worker import Job, Outcome, Phase, serve
-from gravbench.model import initial_conditions
+from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RecordFile
@@ -166,17 +164,15 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
 
 def _edited(task: Task, variant: Variant) -> str | None:
     """Name what is not as it was planned: what ran may then be the old, the new, or something in between."""
+    what = "source was"
     try:
         if environment.fingerprint(task.case, variant, task.device) != task.fingerprint:
-            return "source was"
+            return what
+        what = "bodies were"
+        same = initial_conditions.file_sha256(task.case.bodies) == task.case.bodies_file_sha256
     except (InputError, OSError, SyntaxError):  # a file that is gone, or no longer what it was
-        return "source was"
-    try:
-        if initial_conditions.file_sha256(task.case.bodies) != task.case.bodies_file_sha256:
-            return "bodies were"
-    except InputError:
-        return "bodies were"
-    return None
+        return what
+    return None if same else what
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
@@ -234,10 +230,7 @@ def write_environment(folder: Path, devices: list[Device], arguments: Sequence[s
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
-    entries: list[Any] = []
-    if path.exists():
-        with contextlib.suppress(json.JSONDecodeError):
-            entries = json.loads(path.read_text("utf-8"))
+    entries = runs.environment(folder)
     config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
     entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
     # Written beside and moved into place, so that a kill leaves the old file or the new one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits.interface import DeviceToolkit, Timing, compiling, time_on_host
+from gravbench.toolkits.interface import DeviceToolkit, compiling
 
 ENTRY = Entry(
     place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
@@ -61,10 +60,6 @@ class CpuToolkit(DeviceToolkit):
 
     def synchronize(self) -> None:
         """Nothing is left running when a call returns."""
-
-    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time by ``perf_counter``; on the host a launch is the work itself."""
-        return time_on_host(launch, count, while_busy)
 
     @property
     def compiler(self) -> str:

@@ -119,11 +119,9 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
             why = f" ({reason})" if reason else ""
             raise InputError(f"--device {word}: no such device{why}; {nearest(word, list(available))}")
         chosen.append(available[word])
-    if not any(device.is_gpu for device in chosen):
-        reason = reason or "no GPU among the devices chosen by --device"
-    else:
-        reason = None
-    return chosen, reason
+    if any(device.is_gpu for device in chosen):
+        return chosen, None
+    return chosen, reason or "no GPU among the devices chosen by --device"
 
 
 def _reasons(mask: int) -> tuple[str, ...]:

@@ -36,8 +36,7 @@ class _Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.value.shape
-        return shape
+        return tuple(self.value.shape)
 
 
 class _Kernel:
