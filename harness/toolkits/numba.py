@@ -122,12 +122,10 @@ class NumbaToolkit(CudaToolkit):
 
     @property
     def multiprocessors(self) -> int:
-        """1 in the simulator."""
         return 1 if self.simulated else super().multiprocessors
 
     @property
     def compute_capability(self) -> str | None:
-        """None in the simulator."""
         return None if self.simulated else super().compute_capability
 
     @property

@@ -22,17 +22,14 @@ ENTRY = Entry(
 WARP_SIZE = 32
 
 
-class _Kernel:
+class _Kernel(FirstCall):
     def __init__(self, toolkit: TritonToolkit, jitted: Any) -> None:
-        self.call = FirstCall(toolkit, self._launch)
+        super().__init__(toolkit, self._launch)
         self.jitted = jitted
         self.compiled: Any = None
         self.launch = driver.Launch(0, 0)
         # Triton treats every Python float as float32, so a real number is passed as an array of one element.
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
-
-    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
-        self.call(grid, block, *arguments)
 
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
         own = [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
