@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli.options import (
-    AsJson,
-    Bodies,
-    ConfigArgument,
-    Devices,
-    Everything,
-    Overrides,
-    Subset,
-    ThresholdOption,
-    Toolkits,
-    Variants,
-    app,
-    console,
-)
+from gravbench.cli import options
+from gravbench.cli.options import app, console
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,13 +24,13 @@ INTERRUPTED = 130
 
 @app.command()
 def run(
-    config: ConfigArgument,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
-    bodies: Bodies = None,
-    subset: Subset = None,
+    config: options.ConfigArgument,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
+    bodies: options.Bodies = None,
+    subset: options.Subset = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
@@ -111,13 +99,13 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
 
 @app.command()
 def check(
-    config: ConfigArgument,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
-    bodies: Bodies = None,
-    subset: Subset = None,
+    config: options.ConfigArgument,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
+    bodies: options.Bodies = None,
+    subset: options.Subset = None,
 ) -> None:
     """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
     import tempfile
@@ -148,18 +136,18 @@ def selftest(
         str | None,
         typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
     ] = None,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
     pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
-    threshold: ThresholdOption = "2%",
+    threshold: options.ThresholdOption = "2%",
     out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
     from_folder: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
     ] = None,
-    everything: Everything = False,
-    as_json: AsJson = False,
+    everything: options.Everything = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
     import json

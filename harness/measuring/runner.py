@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -100,31 +100,6 @@ class Worker:
         self.process.join(10)
 
 
-@dataclass(slots=True)
-class Crew:
-    """The workers of a run, each started when its device is first needed and replaced when it breaks."""
-
-    folders: tuple[Path, ...]
-    log: Path
-    workers: dict[str, Worker] = field(default_factory=dict)
-
-    def ask(self, job: Job, device: Device, timeout: float, watcher: Watcher) -> Outcome:
-        """Have a job done on a device."""
-        worker = self.workers.get(device.selector)
-        if worker is None:
-            worker = self.workers[device.selector] = Worker(device, self.folders, self.log)
-        outcome = worker.ask(job, timeout, watcher)
-        if outcome.broken:
-            self.workers.pop(device.selector).stop()
-        return outcome
-
-    def dismiss(self) -> None:
-        """Stop every worker."""
-        for worker in self.workers.values():
-            worker.stop()
-        self.workers.clear()
-
-
 def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only: bool = False) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
@@ -134,7 +109,7 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     variants = discover(sweep.variant_folders)
     folder.mkdir(parents=True, exist_ok=True)
     store = None if verify_only else RecordFile(folder)
-    crew = Crew(sweep.variant_folders, folder / WORKER_LOG)
+    workers: dict[str, Worker] = {}  # by device, each started when it is first needed and replaced when it breaks
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
@@ -146,8 +121,13 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             if task.device is None:
                 outcome = Outcome("skipped", task.skip)
             else:
-                watcher.begins(task.case.label, task.device.selector)
-                outcome = crew.ask(Job(task.case, settings), task.device, sweep.measure.timeout_seconds, watcher)
+                own = task.device.selector
+                watcher.begins(task.case.label, own)
+                if own not in workers:
+                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG)
+                outcome = workers[own].ask(Job(task.case, settings), sweep.measure.timeout_seconds, watcher)
+                if outcome.broken:
+                    workers.pop(own).stop()
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
@@ -158,7 +138,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 useless.append(replace(task, anchor=1))
             watcher.ends(record, done, len(todo.tasks))
     finally:
-        crew.dismiss()
+        for worker in workers.values():
+            worker.stop()
     return records
 
 
