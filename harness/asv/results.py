@@ -75,11 +75,11 @@ def read(path: Path, version: int = FORMAT) -> Content:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content: Content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON: {error}; move it away or mend it") from None
-    if not isinstance(content, dict) or content.get("version") != version:
-        found = content.get("version") if isinstance(content, dict) else None
+    found = content.get("version") if isinstance(content, dict) else None
+    if found != version:
         raise InputError(f"{path}: version {found} of asv's format; accepted: {version}. `asv update` brings it there")
     return content
 

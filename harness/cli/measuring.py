@@ -39,8 +39,7 @@ def run(
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
     counters: Annotated[
-        bool,
-        typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts."),
+        bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
 ) -> None:
     """Verify, measure and record every case of a sweep."""
@@ -133,8 +132,7 @@ def check(
 @app.command()
 def selftest(
     config: Annotated[
-        str | None,
-        typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
+        str | None, typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick.")
     ] = None,
     parameter: options.Overrides = None,
     variant: options.Variants = None,

@@ -18,24 +18,6 @@ ENTRY = Entry(
 )  # fmt: skip
 
 
-class _Kernel:
-    """A compiled function; compiled at its first call, when the types of the arguments are known."""
-
-    def __init__(self, toolkit: CpuToolkit, dispatcher: Any) -> None:
-        self.toolkit = toolkit
-        self.dispatcher = dispatcher
-        self.compiled = False
-
-    def __call__(self, *arguments: Any) -> None:
-        if not self.compiled:
-            import numba
-
-            with compiling(self.toolkit):
-                self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
-            self.compiled = True
-        self.dispatcher(*arguments)
-
-
 class CpuToolkit(DeviceToolkit):
     """The processor this runs on."""
 
@@ -56,7 +38,18 @@ class CpuToolkit(DeviceToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         import numba
 
-        return _Kernel(self, self.maker(stem)(numba, self.real, **constants))
+        dispatcher = self.maker(stem)(numba, self.real, **constants)
+        compiled = False
+
+        def kernel(*arguments: Any) -> None:
+            nonlocal compiled
+            if not compiled:  # until now the types of the arguments were not known
+                with compiling(self):
+                    dispatcher.compile(tuple(map(numba.typeof, arguments)))
+                compiled = True
+            dispatcher(*arguments)
+
+        return kernel
 
     def synchronize(self) -> None:
         """Nothing is left running when a call returns."""
