@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,8 @@ def processor_name() -> str:
     """Return the name of the host's processor and how many of its cores this process may use."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
+        found = re.search(r"^model name[^:]*:(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+        name = found[1].strip() if found else name
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{name}, {cores} cores"
 

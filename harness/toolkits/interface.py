@@ -197,9 +197,8 @@ class GpuToolkit(DriverToolkit):
         """The driver's handle of the stream that launches go into; 0 is the default one."""
         return 0
 
-    def event(self) -> driver.Event:
-        """Make an event that records time."""
-        return driver.Event()
+    event = driver.Event
+    """Makes an event that records time."""
 
     def hold(self, microseconds: int) -> None:
         """Launch the holding kernel."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.record import Resources
-from gravbench.model.toolkits import Entry
+from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
 from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
@@ -132,10 +131,8 @@ class NumbaToolkit(CudaToolkit):
     def compiler(self) -> str:
         if self.simulated:
             return "Numba's simulator"
-        try:
-            return f"NVVM {importlib.metadata.version('nvidia-nvvm')}"
-        except importlib.metadata.PackageNotFoundError:
-            return "NVVM of the installed CUDA toolkit"
+        found = versions(("nvidia-nvvm",))
+        return found[0].replace("nvidia-nvvm", "NVVM") if found else "NVVM of the installed CUDA toolkit"
 
 
 def _front(array: Any, values: NDArray[Any]) -> Any:
