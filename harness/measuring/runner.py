@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from gravbench.config.load import Sweep, packaged
@@ -53,7 +52,6 @@ class Worker:
     def __init__(self, device: Device, folders: tuple[Path, ...], log: Path) -> None:
         """Start it."""
         context = multiprocessing.get_context("spawn")
-        self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
             target=serve, args=(theirs, device, folders, log, os.getpid(), time.time()), daemon=True

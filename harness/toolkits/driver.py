@@ -70,11 +70,6 @@ class Launch:
         """Threads of a block along x and y."""
         return self.block if isinstance(self.block, tuple) else (self.block, 1)
 
-    @property
-    def threads_per_block(self) -> int:
-        """Threads of a block."""
-        return self.extents[0] * self.extents[1]
-
 
 @lru_cache
 def _library() -> ctypes.CDLL:
@@ -187,7 +182,7 @@ def resources(function: int, launch: Launch) -> Resources:
     Raises:
         DriverError: the driver refused.
     """
-    threads = launch.threads_per_block
+    threads = math.prod(launch.extents)
     asked = ctypes.c_void_p(function), threads, ctypes.c_size_t(launch.dynamic_shared_bytes)
     resident = _ask(ctypes.c_int(), "cuOccupancyMaxActiveBlocksPerMultiprocessor", *asked).value
     shared = _function_attribute(function, SHARED_BYTES) + launch.dynamic_shared_bytes

@@ -178,12 +178,10 @@ class DriverToolkit(DeviceToolkit):
 
     @property
     def multiprocessors(self) -> int:
-        """Ask the driver."""
         return driver.device_attribute(driver.MULTIPROCESSORS)
 
     @property
     def compute_capability(self) -> str | None:
-        """Ask the driver."""
         return driver.compute_capability()
 
 
