@@ -92,14 +92,9 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
     done = Exported()
     dates = _commit_dates()
     for folder in runs:
-        read = [record for record in RecordFile(folder).read() if record.anchor <= 1]
-        usable = []
-        for record in read:
-            if reason := _unusable(record, dates):
-                done.left_out[reason] += 1
-            else:
-                usable.append(record)
-        if usable:
+        judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read() if record.anchor <= 1]
+        done.left_out.update(reason for _, reason in judged if reason)
+        if usable := [record for record, reason in judged if not reason]:
             _export_run(usable, (environment(folder) or [{}])[-1], to, machine, dates, done)
     if runs and not done.records:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")

@@ -45,7 +45,6 @@ def measured() -> dict[str, Result]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         single = Path(folder) / SWEEP.name
-        sweep = None
         for name, entry in names().items():
             single.write_text(yaml.safe_dump(whole | {"variants": [entry]}), "utf-8")
             try:
@@ -54,7 +53,7 @@ def measured() -> dict[str, Result]:
                 results[name] = {"status": "skipped", "reason": str(error)}
                 continue
             found[sweep.cases[0].key] = name, sweep.cases[0]
-        if sweep is None:
+        if not found:
             return results
         sweep = replace(sweep, cases=[case for _, case in found.values()])
         todo = plan(sweep, *select([]), anchors=False)
