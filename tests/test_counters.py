@@ -94,7 +94,7 @@ def test_a_hold_of_numba_is_one_launch(need_toolkit, monkeypatch):
     need_toolkit("numba")
     toolkit = open_toolkit("numba", discover()["tiled"], "float32")
     called = []
-    monkeypatch.setattr(driver, "_hold", lambda: 0xF0)
+    monkeypatch.setattr(driver, "load_function", lambda *_: 0xF0)
     monkeypatch.setattr(driver, "_call", lambda name, *_: called.append(name))
     toolkit.hold(1)
     toolkit.hold(1)

@@ -222,9 +222,9 @@ class FakeDriver:
 def fake(monkeypatch):
     own = FakeDriver()
     monkeypatch.setattr(driver, "_library", lambda: own)
-    driver._hold.cache_clear()
+    driver.load_function.cache_clear()
     yield own
-    driver._hold.cache_clear()
+    driver.load_function.cache_clear()
 
 
 def test_an_event_is_recorded_in_the_stream_and_tells_seconds(fake):

@@ -144,17 +144,14 @@ def hold(microseconds: int, stream: int) -> None:
     """Keep a stream waiting."""
     argument = ctypes.c_uint(microseconds)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    kernel = ctypes.c_void_p(load_function(HOLD, "hold"))
     one = (1,) * 6  # block and thread, along x, y and z
-    _call("cuLaunchKernel", ctypes.c_void_p(_hold()), *one, 0, ctypes.c_void_p(stream), arguments, None)
+    _call("cuLaunchKernel", kernel, *one, 0, ctypes.c_void_p(stream), arguments, None)
 
 
 @lru_cache
-def _hold() -> int:
-    return load_function(HOLD, "hold")
-
-
 def load_function(image: bytes, name: str) -> int:
-    """Load a cubin or PTX into the current context and return the handle of one of its kernels."""
+    """Load a cubin or PTX into the current context, once, and return the handle of one of its kernels."""
     module = _ask(ctypes.c_void_p(), "cuModuleLoadData", image)
     function = _ask(ctypes.c_void_p(), "cuModuleGetFunction", module, name.encode()).value
     assert function is not None
