@@ -92,8 +92,7 @@ def gpus() -> tuple[list[Device], str | None]:
         return [], f"no NVIDIA GPU: NVML says: {error}"
     if not names:
         return [], f"no NVIDIA GPU: the driver {driver} is there, but finds no card"
-    visible = _visible(list(names))
-    found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(visible)]
+    found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(_visible(list(names)))]
     if not found:
         setting = os.environ["CUDA_VISIBLE_DEVICES"]
         return [], f"no NVIDIA GPU is visible: CUDA_VISIBLE_DEVICES={setting!r} hides all {len(names)}"
