@@ -15,16 +15,7 @@ import numpy as np
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS, Bodies
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import (
-    CPU,
-    DIRECT_SUM,
-    NUMBA,
-    AxisValue,
-    Dtype,
-    Kernel,
-    Prepared,
-    discover,
-)
+from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, discover
 from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.interface import DeviceToolkit
@@ -100,28 +91,26 @@ def force(
         _check(name, array)
     if len(mj) != len(xj):
         raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one each")
-    on_device = {name: _is_cupy(array) for name, array in arrays.items()}
-    if len(set(on_device.values())) > 1:
-        there = ", ".join(name for name, value in on_device.items() if value)
-        raise InputError(f"of {', '.join(arrays)} only {there} is of CuPy; accepted: all of CuPy, or none")
-    by = _toolkit(toolkit, on_device=on_device["xj"])
+    of_cupy = [name for name, array in arrays.items() if _is_cupy(array)]
+    if of_cupy not in ([], list(arrays)):
+        raise InputError(f"of {', '.join(arrays)} only {', '.join(of_cupy)} is of CuPy; accepted: all of CuPy, or none")
+    on_device = bool(of_cupy)
+    by = _toolkit(toolkit, on_device=on_device)
     dtypes = DTYPES if dtype is None else (dtype,)
     known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
-    if on_device["xj"]:
-        # Looking at a value would wait for the device: what is said here of every array is looked at there.
-        choice, used = _choose(known, by, len(xj), dtypes, dtypes, error, equal_masses=False)
-    else:
-        largest = {name: float(abs(array).max()) for name, array in arrays.items()}
-        near = [one for one in dtypes if largest["xj"] <= _reach(one)]
-        choice, used = _choose(known, by, len(xj), dtypes, near, error, equal_masses=bool((mj == mj[0]).all()))
-        for name, size in largest.items():
-            _check_size(name, size, used)
+    # Looking at a value would wait for the device: what is said here of every array is looked at there.
+    largest = {} if on_device else {name: float(abs(array).max()) for name, array in arrays.items()}
+    near = [one for one in dtypes if on_device or largest["xj"] <= _reach(one)]
+    equal_masses = not on_device and bool((mj == mj[0]).all())
+    choice, used = _choose(known, by, len(xj), dtypes, near, error, equal_masses=equal_masses)
+    for name, size in largest.items():
+        _check_size(name, size, used)
     with _one_at_a_time:
         if choice:
-            result = _among(xj, mj, eps2, by, choice, on_device=on_device["xj"])
+            result = _among(xj, mj, eps2, by, choice, on_device=on_device)
         else:
-            result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device["xj"])
-    if on_device["xj"]:
+            result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device)
+    if on_device:
         positions = [array for name, array in arrays.items() if name != "mj"]
         return _spoilt(result, positions, _reach(used) if choice else _overflow(used))
     return result

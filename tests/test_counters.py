@@ -4,17 +4,18 @@ import json
 import os
 import stat
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from gravbench.cli.main import app
 from gravbench.measuring import counters
-from gravbench.measuring.counters import Finished, add, by_case, count, rows
+from gravbench.measuring.counters import add_missing, by_case, count, rows
 from gravbench.model.case import Case
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
-from gravbench.toolkits import numba
+from gravbench.toolkits import driver
 from gravbench.toolkits.opening import open_toolkit
 from test_record import record
 
@@ -92,12 +93,12 @@ def test_a_hold_of_numba_is_one_launch(need_toolkit, monkeypatch):
     """For a case begins at each."""
     need_toolkit("numba")
     toolkit = open_toolkit("numba", discover()["tiled"], "float32")
-    launch, launched = numba._Kernel.__call__, []
-    monkeypatch.setattr(numba._Kernel, "__call__", lambda *own: launched.append(own[1:]) or launch(*own))
-    toolkit.hold(0)  # for no time: the simulator cannot sleep
-    toolkit.hold(0)
-    toolkit.synchronize()
-    assert launched == [(1, 1, 0), (1, 1, 0)]
+    called = []
+    monkeypatch.setattr(driver, "load_function", lambda *_: 0xF0)
+    monkeypatch.setattr(driver, "_call", lambda name, *_: called.append(name))
+    toolkit.hold(1)
+    toolkit.hold(1)
+    assert called == ["cuLaunchKernel", "cuLaunchKernel"]
 
 
 def test_a_case_that_was_not_reached_has_no_counters(fake_ncu):
@@ -118,6 +119,11 @@ def test_without_ncu_the_reason_says_what_brings_it(monkeypatch, tmp_path):
     assert count([case()], "GPU-1", ()) == ([], "ncu is not on PATH; it comes with the CUDA toolkit")
 
 
+def sweep_of(records):
+    cases = [Case(**one.model_dump(include=set(Case.model_fields))) for one in records]
+    return SimpleNamespace(cases=cases, variant_folders=())
+
+
 def test_records_get_their_counters_and_keep_everything_else(fake_ncu, tmp_path):
     fake_ncu(TWO_CASES)
     store = RecordFile(tmp_path / "run")
@@ -125,8 +131,7 @@ def test_records_get_their_counters_and_keep_everything_else(fake_ncu, tmp_path)
     for one in before:
         store.append(one)
     said = []
-    finished = [Finished(Case(**one.model_dump(include=set(Case.model_fields))), one) for one in before]
-    assert add(finished, (), store, said.append) == 2
+    assert add_missing(sweep_of(before), tmp_path / "run", said.append) == (2, 2)
     assert said == ["counting under ncu: cupy, cases 1 to 2 of 2"]
     after = {one.n: one for one in latest(store.read())}
     assert after[1000].counters["instructions"] == 1000
@@ -140,7 +145,8 @@ def test_a_record_without_counters_says_why(fake_ncu, tmp_path):
     fake_ncu("==ERROR== no\n")
     store = RecordFile(tmp_path / "run")
     one = record(device_uuid="GPU-1")
-    assert add([Finished(case(), one)], (), store, lambda _: None) == 0
+    store.append(one)
+    assert add_missing(sweep_of([one]), tmp_path / "run", lambda _: None) == (0, 1)
     assert store.read()[-1].counters_unavailable == "ncu: no"
 
 

@@ -356,6 +356,25 @@ def test_a_stage_lasts_until_the_device_is_done_and_the_first_evaluation_is_not_
 # Holding the device while the host queues a batch
 
 
+class FakeEvent:
+    """A point in the only stream of a device."""
+
+    def __init__(self, device):
+        self.device = device
+        self.at = None
+
+    def record(self, stream):
+        assert stream == 0
+        self.at = max(self.device.free_at, self.device.time_of.now)
+
+    def passed(self):
+        return self.device.time_of.now >= self.at
+
+    def seconds_since(self, start):
+        self.device.time_of.now = max(self.device.time_of.now, self.at)
+        return self.at - start.at
+
+
 class FakeGpu(GpuToolkit):
     """A device that works through a queue on its own time: the host's launches cost time on the host's."""
 
@@ -376,17 +395,7 @@ class FakeGpu(GpuToolkit):
         self.free_at = max(self.free_at, self.time_of.now) + microseconds * 1e-6
 
     def event(self):
-        return SimpleNamespace(at=None)
-
-    def record(self, event):
-        event.at = max(self.free_at, self.time_of.now)
-
-    def passed(self, event):
-        return self.time_of.now >= event.at
-
-    def elapsed(self, start, stop):
-        self.time_of.now = max(self.time_of.now, stop.at)
-        return stop.at - start.at
+        return FakeEvent(self)
 
     def synchronize(self):
         self.time_of.now = max(self.time_of.now, self.free_at)
@@ -394,7 +403,7 @@ class FakeGpu(GpuToolkit):
     def upload(self, values):
         raise NotImplementedError
 
-    host_array = device_array = stream = send = fetch = upload
+    start = host_array = device_array = stream = send = fetch = upload
 
     def copy_in(self, array, values):
         raise NotImplementedError

@@ -1,5 +1,6 @@
 """What holds of every variant, by physics and by property. A new variant is tested without a new test."""
 
+import importlib
 import inspect
 import os
 import re
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cuda.bindings import nvjitlink
 from numpy.testing import assert_allclose
 
 from conftest import saying
@@ -22,9 +24,10 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.toolkits import catalogue
+from gravbench.model.toolkits import PACKAGE, catalogue
 from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
-from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE
+from gravbench.toolkits.driver import HOLD
+from gravbench.toolkits.interface import FLAGS, DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
 from nvrtc import compile_cuda
 from recorder import asked_for, possible
@@ -309,7 +312,21 @@ def test_the_tile_is_read_with_one_vector_load_an_interaction():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_holding_kernel_compiles(architecture):
-    assert compile_cuda(HOLD_SOURCE, architecture, list(FLAGS))[0].startswith(b"\x7fELF")
+    assembler = nvjitlink.create(1, [f"-arch={architecture}"])
+    nvjitlink.add_data(assembler, nvjitlink.InputType.PTX, HOLD, len(HOLD), "hold")
+    nvjitlink.complete(assembler)
+    image = bytearray(nvjitlink.get_linked_cubin_size(assembler))
+    nvjitlink.get_linked_cubin(assembler, image)
+    nvjitlink.destroy(assembler)
+    assert image.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("toolkit", catalogue())
+def test_a_toolkits_class_has_its_name_and_lacks_no_method(toolkit):
+    kind = getattr(importlib.import_module(f"{PACKAGE}.{toolkit}"), f"{toolkit.capitalize()}Toolkit")
+    assert issubclass(kind, DeviceToolkit)
+    assert kind.name == toolkit
+    assert not inspect.isabstract(kind)
 
 
 def test_the_parallel_loop_on_the_cpu_is_vectorized():

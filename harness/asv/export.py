@@ -92,14 +92,9 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
     done = Exported()
     dates = _commit_dates()
     for folder in runs:
-        read = [record for record in RecordFile(folder).read() if record.anchor <= 1]
-        usable = []
-        for record in read:
-            if reason := _unusable(record, dates):
-                done.left_out[reason] += 1
-            else:
-                usable.append(record)
-        if usable:
+        judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read() if record.anchor <= 1]
+        done.left_out.update(reason for _, reason in judged if reason)
+        if usable := [record for record, reason in judged if not reason]:
             _export_run(usable, (environment(folder) or [{}])[-1], to, machine, dates, done)
     if runs and not done.records:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
@@ -131,7 +126,7 @@ def _export_run(
     folder = to / (machine or _machine_name(records))
     described = results.machine(folder, _described(environment))
     python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
-    files: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Grid]]] = {}
+    files: dict[Path, tuple[dict[str, Any], dict[str, Grid]]] = {}
     for record in sorted(records, key=lambda record: record.started):
         assert record.commit is not None
         # Of a record without a driver the device is no GPU.
@@ -153,20 +148,21 @@ def _export_run(
             "requirements": {},
             "env_vars": {},
         }
-        _, grids = files.setdefault((record.commit, name), (heading, defaultdict(Grid)))
+        # asv finds a commit's results by these eight letters.
+        path = folder / f"{record.commit[:8]}-{name}.json"
+        _, grids = files.setdefault(path, (heading, defaultdict(Grid)))
         for tracked in TRACKED:
             value = tracked.of(record)
             if value is not None and math.isfinite(value):
                 grid = grids[f"{PREFIX}{record.variant}.{tracked.name}"]
                 cell = _statistics(record) if tracked is SPEED else {}
                 grid.cells[_where(record)] = {"result": value, **cell}
-                grid.whole = {"version": VERSION, "started_at": _milliseconds(record.started)}
+                started = datetime.datetime.fromisoformat(record.started)
+                grid.whole = {"version": VERSION, "started_at": int(started.timestamp() * 1000)}
         done.records += 1
-    for (commit, name), (heading, grids) in files.items():
-        # asv finds a commit's results by these eight letters.
-        path = folder / f"{commit[:8]}-{name}.json"
+    for path, (heading, grids) in files.items():
         results.add(path, heading, grids)
-        done.files.append(path)
+    done.files += files
 
 
 def _where(record: Record) -> Where:
@@ -188,10 +184,6 @@ def _statistics(record: Record) -> dict[str, Any]:
     found = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
     own: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in found.items()}
     return own | {"stats_number": record.batch, "stats_repeat": len(samples)}
-
-
-def _milliseconds(moment: str) -> int:
-    return int(datetime.datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def _commit_dates() -> dict[str, int]:

@@ -49,14 +49,10 @@ class Grid:
                 grid.cells[where] = cell
         return grid
 
-    @property
-    def params(self) -> list[list[str]]:
-        """Every value that each parameter has in some cell, small numbers before large ones."""
-        return [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
-
     def row(self, columns: list[str]) -> list[Any]:
         """Return the row of the file; cells without a result are empty."""
-        params = self.params
+        # Every value that each parameter has in some cell, small numbers before large ones.
+        params = [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
         found: Content = {"params": params, **self.whole}
         for name in OF_A_CELL:
             values = [self.cells.get(where, {}).get(name) for where in itertools.product(*params)]
@@ -79,11 +75,11 @@ def read(path: Path, version: int = FORMAT) -> Content:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content: Content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON: {error}; move it away or mend it") from None
-    if not isinstance(content, dict) or content.get("version") != version:
-        found = content.get("version") if isinstance(content, dict) else None
+    found = content.get("version") if isinstance(content, dict) else None
+    if found != version:
         raise InputError(f"{path}: version {found} of asv's format; accepted: {version}. `asv update` brings it there")
     return content
 

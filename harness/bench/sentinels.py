@@ -45,7 +45,6 @@ def measured() -> dict[str, Result]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         single = Path(folder) / SWEEP.name
-        sweep = None
         for name, entry in names().items():
             single.write_text(yaml.safe_dump(whole | {"variants": [entry]}), "utf-8")
             try:
@@ -54,7 +53,7 @@ def measured() -> dict[str, Result]:
                 results[name] = {"status": "skipped", "reason": str(error)}
                 continue
             found[sweep.cases[0].key] = name, sweep.cases[0]
-        if sweep is None:
+        if not found:
             return results
         sweep = replace(sweep, cases=[case for _, case in found.values()])
         todo = plan(sweep, *select([]), anchors=False)
@@ -97,26 +96,25 @@ class Sentinels:
             raise RuntimeError(f"{case}: {status}: {result['reason']}")
 
 
+def _tracked(benchmark: Sentinels, results: dict[str, Result], case: str) -> float:
+    """Return what the benchmark tracks of a case."""
+    return float(results[case][benchmark.tracked])
+
+
 class Speed(Sentinels):
-    """How long one interaction takes."""
+    """How long one interaction takes: the median time of an evaluation over its directed pairs."""
 
     unit = "ps"
-
-    def track_picoseconds_per_interaction(self, results: dict[str, Result], case: str) -> float:
-        """Return the median time of an evaluation over its directed pairs."""
-        return float(results[case]["picoseconds"])
+    track_picoseconds_per_interaction = _tracked
 
 
 class Accuracy(Sentinels):
-    """The error of the force, also where it is too large to be ranked."""
+    """The largest relative error of an acceleration, also where it is too large to be ranked."""
 
     unit = "relative error"
     tracked = "error"
     may_be_invalid = True
-
-    def track_force_error(self, results: dict[str, Result], case: str) -> float:
-        """Return the largest relative error of an acceleration."""
-        return float(results[case]["error"])
+    track_force_error = _tracked
 
 
 class Registers(Sentinels):
@@ -124,18 +122,12 @@ class Registers(Sentinels):
 
     unit = "registers"
     tracked = "registers"
-
-    def track_registers(self, results: dict[str, Result], case: str) -> float:
-        """Return the registers per thread."""
-        return float(results[case]["registers"])
+    track_registers = _tracked
 
 
 class Spills(Sentinels):
-    """Bytes that do not fit into registers."""
+    """Local memory per thread: bytes that do not fit into registers."""
 
     unit = "bytes"
     tracked = "local_bytes"
-
-    def track_spilled_bytes(self, results: dict[str, Result], case: str) -> float:
-        """Return the local memory per thread."""
-        return float(results[case]["local_bytes"])
+    track_spilled_bytes = _tracked

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import sys
 
-# isort: off - in the order in which --help names their commands
-from gravbench.cli import (
-    judging,  # noqa: F401
-    measuring,  # noqa: F401
-    reporting,  # noqa: F401
-)
-
-# isort: on
+# In the order in which --help names their commands.
+from gravbench.cli import judging, measuring, reporting  # noqa: F401
 from gravbench.cli.options import app
 from gravbench.errors import InputError
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli.options import (
-    AsJson,
-    Bodies,
-    ConfigArgument,
-    Devices,
-    Everything,
-    Overrides,
-    Subset,
-    ThresholdOption,
-    Toolkits,
-    Variants,
-    app,
-    console,
-)
+from gravbench.cli import options
+from gravbench.cli.options import app, console
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,13 +24,13 @@ INTERRUPTED = 130
 
 @app.command()
 def run(
-    config: ConfigArgument,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
-    bodies: Bodies = None,
-    subset: Subset = None,
+    config: options.ConfigArgument,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
+    bodies: options.Bodies = None,
+    subset: options.Subset = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
@@ -50,8 +39,7 @@ def run(
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
     counters: Annotated[
-        bool,
-        typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts."),
+        bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
 ) -> None:
     """Verify, measure and record every case of a sweep."""
@@ -92,14 +80,9 @@ def run(
     if counters:
         found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
         terminal.print(f"{found} of {asked} records have counters", markup=False)
-    counts = {status: sum(record.status == status for record in records) for status in ("ok", "invalid", "failed")}
-    skipped = sum(record.status == "skipped" for record in records)
-    terminal.print(
-        f"{counts['ok']} ok, {counts['invalid']} invalid, {counts['failed']} failed, {skipped} skipped; "
-        f"records in {out}. Show them: gravbench report {out}",
-        markup=False,
-        soft_wrap=True,
-    )
+    count = Counter(record.status for record in records)
+    said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
+    terminal.print(f"{said}; records in {out}. Show them: gravbench report {out}", markup=False, soft_wrap=True)
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:
@@ -115,13 +98,13 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
 
 @app.command()
 def check(
-    config: ConfigArgument,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
-    bodies: Bodies = None,
-    subset: Subset = None,
+    config: options.ConfigArgument,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
+    bodies: options.Bodies = None,
+    subset: options.Subset = None,
 ) -> None:
     """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
     import tempfile
@@ -138,9 +121,9 @@ def check(
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal, [1.0] * len(todo.tasks)) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
-    wrong = sum(record.status in ("invalid", "failed") for record in records)
-    right = sum(record.status == "ok" for record in records)
-    terminal.print(f"{right} right, {wrong} wrong, {len(records) - right - wrong} skipped")
+    count = Counter(record.status for record in records)
+    right, wrong = count["ok"], count["invalid"] + count["failed"]
+    terminal.print(f"{right} right, {wrong} wrong, {count['skipped']} skipped")
     if not right:
         terminal.print("nothing was verified")
     raise typer.Exit(1 if wrong or not right else 0)
@@ -149,21 +132,20 @@ def check(
 @app.command()
 def selftest(
     config: Annotated[
-        str | None,
-        typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick."),
+        str | None, typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick.")
     ] = None,
-    parameter: Overrides = None,
-    variant: Variants = None,
-    toolkit: Toolkits = None,
-    device: Devices = None,
+    parameter: options.Overrides = None,
+    variant: options.Variants = None,
+    toolkit: options.Toolkits = None,
+    device: options.Devices = None,
     pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
-    threshold: ThresholdOption = "2%",
+    threshold: options.ThresholdOption = "2%",
     out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
     from_folder: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
     ] = None,
-    everything: Everything = False,
-    as_json: AsJson = False,
+    everything: options.Everything = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
     import json

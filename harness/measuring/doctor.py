@@ -56,10 +56,8 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         if entry.nvcc and environment.nvcc() is None:
             hint = f"{entry.title} calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin on PATH"
         return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
-    compiler = outcome.found.preparation.compiler
-    return Finding(
-        toolkit, entry.version, usable=True, reason=f"compiled, ran and verified {variant.name} with {compiler}"
-    )
+    said = f"compiled, ran and verified {variant.name} with {outcome.found.preparation.compiler}"
+    return Finding(toolkit, entry.version, usable=True, reason=said)
 
 
 def _mend_device() -> str:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -91,9 +92,7 @@ def describe(devices: list[Device], arguments: Sequence[str]) -> dict[str, Any]:
         "command": shlex.join(["gravbench", *arguments]),
         "harness_version": VERSION,
         "commit": commit(),
-        "devices": [
-            {"selector": one.selector, "name": one.name, "uuid": one.uuid, "driver": one.driver} for one in devices
-        ],
+        "devices": [asdict(one) for one in devices],
         "processor": processor_name(),
         "operating_system": platform.platform(),
         "python": sys.version,

@@ -33,6 +33,11 @@ class Task:
     skip: str | None = None
     anchor: int = 0
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The case and everything that its result depends on."""
+        return self.case.key, self.fingerprint.model_dump_json()
+
 
 @dataclass(slots=True)
 class Plan:
@@ -80,39 +85,28 @@ def plan(
             task = Task(case, environment.fingerprint(case, variants[case.variant], device), device)
             by_device.setdefault(device.selector, []).append(task)
 
-    finished = _Finished(existing)
+    finished = _finished(existing)
     shuffler = random.Random(sweep.measure.order_seed)
     for own in by_device.values():
         shuffler.shuffle(own)
-        missing = [task for task in own if not finished.has(task)]
+        missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
         if anchors and len(missing) > 1:
             typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
-            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, finished.repetitions(typical)))
+            repetitions = finished.get(typical.identity, 0)
+            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, repetitions))
         result.tasks += missing
     return result
 
 
-class _Finished:
-    """Earlier records, by their case and everything that the result depends on."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self.records: dict[tuple[str, str], list[Record]] = {}
-        for record in records:
-            if record.status in ("ok", "invalid"):
-                same = (record.key, Fingerprint(**record.fingerprint).model_dump_json())
-                self.records.setdefault(same, []).append(record)
-
-    def _of(self, task: Task) -> list[Record]:
-        if not self.records:
-            return []
-        return self.records.get((task.case.key, task.fingerprint.model_dump_json()), [])
-
-    def has(self, task: Task) -> bool:
-        return bool(self._of(task))
-
-    def repetitions(self, task: Task) -> int:
-        return max((record.anchor for record in self._of(task)), default=0)
+def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
+    """Find the identity of every task that has a result, and how often it was repeated as an anchor."""
+    found: dict[tuple[str, str], int] = {}
+    for record in records:
+        if record.status in ("ok", "invalid"):
+            same = record.key, Fingerprint(**record.fingerprint).model_dump_json()
+            found[same] = max(record.anchor, found.get(same, 0))
+    return found
 
 
 def _with_anchors(tasks: list[Task], typical: Task, every: int, repetitions: int) -> Iterator[Task]:

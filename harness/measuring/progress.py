@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
-from types import TracebackType
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gravbench.measuring.runner import Watcher
 from gravbench.model.record import Record
@@ -37,7 +35,7 @@ def outcome(record: Record) -> str:
     return f"ok  {record.interactions_per_second / 1e9:,.4g}e9 interactions/s {width}"
 
 
-class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
+class ConsoleWatcher(Watcher):
     """Shows the progress of a run whose tasks are estimated to take ``estimates`` seconds, in order."""
 
     def __init__(self, console: Console, estimates: list[float]) -> None:
@@ -47,29 +45,27 @@ class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
         self.done = 0
         self.began = time.monotonic()
         self.explained: set[str] = set()
-        self.progress: Progress | None = None
-        self.bar = TaskID(0)
         self.label = ""
-        if console.is_terminal:
-            self.progress = Progress(
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[left]}"),
-                TextColumn("{task.description}"),
-                console=console,
-            )
-            self.bar = self.progress.add_task("", total=len(estimates), left="")
+        self.progress = Progress(
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.bar = self.progress.add_task("", total=len(estimates), left="")
 
     def __enter__(self) -> ConsoleWatcher:
         """Begin to show."""
-        if self.progress:
-            self.progress.start()
+        self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the terminal as it was."""
-        if self.progress:
+        # Some versions of Rich end with an empty line although they are told to show nothing.
+        if not self.progress.disable:
             self.progress.stop()
 
     def _left(self) -> str:
@@ -82,19 +78,16 @@ class ConsoleWatcher(Watcher, AbstractContextManager["ConsoleWatcher"]):
     def begins(self, label: str, device: str) -> None:
         """Show which case is next."""
         self.label = f"{label} on {device}"
-        if self.progress:
-            self.progress.update(self.bar, description=escape(self.label), left=self._left())
+        self.progress.update(self.bar, description=escape(self.label), left=self._left())
 
     def phase(self, name: str) -> None:
         """Show what is being done with it."""
-        if self.progress:
-            self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
+        self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
 
     def ends(self, record: Record, done: int, total: int) -> None:
         """Print a line about it; of the cases skipped for the same reason, only about the first."""
         self.done = done
-        if self.progress:
-            self.progress.update(self.bar, completed=done, left=self._left())
+        self.progress.update(self.bar, completed=done, left=self._left())
         if record.status == "skipped" and record.reason:
             if record.reason in self.explained:
                 return

@@ -5,7 +5,6 @@ This process uses no CUDA. Every device has one worker process, and a worker tha
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import multiprocessing
@@ -13,17 +12,15 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.worker import Job, Outcome, Phase, serve
-from gravbench.model import initial_conditions
+from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RecordFile
@@ -55,7 +52,6 @@ class Worker:
     def __init__(self, device: Device, folders: tuple[Path, ...], log: Path) -> None:
         """Start it."""
         context = multiprocessing.get_context("spawn")
-        self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
             target=serve, args=(theirs, device, folders, log, os.getpid(), time.time()), daemon=True
@@ -102,31 +98,6 @@ class Worker:
         self.process.join(10)
 
 
-@dataclass(slots=True)
-class Crew:
-    """The workers of a run, each started when its device is first needed and replaced when it breaks."""
-
-    folders: tuple[Path, ...]
-    log: Path
-    workers: dict[str, Worker] = field(default_factory=dict)
-
-    def ask(self, job: Job, device: Device, timeout: float, watcher: Watcher) -> Outcome:
-        """Have a job done on a device."""
-        worker = self.workers.get(device.selector)
-        if worker is None:
-            worker = self.workers[device.selector] = Worker(device, self.folders, self.log)
-        outcome = worker.ask(job, timeout, watcher)
-        if outcome.broken:
-            self.workers.pop(device.selector).stop()
-        return outcome
-
-    def dismiss(self) -> None:
-        """Stop every worker."""
-        for worker in self.workers.values():
-            worker.stop()
-        self.workers.clear()
-
-
 def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only: bool = False) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
@@ -136,7 +107,7 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     variants = discover(sweep.variant_folders)
     folder.mkdir(parents=True, exist_ok=True)
     store = None if verify_only else RecordFile(folder)
-    crew = Crew(sweep.variant_folders, folder / WORKER_LOG)
+    workers: dict[str, Worker] = {}  # by device, each started when it is first needed and replaced when it breaks
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
@@ -148,9 +119,13 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             if task.device is None:
                 outcome = Outcome("skipped", task.skip)
             else:
-                watcher.begins(task.case.label, task.device.selector)
-                job = Job(task.case, settings, sweep.measure.verify)
-                outcome = crew.ask(job, task.device, sweep.measure.timeout_seconds, watcher)
+                own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
+                watcher.begins(task.case.label, own)
+                if own not in workers:
+                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG)
+                outcome = workers[own].ask(job, sweep.measure.timeout_seconds, watcher)
+                if outcome.broken:
+                    workers.pop(own).stop()
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
@@ -161,23 +136,22 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 useless.append(replace(task, anchor=1))
             watcher.ends(record, done, len(todo.tasks))
     finally:
-        crew.dismiss()
+        for worker in workers.values():
+            worker.stop()
     return records
 
 
 def _edited(task: Task, variant: Variant) -> str | None:
     """Name what is not as it was planned: what ran may then be the old, the new, or something in between."""
+    what = "source was"
     try:
         if environment.fingerprint(task.case, variant, task.device) != task.fingerprint:
-            return "source was"
+            return what
+        what = "bodies were"
+        same = initial_conditions.file_sha256(task.case.bodies) == task.case.bodies_file_sha256
     except (InputError, OSError, SyntaxError):  # a file that is gone, or no longer what it was
-        return "source was"
-    try:
-        if initial_conditions.file_sha256(task.case.bodies) != task.case.bodies_file_sha256:
-            return "bodies were"
-    except InputError:
-        return "bodies were"
-    return None
+        return what
+    return None if same else what
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
@@ -235,10 +209,7 @@ def write_environment(folder: Path, devices: list[Device], arguments: Sequence[s
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
-    entries: list[Any] = []
-    if path.exists():
-        with contextlib.suppress(json.JSONDecodeError):
-            entries = json.loads(path.read_text("utf-8"))
+    entries = runs.environment(folder)
     config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
     entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
     # Written beside and moved into place, so that a kill leaves the old file or the new one.

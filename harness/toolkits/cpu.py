@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
-from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
+from gravbench.model.variant import Kernel
+from gravbench.toolkits.interface import DeviceToolkit, compiling
 
 ENTRY = Entry(
     place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
@@ -21,29 +18,13 @@ ENTRY = Entry(
 )  # fmt: skip
 
 
-class _Kernel:
-    """A compiled function; compiled at its first call, when the types of the arguments are known."""
-
-    def __init__(self, toolkit: CpuToolkit, dispatcher: Any) -> None:
-        self.toolkit = toolkit
-        self.dispatcher = dispatcher
-        self.compiled = False
-
-    def __call__(self, *arguments: Any) -> None:
-        if not self.compiled:
-            import numba
-
-            began = time.perf_counter()
-            self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
-            self.toolkit.compile_seconds += time.perf_counter() - began
-            self.compiled = True
-        self.dispatcher(*arguments)
-
-
 class CpuToolkit(DeviceToolkit):
     """The processor this runs on."""
 
     name = "cpu"
+
+    def start(self) -> None:
+        """Numba is imported when there is something to compile."""
 
     def upload(self, values: NDArray[Any]) -> Any:
         return np.array(values, dtype=self.real, order="C")
@@ -57,18 +38,22 @@ class CpuToolkit(DeviceToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         import numba
 
-        return _Kernel(self, self.maker(stem)(numba, self.real, **constants))
+        dispatcher = self.maker(stem)(numba, self.real, **constants)
+        compiled = False
+
+        def kernel(*arguments: Any) -> None:
+            nonlocal compiled
+            if not compiled:  # until now the types of the arguments were not known
+                with compiling(self):
+                    dispatcher.compile(tuple(map(numba.typeof, arguments)))
+                compiled = True
+            dispatcher(*arguments)
+
+        return kernel
 
     def synchronize(self) -> None:
         """Nothing is left running when a call returns."""
 
-    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time by ``perf_counter``; on the host a launch is the work itself."""
-        return time_on_host(launch, count, while_busy)
-
     @property
     def compiler(self) -> str:
         return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], DeviceToolkit] = CpuToolkit

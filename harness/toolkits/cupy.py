@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from threading import get_ident
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
-from gravbench.toolkits.library import FirstCall
+from gravbench.toolkits.interface import FLAGS, CudaToolkit, FirstCall, compiling
 
 ENTRY = Entry(
     place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
@@ -48,24 +46,24 @@ class CupyToolkit(CudaToolkit):
     """CuPy on the current device."""
 
     name = "cupy"
+    refusal = "CuPy cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        # Every compilation is a real one; see _compile.
+    def start(self) -> None:
+        # Every compilation is a real one; see build.
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
-        try:
-            import cupy
+        import cupy
 
-            # Makes the device's primary context current: the driver is asked questions before any array exists.
-            cupy.cuda.Device().synchronize()
-        except Exception as error:
-            raise ToolkitMissingError(f"CuPy cannot start: {error}") from error
+        # Makes the device's primary context current: the driver is asked questions before any array exists.
+        cupy.cuda.Device().synchronize()
         self.cupy = cupy
-        self._hold: Any = None
+
+    @property
+    def current_stream(self) -> int:
+        return int(self.cupy.cuda.get_current_stream().ptr)
 
     @property
     def queue(self) -> Hashable:
-        stream = self.cupy.cuda.get_current_stream().ptr
+        stream = self.current_stream
         # The per-thread default stream has the same handle in every thread, but each thread has its own.
         return self.cupy.cuda.Device().id, stream, get_ident() if stream == PER_THREAD else None
 
@@ -81,21 +79,14 @@ class CupyToolkit(CudaToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(self.cupy.asnumpy(array))
 
-    def _compile(self, source: str, name: str, constants: dict[str, int]) -> Any:
-        defines = tuple(f"-D{key}={value}" for key, value in constants.items())
-        # A unique text, or the compile time would be that of a lookup in CuPy's cache.
-        raw = self.cupy.RawKernel(f"{source}\n// {time.time_ns()}\n", name, options=FLAGS + defines)
-        raw.compile()
-        return raw
-
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if hasattr(self.variant.module, "cupy_kernel"):
             return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
-        if self.dtype == "float64":
-            constants = {"FLOAT64": 1, **constants}
-        began = time.perf_counter()
-        raw = self._compile(self.variant.cuda_source(self.interaction), stem, constants)
-        self.compile_seconds += time.perf_counter() - began
+        with compiling(self):
+            # A unique text, or the compile time would be that of a lookup in CuPy's cache.
+            source = f"{self.variant.cuda_source(self.interaction)}\n// {time.time_ns()}\n"
+            raw = self.cupy.RawKernel(source, stem, options=tuple(self.options(constants)))
+            raw.compile()
         return _Kernel(raw)
 
     def synchronize(self) -> None:
@@ -123,24 +114,6 @@ class CupyToolkit(CudaToolkit):
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         array.data.copy_to_host_async(values.ctypes.data, values.nbytes, stream)
 
-    def event(self) -> Any:
-        return self.cupy.cuda.Event()
-
-    def record(self, event: Any) -> None:
-        event.record()
-
-    def passed(self, event: Any) -> bool:
-        return bool(event.done)
-
-    def elapsed(self, start: Any, stop: Any) -> float:
-        stop.synchronize()
-        return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
-
-    def hold(self, microseconds: int) -> None:
-        if self._hold is None:
-            self._hold = self._compile(HOLD_SOURCE, "hold", {})
-        self._hold((1,), (1,), (np.int32(microseconds),))
-
     def resources(self, kernel: Any) -> Resources:
         if isinstance(kernel, FirstCall):
             return Resources()
@@ -149,6 +122,3 @@ class CupyToolkit(CudaToolkit):
     @property
     def compiler(self) -> str:
         return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = CupyToolkit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,8 @@ def processor_name() -> str:
     """Return the name of the host's processor and how many of its cores this process may use."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
+        found = re.search(r"^model name[^:]*:(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+        name = found[1].strip() if found else name
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{name}, {cores} cores"
 
@@ -93,8 +92,7 @@ def gpus() -> tuple[list[Device], str | None]:
         return [], f"no NVIDIA GPU: NVML says: {error}"
     if not names:
         return [], f"no NVIDIA GPU: the driver {driver} is there, but finds no card"
-    visible = _visible(list(names))
-    found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(visible)]
+    found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(_visible(list(names)))]
     if not found:
         setting = os.environ["CUDA_VISIBLE_DEVICES"]
         return [], f"no NVIDIA GPU is visible: CUDA_VISIBLE_DEVICES={setting!r} hides all {len(names)}"
@@ -119,11 +117,9 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
             why = f" ({reason})" if reason else ""
             raise InputError(f"--device {word}: no such device{why}; {nearest(word, list(available))}")
         chosen.append(available[word])
-    if not any(device.is_gpu for device in chosen):
-        reason = reason or "no GPU among the devices chosen by --device"
-    else:
-        reason = None
-    return chosen, reason
+    if any(device.is_gpu for device in chosen):
+        return chosen, None
+    return chosen, reason or "no GPU among the devices chosen by --device"
 
 
 def _reasons(mask: int) -> tuple[str, ...]:

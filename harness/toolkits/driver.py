@@ -10,6 +10,7 @@ import ctypes
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from gravbench.model.record import Resources
 
@@ -41,7 +42,13 @@ next:
     ret;
 }
 """
-"""The holding kernel of ``interface`` as PTX, which the driver itself compiles: for libraries that take no CUDA C."""
+"""A kernel of one thread that keeps the device waiting while the host queues a batch behind it.
+
+As PTX, which the driver itself compiles, because not every library takes CUDA C.
+"""
+
+
+Answer = TypeVar("Answer", ctypes.c_int, ctypes.c_float, ctypes.c_void_p)
 
 
 class DriverError(RuntimeError):
@@ -64,18 +71,20 @@ class Launch:
         """Threads of a block along x and y."""
         return self.block if isinstance(self.block, tuple) else (self.block, 1)
 
-    @property
-    def threads_per_block(self) -> int:
-        """Threads of a block."""
-        return self.extents[0] * self.extents[1]
 
-
+@lru_cache
 def _library() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
 def _call(name: str, *arguments: object) -> None:
     _check(name, getattr(_library(), name)(*arguments))
+
+
+def _ask(answer: Answer, name: str, *arguments: object) -> Answer:
+    """Call a function of the driver that writes its answer where its first argument points."""
+    _call(name, ctypes.byref(answer), *arguments)
+    return answer
 
 
 def _check(name: str, code: int) -> None:
@@ -87,10 +96,8 @@ def _check(name: str, code: int) -> None:
 
 def device_attribute(attribute: int) -> int:
     """Ask for an attribute of the device of the current context."""
-    device, value = ctypes.c_int(), ctypes.c_int()
-    _call("cuCtxGetDevice", ctypes.byref(device))
-    _call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
-    return value.value
+    device = _ask(ctypes.c_int(), "cuCtxGetDevice")
+    return _ask(ctypes.c_int(), "cuDeviceGetAttribute", attribute, device).value
 
 
 def compute_capability() -> str:
@@ -105,13 +112,10 @@ def clock_hertz() -> float:
 
 def use_device() -> None:
     """Make the primary context of the first device current, the one that every library uses, if none is current."""
-    context, device = ctypes.c_void_p(), ctypes.c_int()
     _call("cuInit", 0)
-    _call("cuCtxGetCurrent", ctypes.byref(context))
-    if not context.value:
-        _call("cuDeviceGet", ctypes.byref(device), 0)
-        _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        _call("cuCtxSetCurrent", context)
+    if not _ask(ctypes.c_void_p(), "cuCtxGetCurrent").value:
+        device = _ask(ctypes.c_int(), "cuDeviceGet", 0)
+        _call("cuCtxSetCurrent", _ask(ctypes.c_void_p(), "cuDevicePrimaryCtxRetain", device))
 
 
 class Event:
@@ -119,7 +123,7 @@ class Event:
 
     def __init__(self) -> None:
         self._handle = ctypes.c_void_p()
-        _call("cuEventCreate", ctypes.byref(self._handle), 0)
+        _ask(self._handle, "cuEventCreate", 0)
 
     def __del__(self) -> None:
         if self._handle:
@@ -138,46 +142,37 @@ class Event:
 
     def seconds_since(self, start: Event) -> float:
         """Wait until the device has got here; seconds from ``start``."""
-        milliseconds = ctypes.c_float()
         _call("cuEventSynchronize", self._handle)
-        _call("cuEventElapsedTime", ctypes.byref(milliseconds), start._handle, self._handle)
-        return milliseconds.value * 1e-3
+        return _ask(ctypes.c_float(), "cuEventElapsedTime", start._handle, self._handle).value * 1e-3
 
 
 def hold(microseconds: int, stream: int) -> None:
     """Keep a stream waiting."""
     argument = ctypes.c_uint(microseconds)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    kernel = ctypes.c_void_p(load_function(HOLD, "hold"))
     one = (1,) * 6  # block and thread, along x, y and z
-    _call("cuLaunchKernel", ctypes.c_void_p(_hold()), *one, 0, ctypes.c_void_p(stream), arguments, None)
+    _call("cuLaunchKernel", kernel, *one, 0, ctypes.c_void_p(stream), arguments, None)
 
 
 @lru_cache
-def _hold() -> int:
-    return load_function(HOLD, "hold")
-
-
 def load_function(image: bytes, name: str) -> int:
-    """Load a cubin or PTX into the current context and return the handle of one of its kernels."""
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    _call("cuModuleLoadData", ctypes.byref(module), image)
-    _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-    assert function.value is not None
-    return function.value
+    """Load a cubin or PTX into the current context, once, and return the handle of one of its kernels."""
+    module = _ask(ctypes.c_void_p(), "cuModuleLoadData", image)
+    function = _ask(ctypes.c_void_p(), "cuModuleGetFunction", module, name.encode()).value
+    assert function is not None
+    return function
 
 
 def function_of_kernel(kernel: int) -> int:
     """Return the function in the current context of a kernel that was loaded without one (a ``CUkernel``)."""
-    function = ctypes.c_void_p()
-    _call("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(kernel))
-    assert function.value is not None
-    return function.value
+    function = _ask(ctypes.c_void_p(), "cuKernelGetFunction", ctypes.c_void_p(kernel)).value
+    assert function is not None
+    return function
 
 
 def _function_attribute(function: int, attribute: int) -> int:
-    value = ctypes.c_int()
-    _call("cuFuncGetAttribute", ctypes.byref(value), attribute, ctypes.c_void_p(function))
-    return value.value
+    return _ask(ctypes.c_int(), "cuFuncGetAttribute", attribute, ctypes.c_void_p(function)).value
 
 
 def resources(function: int, launch: Launch) -> Resources:
@@ -190,16 +185,9 @@ def resources(function: int, launch: Launch) -> Resources:
     Raises:
         DriverError: the driver refused.
     """
-    threads = launch.threads_per_block
-    blocks = ctypes.c_int()
-    _call(
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-        ctypes.byref(blocks),
-        ctypes.c_void_p(function),
-        threads,
-        ctypes.c_size_t(launch.dynamic_shared_bytes),
-    )
-    resident = blocks.value
+    threads = math.prod(launch.extents)
+    asked = ctypes.c_void_p(function), threads, ctypes.c_size_t(launch.dynamic_shared_bytes)
+    resident = _ask(ctypes.c_int(), "cuOccupancyMaxActiveBlocksPerMultiprocessor", *asked).value
     shared = _function_attribute(function, SHARED_BYTES) + launch.dynamic_shared_bytes
     warp = device_attribute(WARP_SIZE)
     warps, most_warps = -(-threads // warp), device_attribute(MAX_THREADS_PER_MULTIPROCESSOR) // warp

@@ -5,8 +5,10 @@ Nothing here imports a toolkit's library.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -18,6 +20,7 @@ from gravbench.errors import InputError
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.toolkits import driver
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 """Compiler flags of every CUDA C kernel on every toolkit.
@@ -25,13 +28,6 @@ FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 ``-ftz=true`` is explicit because CuPy adds it by itself and nvcc does not; without it one interaction costs three more
 instructions on sm_90.
 """
-
-HOLD_SOURCE = """
-extern "C" __global__ void hold(int microseconds) {
-    for (int k = 0; k < microseconds; ++k) __nanosleep(1000);
-}
-"""
-"""A kernel of one thread that keeps the device waiting while the host queues a batch behind it."""
 
 LONGEST_HOLD = 100_000
 
@@ -70,6 +66,8 @@ class DeviceToolkit(ABC):
     """
 
     name: ClassVar[str]
+    refusal: ClassVar[str] = ""
+    """What is said when ``start`` fails, before its reason."""
     keeps_kernels = False
     """For callers whose arrays always have the same layout: what Numba compiles is for one, what XLA for one shape."""
 
@@ -84,6 +82,14 @@ class DeviceToolkit(ABC):
         self.interaction = interaction
         self.compile_seconds = 0.0
         self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
+        try:
+            self.start()
+        except Exception as error:
+            raise ToolkitMissingError(f"{self.refusal}: {error}") from error
+
+    @abstractmethod
+    def start(self) -> None:
+        """Import the library and make it ready to compile."""
 
     @property
     def multiprocessors(self) -> int:
@@ -136,18 +142,21 @@ class DeviceToolkit(ABC):
             InputError: it has none.
         """
         wanted = f"{self.name}_kernel"
-        if (maker := getattr(self.variant.module, wanted, None)) is None:
+        maker: Callable[..., Any] | None = getattr(self.variant.module, wanted, None)
+        if maker is None:
             raise InputError(f"{stem} has no kernel for {self.name}: there is no {wanted} in {stem}.py")
-        found: Callable[..., Any] = maker
-        return found
+        return maker
 
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything launched has run; raises what went wrong in it."""
 
-    @abstractmethod
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time ``count`` launches in a row; call ``while_busy`` once while the device works on them."""
+        """Time ``count`` launches in a row; call ``while_busy`` once while the device works on them.
+
+        By ``perf_counter``, for the host, where a launch is the work itself.
+        """
+        return time_on_host(launch, count, while_busy)
 
     def resources(self, kernel: Kernel) -> Resources:  # noqa: ARG002
         """What the driver says of the kernel as it was launched last; nothing where there is no driver."""
@@ -169,43 +178,29 @@ class DriverToolkit(DeviceToolkit):
 
     @property
     def multiprocessors(self) -> int:
-        """Ask the driver."""
-        from gravbench.toolkits import driver
-
         return driver.device_attribute(driver.MULTIPROCESSORS)
 
     @property
     def compute_capability(self) -> str | None:
-        """Ask the driver."""
-        from gravbench.toolkits import driver
-
         return driver.compute_capability()
 
 
 class GpuToolkit(DriverToolkit):
-    """Timing on the device's own clock, built from four operations that each library names differently."""
+    """Timing on the device's own clock, by the driver's events in the stream in which the library's work waits."""
 
     _hold_microseconds = 200
 
-    @abstractmethod
-    def event(self) -> Any:
-        """Make an event that records time."""
+    @property
+    def current_stream(self) -> int:
+        """The driver's handle of the stream that launches go into; 0 is the default one."""
+        return 0
 
-    @abstractmethod
-    def record(self, event: Any) -> None:
-        """Put the event behind everything launched so far."""
+    event = driver.Event
+    """Makes an event that records time."""
 
-    @abstractmethod
-    def passed(self, event: Any) -> bool:
-        """Tell whether the device has reached the event."""
-
-    @abstractmethod
-    def elapsed(self, start: Any, stop: Any) -> float:
-        """Wait for ``stop``; seconds from ``start`` to it."""
-
-    @abstractmethod
     def hold(self, microseconds: int) -> None:
         """Launch the holding kernel."""
+        driver.hold(microseconds, self.current_stream)
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch between two events.
@@ -217,15 +212,15 @@ class GpuToolkit(DriverToolkit):
         while True:
             start, stop = self.event(), self.event()
             self.hold(self._hold_microseconds)
-            self.record(start)
+            start.record(self.current_stream)
             began = perf_counter()
             for _ in range(count):
                 launch()
-            self.record(stop)
+            stop.record(self.current_stream)
             launch_seconds = (perf_counter() - began) / count
-            held = not self.passed(start)
+            held = not start.passed()
             while_busy()
-            seconds = self.elapsed(start, stop) / count
+            seconds = stop.seconds_since(start) / count
             # Where one evaluation outlasts a launch, the device never waits for the host after the first.
             launch_bound = not held and seconds <= 2 * launch_seconds
             if not launch_bound or self._hold_microseconds >= LONGEST_HOLD:
@@ -235,6 +230,11 @@ class GpuToolkit(DriverToolkit):
 
 class CudaToolkit(GpuToolkit):
     """A toolkit with CUDA's own primitives: memory from the driver, streams, and copies queued in them."""
+
+    def options(self, constants: dict[str, int]) -> list[str]:
+        """List the compiler's options for a kernel of CUDA C with these constants."""
+        defined = {"FLOAT64": 1, **constants} if self.dtype == "float64" else constants
+        return [*FLAGS, *(f"-D{name}={value}" for name, value in defined.items())]
 
     @abstractmethod
     def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
@@ -259,3 +259,31 @@ class CudaToolkit(GpuToolkit):
     def wait(self, stream: Any) -> None:
         """Wait until everything in a stream is done."""
         stream.synchronize()
+
+
+@contextmanager
+def compiling(toolkit: DeviceToolkit) -> Iterator[None]:
+    """Count what is done meanwhile as compile time."""
+    began = perf_counter()
+    yield
+    toolkit.compile_seconds += perf_counter() - began
+
+
+class FirstCall:
+    """A function over whole arrays whose first call compiles it; that call counts as compile time."""
+
+    def __init__(self, toolkit: DeviceToolkit, function: Callable[..., Any]) -> None:
+        self.toolkit = toolkit
+        self.function = function
+        self.called = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it; on a GPU this returns before what it launched has run."""
+        if self.called:
+            return self.function(*arguments)
+        with compiling(self.toolkit), warnings.catch_warnings():
+            # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
+            warnings.simplefilter("ignore")
+            result = self.function(*arguments)
+        self.called = True
+        return result

@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import DeviceToolkit, DriverToolkit, Timing, ToolkitMissingError
+from gravbench.toolkits.interface import DriverToolkit, Timing, compiling
 
 ENTRY = Entry(
     place=6, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
@@ -37,8 +36,7 @@ class _Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.value.shape
-        return shape
+        return tuple(self.value.shape)
 
 
 class _Kernel:
@@ -51,9 +49,8 @@ class _Kernel:
     def __call__(self, *arguments: Any) -> None:
         values = [one.value if isinstance(one, _Array) else one for one in arguments]
         if self.compiled is None:
-            began = perf_counter()
-            self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
-            self.toolkit.compile_seconds += perf_counter() - began
+            with compiling(self.toolkit):
+                self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()
         JaxToolkit.latest = changed = self.compiled(*values)
         for name, value in changed.items():
             arguments[self.parameters.index(name)].value = value
@@ -63,22 +60,19 @@ class JaxToolkit(DriverToolkit):
     """JAX on the first GPU that it sees."""
 
     name = "jax"
+    refusal = "JAX cannot start on a GPU"
     latest: ClassVar[Any] = None
     """The result launched last by any instance: the device works in the order of the launches."""
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
+    def start(self) -> None:
         # By default JAX takes three quarters of the memory at once.
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        try:
-            import jax
+        import jax
 
-            self.device = jax.devices("gpu")[0]
-            driver.use_device()
-        except Exception as error:
-            raise ToolkitMissingError(f"JAX cannot start on a GPU: {error}") from error
+        self.device = jax.devices("gpu")[0]
+        driver.use_device()
         # Without this every float64 becomes a float32; with it, numbers without a type become float64.
-        jax.config.update("jax_enable_x64", dtype == "float64")
+        jax.config.update("jax_enable_x64", self.dtype == "float64")
         jax.config.update("jax_enable_compilation_cache", False)  # or a compile time would be that of a cache lookup
         self.jax = jax
 
@@ -119,6 +113,3 @@ class JaxToolkit(DriverToolkit):
     @property
     def compiler(self) -> str:
         return f"XLA of jaxlib {importlib.metadata.version('jaxlib')}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], DeviceToolkit] = JaxToolkit

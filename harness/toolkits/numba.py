@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
-from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.toolkits import Entry, versions
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
 
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
@@ -39,9 +36,8 @@ class _Kernel:
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
         launch = driver.Launch(grid, block)
         if self.compiled is None:
-            began = time.perf_counter()
-            self.compiled = self.dispatcher.specialize(*arguments)
-            self.toolkit.compile_seconds += time.perf_counter() - began
+            with compiling(self.toolkit):
+                self.compiled = self.dispatcher.specialize(*arguments)
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
             with warnings.catch_warnings():
@@ -71,19 +67,15 @@ class NumbaToolkit(CudaToolkit):
     """numba.cuda on the current device, or in the simulator when ``NUMBA_ENABLE_CUDASIM=1``."""
 
     name = "numba"
+    refusal = "numba.cuda cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        try:
-            from numba import cuda
+    def start(self) -> None:
+        from numba import cuda
 
-            self.simulated = not hasattr(cuda, "libdevice")
-            if not self.simulated:
-                cuda.current_context()
-        except Exception as error:
-            raise ToolkitMissingError(f"numba.cuda cannot start: {error}") from error
+        self.simulated = not hasattr(cuda, "libdevice")
+        if not self.simulated:
+            cuda.current_context()
         self.cuda = _Simulator(cuda) if self.simulated else cuda
-        self._hold: Any = None
 
     def upload(self, values: NDArray[Any]) -> Any:
         return self.cuda.to_device(np.ascontiguousarray(values, dtype=self.real))
@@ -116,31 +108,9 @@ class NumbaToolkit(CudaToolkit):
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         _front(array, values).copy_to_host(values, stream=stream)
 
-    def event(self) -> Any:
-        return self.cuda.event(timing=True)
-
-    def record(self, event: Any) -> None:
-        event.record()
-
-    def passed(self, event: Any) -> bool:
-        return bool(event.query())
-
-    def elapsed(self, start: Any, stop: Any) -> float:
-        stop.synchronize()
-        return float(self.cuda.event_elapsed_time(start, stop)) * 1e-3
-
-    def hold(self, microseconds: int) -> None:
-        if self._hold is None:
-            cuda = self.cuda
-
-            @cuda.jit("void(int32)")  # compiled here, so that it is launched only where hold() asks for it
-            def hold(microseconds):  # type: ignore[no-untyped-def]
-                for _ in range(microseconds):
-                    cuda.nanosleep(1000)
-
-            self._hold = _Kernel(self, hold)
-            self._hold.compiled = hold
-        self._hold(1, 1, np.int32(microseconds))
+    def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
+        """On the host's clock in the simulator."""
+        return (time_on_host if self.simulated else super().time)(launch, count, while_busy)
 
     def resources(self, kernel: Any) -> Resources:
         if self.simulated:
@@ -151,26 +121,19 @@ class NumbaToolkit(CudaToolkit):
 
     @property
     def multiprocessors(self) -> int:
-        """1 in the simulator."""
         return 1 if self.simulated else super().multiprocessors
 
     @property
     def compute_capability(self) -> str | None:
-        """None in the simulator."""
         return None if self.simulated else super().compute_capability
 
     @property
     def compiler(self) -> str:
         if self.simulated:
             return "Numba's simulator"
-        try:
-            return f"NVVM {importlib.metadata.version('nvidia-nvvm')}"
-        except importlib.metadata.PackageNotFoundError:
-            return "NVVM of the installed CUDA toolkit"
+        found = versions(("nvidia-nvvm",))
+        return found[0].replace("nvidia-nvvm", "NVVM") if found else "NVVM of the installed CUDA toolkit"
 
 
 def _front(array: Any, values: NDArray[Any]) -> Any:
     return array if array.shape == values.shape else array[: len(values)]
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = NumbaToolkit

@@ -17,6 +17,6 @@ def open_toolkit(name: str, variant: Source, dtype: Dtype, interaction: Interact
     Raises:
         ToolkitMissingError: it cannot be used here, with the reason.
     """
-    module = importlib.import_module(f"{PACKAGE}.{name}")
-    toolkit: DeviceToolkit = module.TOOLKIT(variant, dtype, interaction or find(GRAVITY))
-    return toolkit
+    # The file has the toolkit's name, and so has the class in it.
+    kind: type[DeviceToolkit] = getattr(importlib.import_module(f"{PACKAGE}.{name}"), f"{name.capitalize()}Toolkit")
+    return kind(variant, dtype, interaction or find(GRAVITY))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE, CudaToolkit, ToolkitMissingError
+from gravbench.toolkits.interface import FLAGS, CudaToolkit, compiling
 
 ENTRY = Entry(
     place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
@@ -41,19 +38,16 @@ class PycudaToolkit(CudaToolkit):
     """PyCUDA in the device's primary context, which the other toolkits use too."""
 
     name = "pycuda"
+    refusal = "PyCUDA cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        try:
-            # Makes the primary context of the device current, once per process.
-            import pycuda.autoprimaryctx
-            import pycuda.compiler
-            import pycuda.driver
-            import pycuda.gpuarray
-        except Exception as error:
-            raise ToolkitMissingError(f"PyCUDA cannot start: {error}") from error
+    def start(self) -> None:
+        # Makes the primary context of the device current, once per process.
+        import pycuda.autoprimaryctx
+        import pycuda.compiler
+        import pycuda.driver
+        import pycuda.gpuarray
+
         self.pycuda = pycuda
-        self._hold: Any = None
 
     def upload(self, values: NDArray[Any]) -> Any:
         return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
@@ -64,22 +58,13 @@ class PycudaToolkit(CudaToolkit):
     def download(self, array: Any) -> NDArray[Any]:
         return np.asarray(array.get())
 
-    def _compile(self, source: str, name: str, constants: dict[str, int]) -> _Kernel:
-        image = self.pycuda.compiler.compile(
-            source,
-            options=[*FLAGS, *(f"-D{key}={value}" for key, value in constants.items())],
-            no_extern_c=True,
-            cache_dir=False,
-        )
-        return _Kernel(self.pycuda.driver.module_from_buffer(image).get_function(name), image, name)
-
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
-        if self.dtype == "float64":
-            constants = {"FLOAT64": 1, **constants}
-        began = time.perf_counter()
-        kernel = self._compile(self.variant.cuda_source(self.interaction), stem, constants)
-        self.compile_seconds += time.perf_counter() - began
-        return kernel
+        with compiling(self):
+            source = self.variant.cuda_source(self.interaction)
+            options = self.options(constants)
+            image = self.pycuda.compiler.compile(source, options=options, no_extern_c=True, cache_dir=False)
+            function = self.pycuda.driver.module_from_buffer(image).get_function(stem)
+        return _Kernel(function, image, stem)
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
@@ -99,24 +84,6 @@ class PycudaToolkit(CudaToolkit):
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         self.pycuda.driver.memcpy_dtoh_async(values, array.gpudata, stream)
 
-    def event(self) -> Any:
-        return self.pycuda.driver.Event()
-
-    def record(self, event: Any) -> None:
-        event.record()
-
-    def passed(self, event: Any) -> bool:
-        return bool(event.query())
-
-    def elapsed(self, start: Any, stop: Any) -> float:
-        stop.synchronize()
-        return float(stop.time_since(start)) * 1e-3
-
-    def hold(self, microseconds: int) -> None:
-        if self._hold is None:
-            self._hold = self._compile(HOLD_SOURCE, "hold", {})
-        self._hold(1, 1, np.int32(microseconds))
-
     def resources(self, kernel: Any) -> Resources:
         # PyCUDA does not expose the driver's handle; the same cubin, loaded once more, gives the same answers.
         return driver.resources(driver.load_function(kernel.image, kernel.name), kernel.launch)
@@ -125,6 +92,3 @@ class PycudaToolkit(CudaToolkit):
     def compiler(self) -> str:
         lines = str(self.pycuda.compiler.get_nvcc_version("nvcc")).splitlines()
         return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], CudaToolkit] = PycudaToolkit

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import ToolkitMissingError
-from gravbench.toolkits.library import FirstCall, LibraryToolkit
+from gravbench.toolkits.interface import FirstCall, GpuToolkit
 
 ENTRY = Entry(
     place=4, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
@@ -29,22 +26,18 @@ COMPILERS = {
 """Compile in this process and without caches, or the compile time would be that of a lookup or of another process."""
 
 
-class TorchToolkit(LibraryToolkit):
+class TorchToolkit(GpuToolkit):
     """PyTorch on the current device."""
 
     name = "torch"
-    title = "PyTorch"
+    refusal = "PyTorch cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
+    def start(self) -> None:
         os.environ.update(COMPILERS)
-        try:
-            import torch
+        import torch
 
-            torch.cuda.init()
-            driver.use_device()
-        except Exception as error:
-            raise ToolkitMissingError(f"{self.title} cannot start: {error}") from error
+        torch.cuda.init()
+        driver.use_device()
         self.torch = torch
 
     def upload(self, values: NDArray[Any]) -> Any:
@@ -69,7 +62,7 @@ class TorchToolkit(LibraryToolkit):
         self.torch.cuda.synchronize()
 
     @property
-    def queue(self) -> int:
+    def current_stream(self) -> int:
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     @property
@@ -80,6 +73,3 @@ class TorchToolkit(LibraryToolkit):
 def plain(argument: Any) -> Any:
     """Convert a NumPy scalar to a Python number; return anything else unchanged."""
     return argument.item() if isinstance(argument, np.generic) else argument
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = TorchToolkit

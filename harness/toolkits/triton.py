@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import ToolkitMissingError
-from gravbench.toolkits.library import FirstCall, LibraryToolkit
+from gravbench.toolkits.interface import FirstCall
 from gravbench.toolkits.torch import TorchToolkit, plain
 
 ENTRY = Entry(
@@ -25,17 +22,14 @@ ENTRY = Entry(
 WARP_SIZE = 32
 
 
-class _Kernel:
+class _Kernel(FirstCall):
     def __init__(self, toolkit: TritonToolkit, jitted: Any) -> None:
-        self.call = FirstCall(toolkit, self._launch)
+        super().__init__(toolkit, self._launch)
         self.jitted = jitted
         self.compiled: Any = None
         self.launch = driver.Launch(0, 0)
         # Triton treats every Python float as float32, so a real number is passed as an array of one element.
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
-
-    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
-        self.call(grid, block, *arguments)
 
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
         own = [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
@@ -47,15 +41,13 @@ class TritonToolkit(TorchToolkit):
     """Triton on the current device."""
 
     name = "triton"
-    title = "Triton"
+    refusal = "Triton cannot start"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        try:
-            import triton
-            import triton.language
-        except Exception as error:
-            raise ToolkitMissingError(f"Triton cannot start: {error}") from error
+    def start(self) -> None:
+        super().start()
+        import triton
+        import triton.language
+
         self.triton = triton
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
@@ -68,6 +60,3 @@ class TritonToolkit(TorchToolkit):
     @property
     def compiler(self) -> str:
         return f"Triton {self.triton.__version__}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = TritonToolkit

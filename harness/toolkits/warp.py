@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Dtype, Kernel, Source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import ToolkitMissingError
-from gravbench.toolkits.library import LibraryToolkit
+from gravbench.toolkits.interface import GpuToolkit, compiling
 
 ENTRY = Entry(
     place=7, title="NVIDIA Warp", module="warp", distributions=("warp-lang",), extras=("warp",),
@@ -34,32 +30,28 @@ class _Kernel:
 
     def __call__(self, grid: int, block: int, *arguments: Any) -> None:
         if self.loaded is None:
-            began = time.perf_counter()
-            # Otherwise Warp would reuse a kernel with the same text that was compiled for an earlier case.
-            self.kernel.module.unload()
-            self.loaded = self.kernel.module.load(DEVICE, block)
-            self.toolkit.compile_seconds += time.perf_counter() - began
+            with compiling(self.toolkit):
+                # Otherwise Warp would reuse a kernel with the same text that was compiled for an earlier case.
+                self.kernel.module.unload()
+                self.loaded = self.kernel.module.load(DEVICE, block)
         self.launch = driver.Launch(grid, block)
         self.toolkit.warp.launch(self.kernel, dim=grid * block, inputs=arguments, device=DEVICE, block_dim=block)
 
 
-class WarpToolkit(LibraryToolkit):
+class WarpToolkit(GpuToolkit):
     """Warp on the first device."""
 
     name = "warp"
+    refusal = "NVIDIA Warp cannot start on a GPU"
 
-    def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
-        super().__init__(variant, dtype, interaction)
-        try:
-            import warp
+    def start(self) -> None:
+        import warp
 
-            # Compile here, instead of finding the kernel in the cache of an earlier run.
-            warp.config.cache_kernels = False
-            warp.init()
-            warp.get_device(DEVICE)
-            driver.use_device()
-        except Exception as error:
-            raise ToolkitMissingError(f"NVIDIA Warp cannot start on a GPU: {error}") from error
+        # Compile here, instead of finding the kernel in the cache of an earlier run.
+        warp.config.cache_kernels = False
+        warp.init()
+        warp.get_device(DEVICE)
+        driver.use_device()
         self.warp = warp
 
     def upload(self, values: NDArray[Any]) -> Any:
@@ -78,7 +70,7 @@ class WarpToolkit(LibraryToolkit):
         self.warp.synchronize_device(DEVICE)
 
     @property
-    def queue(self) -> int:
+    def current_stream(self) -> int:
         return int(self.warp.get_stream(DEVICE).cuda_stream)
 
     def resources(self, kernel: Any) -> Resources:
@@ -89,6 +81,3 @@ class WarpToolkit(LibraryToolkit):
     @property
     def compiler(self) -> str:
         return f"NVRTC of Warp {self.warp.config.version}"
-
-
-TOOLKIT: Callable[[Source, Dtype, Interaction], LibraryToolkit] = WarpToolkit
