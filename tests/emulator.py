@@ -29,7 +29,7 @@ HEADERS = """
 #include <ucontext.h>
 #include <vector>
 """
-OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC"]
+OPTIONS = ["-std=c++20", "-O0", "-w", "-fpermissive", "-fPIC"]
 
 SHIM = r"""
 using std::max;
