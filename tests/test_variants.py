@@ -26,7 +26,7 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
 from gravbench.toolkits.interface import FLAGS, HOLD_SOURCE
 from gravbench.toolkits.opening import open_toolkit
-from nvrtc import compile_cuda
+from nvrtc import ARCHITECTURES, compile_cuda
 from recorder import asked_for, possible
 
 VARIANTS = discover()
@@ -226,7 +226,6 @@ def test_an_approximation_says_what_it_approximates(opened_for, name, toolkit):
 
 
 CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
 def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY)):  # noqa: B008 - never changed
@@ -268,10 +267,11 @@ def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spi
     for architecture, (dtype, stem, constants) in product(ARCHITECTURES, by_default(variant)):
         with saying(f"{architecture}, {dtype}, {stem}, {constants}"):
             image, ptx, remarks = compiled(variant, architecture, dtype, constants)
-            assert image.startswith(b"\x7fELF")
             check_ptx(variant, ptx, dtype, stem)
-            spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
-            assert spills == [("0", "0")]
+            if architecture.startswith("sm_"):
+                assert image.startswith(b"\x7fELF")
+                spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
+                assert spills == [("0", "0")]
 
 
 @pytest.mark.parametrize("name", CUDA_C)
@@ -309,7 +309,9 @@ def test_the_tile_is_read_with_one_vector_load_an_interaction():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_holding_kernel_compiles(architecture):
-    assert compile_cuda(HOLD_SOURCE, architecture, list(FLAGS))[0].startswith(b"\x7fELF")
+    image, ptx, _ = compile_cuda(HOLD_SOURCE, architecture, list(FLAGS))
+    assert ".entry" in ptx
+    assert image.startswith(b"\x7fELF") == architecture.startswith("sm_")
 
 
 def test_the_parallel_loop_on_the_cpu_is_vectorized():
