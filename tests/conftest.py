@@ -59,9 +59,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
 
 
+TOGETHER = (
+    "barnes_hut",
+    "test_page.py",
+    "test_emulated.py",
+    "numba_symmetric",
+    "test_loads.py",
+    "test_command_line.py",
+)
+"""Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # What Numba compiles for these takes half a minute: side by side they share it in one process.
-    items.sort(key=lambda item: "barnes_hut" not in item.nodeid and "numba_symmetric" not in item.nodeid)
+    def place(item: pytest.Item) -> int:
+        return next((number for number, word in enumerate(TOGETHER) if word in item.nodeid), len(TOGETHER))
+
+    # The long ones begin, and single tests fill the time of whichever process is through first.
+    items.sort(key=place)
+    for item in items:
+        if place(item) < len(TOGETHER):
+            item.add_marker(pytest.mark.xdist_group(TOGETHER[place(item)]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

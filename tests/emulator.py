@@ -1,6 +1,8 @@
-"""Run CUDA C on a CPU, slowly: every thread of a block a thread of the host, warps and blocks met by barriers.
+"""Run CUDA C on a CPU, slowly: the threads of a block take turns, each from one barrier to the next.
 
-For kernels that Numba's simulator cannot stand in for (shuffles, votes, atomics). Blocks run one after the other.
+For kernels that Numba's simulator cannot stand in for (shuffles, votes, atomics). Blocks run one after the other. The
+threads run in the order of their numbers, and in the opposite order in every second launch: what a kernel reads before
+the barrier that it lacks is then there in one of the two launches at most.
 """
 
 import ctypes
@@ -22,15 +24,12 @@ COMPILER = shutil.which("g++")
 
 HEADERS = """
 #include <algorithm>
-#include <barrier>
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <thread>
+#include <ucontext.h>
 #include <vector>
 """
-OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-pthread"]
+OPTIONS = ["-std=c++20", "-O0", "-w", "-fpermissive", "-fPIC"]
 
 SHIM = r"""
 using std::max;
@@ -48,20 +47,45 @@ struct Place { int x = 0, y = 0; };
 struct uint2 { unsigned x, y; };
 struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
+struct Barrier {
+    int expected, arrived = 0;
+    long long met = 0;
+};
 struct Warp {
-    std::barrier<> together{32};
+    Barrier together{32};
     double numbers[32];
 };
-static thread_local Place threadIdx, blockIdx;
-static Place gridDim, blockDim;
-static std::mutex one_at_a_time;
-static std::vector<std::unique_ptr<Warp>> warps;
-static std::unique_ptr<std::barrier<>> block;
+struct Thread {
+    ucontext_t context;
+    std::vector<char> stack;
+    const Barrier* barrier = nullptr;
+    long long met = 0;
+    bool over = false;
+};
+static Place threadIdx, blockIdx, gridDim, blockDim;
+static std::vector<Warp> warps;
+static std::vector<Thread> threads_of_block;
+static Thread* running;
+static ucontext_t between_turns;
+static Barrier block{0};
+static const void* kernel_of_launch;
+static bool upwards = false;
 
+// The last to arrive goes on; the others end their turn.
+inline void meet(Barrier& barrier) {
+    if (++barrier.arrived == barrier.expected) {
+        barrier.arrived = 0;
+        ++barrier.met;
+        return;
+    }
+    running->barrier = &barrier;
+    running->met = barrier.met;
+    swapcontext(&running->context, &between_turns);
+}
 inline int lane() { return threadIdx.x % 32; }
-inline Warp& own_warp() { return *warps[threadIdx.x / 32]; }
-inline void __syncthreads() { block->arrive_and_wait(); }
-inline void __syncwarp() { own_warp().together.arrive_and_wait(); }
+inline Warp& own_warp() { return warps[threadIdx.x / 32]; }
+inline void __syncthreads() { meet(block); }
+inline void __syncwarp() { meet(own_warp().together); }
 inline void __threadfence() {}
 inline float rsqrtf(float value) { return 1 / std::sqrt(value); }
 inline double rsqrt(double value) { return 1 / std::sqrt(value); }
@@ -82,42 +106,73 @@ inline bool __all_sync(unsigned, bool value) {
     return all;
 }
 template <class T> T atomicAdd(T* to, T value) {
-    std::lock_guard<std::mutex> guard(one_at_a_time);
     const T before = *to;
     *to += value;
     return before;
 }
-template <class Kernel> void launch(int grid_x, int grid_y, int threads, Kernel kernel) {
+template <class Kernel> void begin() {
+    (*static_cast<const Kernel*>(kernel_of_launch))();
+    running->over = true;
+}
+// Give every thread that can go on its turn until all have ended; false if some wait for what never arrives.
+inline bool take_turns(int threads) {
+    for (int left = threads; left > 0;) {
+        bool moved = false;
+        for (int k = 0; k < threads; ++k) {
+            const int number = upwards ? k : threads - 1 - k;
+            Thread& thread = threads_of_block[number];
+            if (thread.over || (thread.barrier && thread.barrier->met == thread.met)) continue;
+            moved = true;
+            running = &thread;
+            threadIdx = {number, 0};
+            swapcontext(&between_turns, &thread.context);
+            left -= thread.over;
+        }
+        if (!moved) return false;
+    }
+    return true;
+}
+template <class Kernel> bool launch(int grid_x, int grid_y, int threads, const Kernel& kernel) {
     gridDim = {grid_x, grid_y};
     blockDim = {threads, 1};
+    kernel_of_launch = &kernel;
+    upwards = !upwards;
+    threads_of_block.resize(threads);
     for (int y = 0; y < grid_y; ++y)
         for (int x = 0; x < grid_x; ++x) {
-            warps.clear();
-            for (int warp = 0; warp < (threads + 31) / 32; ++warp) warps.push_back(std::make_unique<Warp>());
-            block = std::make_unique<std::barrier<>>(threads);
-            std::vector<std::thread> running;
-            for (int thread = 0; thread < threads; ++thread)
-                running.emplace_back([=] {
-                    threadIdx = {thread, 0};
-                    blockIdx = {x, y};
-                    kernel();
-                });
-            for (auto& one : running) one.join();
+            blockIdx = {x, y};
+            block = {threads};
+            warps.assign((threads + 31) / 32, Warp());
+            for (Thread& thread : threads_of_block) {
+                thread.stack.resize(1 << 16);
+                thread.barrier = nullptr;
+                thread.over = false;
+                getcontext(&thread.context);
+                thread.context.uc_stack.ss_sp = thread.stack.data();
+                thread.context.uc_stack.ss_size = thread.stack.size();
+                thread.context.uc_link = &between_turns;
+                makecontext(&thread.context, begin<Kernel>, 0);
+            }
+            if (!take_turns(threads)) return false;
         }
+    return true;
 }
 """
 
 
 # Stands in for the pointer to the bodies, and counts what is read through it.
 COUNTED = r"""
-#include <atomic>
-static std::atomic<long long> loads{0};
+static long long loads = 0;
 template <class Row> struct Counted {
     const Row* rows;
     const Row& operator[](long long k) const { ++loads; return rows[k]; }
     Counted operator+(long long k) const { return {rows + k}; }
 };
-extern "C" long long loads_since_last_asked() { return loads.exchange(0); }
+extern "C" long long loads_since_last_asked() {
+    const long long found = loads;
+    loads = 0;
+    return found;
+}
 """
 BODIES = re.compile(r"const Body\* (?:__restrict__ )?bodies")
 
@@ -270,8 +325,8 @@ class Emulator:
             )
         names = ", ".join(one.split()[-1].lstrip("*") for one in signature.split(","))
         entry = (
-            f'extern "C" void entry(int grid_x, int grid_y, int threads, {signature}) {{\n'
-            f"    launch(grid_x, grid_y, threads, [=] {{ {stem}({names}); }});\n}}\n"
+            f'extern "C" bool entry(int grid_x, int grid_y, int threads, {signature}) {{\n'
+            f"    return launch(grid_x, grid_y, threads, [=] {{ {stem}({names}); }});\n}}\n"
         )
         defines = [f"-D{name}={value}" for name, value in constants.items()]
         defines += ["-DFLOAT64=1"] if self.real is np.float64 else []
@@ -285,12 +340,13 @@ class Emulator:
             made.replace(library)
         loaded = ctypes.CDLL(str(library))
         function = loaded.entry
-        function.restype = None
+        function.restype = ctypes.c_bool
 
         def kernel(grid, threads, *arguments):
             grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
             along_x = threads[0] * threads[1] if isinstance(threads, tuple) else threads
-            function(int(grid_x), int(grid_y), int(along_x), *map(self._converted, arguments))
+            ended = function(int(grid_x), int(grid_y), int(along_x), *map(self._converted, arguments))
+            assert ended, f"{stem}: threads wait at a barrier at which the others do not arrive"
             if self.counting:
                 self.loads += loaded.loads_since_last_asked()
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import lru_cache
 from graphlib import TopologicalSorter
 
 import pytest
@@ -32,6 +33,7 @@ def sources():
 SOURCES = sources()
 
 
+@lru_cache
 def imports(path):
     """Every module a file imports, at its top or within a function; ``from package import module`` means the module."""
     found = set()

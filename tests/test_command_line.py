@@ -1,4 +1,4 @@
-"""The command line as a person meets it: a process, in a folder of one's own, without a GPU."""
+"""The command line as a person meets it: in a folder of one's own, without a GPU; as a process where that matters."""
 
 import json
 import os
@@ -35,14 +35,19 @@ def gravbench(folder, *words, **environment):
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Return a function that does in this process what ``gravbench`` does in one of its own."""
+    """Return a function that does in this process what ``gravbench`` does in one of its own.
+
+    It takes the words of the command, the folder to be in, by default the test's own, and variables of the environment.
+    """
     for name in os.environ.keys() - ENVIRONMENT.keys():
         monkeypatch.delenv(name)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
 
-    def command(*words):
+    def command(*words, folder=tmp_path, **environment):
+        monkeypatch.chdir(folder)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
         monkeypatch.setattr(sys, "argv", ["gravbench", *words])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -176,9 +181,9 @@ def test_resuming_without_an_earlier_run_says_that_there_is_none(folder, command
     assert done.stderr.count("\n") == 1
 
 
-def test_an_unknown_run_is_named_with_the_runs_there_are(measured):
+def test_an_unknown_run_is_named_with_the_runs_there_are(measured, command):
     folder, _ = measured
-    done = gravbench(folder, "report", "tidy")
+    done = command("report", "tidy", folder=folder)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "tidy" in line
@@ -202,7 +207,7 @@ def test_a_run_says_where_its_records_are_and_how_to_show_them(measured):
 
 
 @pytest.mark.parametrize("by", ["name", "name and time", "path", "absolute path", "records"])
-def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, by):
+def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, command, by):
     folder, _ = measured
     run = run_of(folder)
     named = {
@@ -213,7 +218,7 @@ def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, by)
         "records": str(run / RECORDS),
     }
     before = content(folder)
-    done = gravbench(folder, "report", named[by])
+    done = command("report", named[by], folder=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert_narrow(done.stdout)
@@ -234,13 +239,13 @@ def test_a_report_can_be_piped_where_there_is_no_utf8(measured):
     assert b"numpy_direct" in done.stdout
 
 
-def test_a_run_that_is_whole_is_kept_when_it_is_resumed(measured, tmp_path):
+def test_a_run_that_is_whole_is_kept_when_it_is_resumed(measured, command, tmp_path):
     folder, _ = measured
     (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
     out = tmp_path / "out"
     out.mkdir()
     (out / RECORDS).write_bytes((run_of(folder) / RECORDS).read_bytes())
-    done = gravbench(tmp_path, "run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
+    done = command("run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     assert "2 cases are in out already" in done.stdout
     assert (out / RECORDS).read_bytes() == (run_of(folder) / RECORDS).read_bytes()
@@ -266,11 +271,11 @@ def test_a_dry_run_says_why_cases_would_be_skipped(command):
 # Checking
 
 
-def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_wrong(tmp_path):
+def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_wrong(tmp_path, command):
     config = f"variant_folders: [{FAULTY}]\nn: 16\nvariants: [wrong, raises, numpy_direct]\n"
     (tmp_path / "wrong.yaml").write_text(config)
     before = content(tmp_path)
-    done = gravbench(tmp_path, "check", "wrong.yaml", "--device", "cpu")
+    done = command("check", "wrong.yaml", "--device", "cpu")
     assert done.returncode == 1, done.stderr
     assert "(0.1 of the acceleration) is above what is accepted" in flat(done.stdout)
     assert "the planted error" in done.stdout
@@ -278,9 +283,9 @@ def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_
     assert content(tmp_path) == before
 
 
-def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder):
+def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder, command):
     before = content(folder)
-    done = gravbench(folder, "check", "tiny.yaml", "--device", "cpu")
+    done = command("check", "tiny.yaml", "--device", "cpu")
     assert done.returncode == 0, done.stderr
     assert "2 right, 0 wrong, 0 skipped" in done.stdout
     assert "interactions/s" not in done.stdout
@@ -291,8 +296,8 @@ def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder):
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])
-def test_the_list_names_every_variant_with_its_axes_and_toolkits(tmp_path, columns):
-    done = gravbench(tmp_path, "list", COLUMNS=columns)
+def test_the_list_names_every_variant_with_its_axes_and_toolkits(command, columns):
+    done = command("list", COLUMNS=columns)
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= int(columns)
     # What stands in the cells of one variant, undone of the wrapping.
@@ -328,7 +333,7 @@ def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_pa
     assert content(tmp_path) == {}
 
 
-def test_the_doctor_fits_80_columns(tmp_path):
-    done = gravbench(tmp_path, "doctor")
+def test_the_doctor_fits_80_columns(command):
+    done = command("doctor")
     assert done.returncode == 0, done.stderr
     assert_narrow(done.stdout)

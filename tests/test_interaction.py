@@ -22,7 +22,7 @@ from gravbench.model.case import Case
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
-from nvrtc import compile_cuda
+from nvrtc import ARCHITECTURES, compile_cuda
 from recorder import asked_for
 
 PACKAGED = sorted(interaction_files.packaged())
@@ -231,9 +231,6 @@ def test_a_kernel_computes_every_interaction(need_toolkit, spring, name, toolkit
         assert reference.objection_to(errors, variant.accepted(dtype, axes)) is None, n
 
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
-
-
 def check_that_it_compiles(variant, interaction, architecture):
     """Without float64 in float32, and without a register spilled, at the variant's defaults."""
     for dtype, flags in (("float32", []), ("float64", ["-DFLOAT64=1"])):
@@ -244,11 +241,15 @@ def check_that_it_compiles(variant, interaction, architecture):
             _, ptx, remarks = compile_cuda(variant.cuda_source(interaction), architecture, options)
             if dtype == "float32":
                 assert (".f64" in ptx) == variant.mixed
-                assert "0 bytes spill stores, 0 bytes spill loads" in remarks
+                if architecture.startswith("sm_"):
+                    assert "0 bytes spill stores, 0 bytes spill loads" in remarks
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("name", "interaction"), list(product(TAKE_ANY, PACKAGED)))
+# Gravity is compiled with all variants that compute it.
+@pytest.mark.parametrize(
+    ("name", "interaction"), list(product(TAKE_ANY, [one for one in PACKAGED if one != "gravity"]))
+)
 def test_every_interaction_compiles_without_float64_and_without_spills(name, interaction, architecture):
     if discover()[name].has_cuda_c:
         check_that_it_compiles(discover()[name], interaction_files.find(interaction), architecture)

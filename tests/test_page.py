@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import time
+from functools import lru_cache
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -55,6 +56,14 @@ def swept(several_n: tuple[int, ...] = (1024, 2048)) -> list[Record]:
         for n in several_n for theta in (0.5, 0.7, 1.0)
     ]  # fmt: skip
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bundled_once():
+    """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "_vega", lru_cache(html._vega))
+        yield
 
 
 KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy", "occupancy", "stages", "theta")

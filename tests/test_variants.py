@@ -29,7 +29,7 @@ from gravbench.model.variant import BUILT_IN, DIRECT_SUM, discover
 from gravbench.toolkits.driver import HOLD
 from gravbench.toolkits.interface import FLAGS, DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
-from nvrtc import compile_cuda
+from nvrtc import ARCHITECTURES, compile_cuda
 from recorder import asked_for, possible
 
 VARIANTS = discover()
@@ -229,7 +229,6 @@ def test_an_approximation_says_what_it_approximates(opened_for, name, toolkit):
 
 
 CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
 def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY)):  # noqa: B008 - never changed
@@ -271,10 +270,11 @@ def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spi
     for architecture, (dtype, stem, constants) in product(ARCHITECTURES, by_default(variant)):
         with saying(f"{architecture}, {dtype}, {stem}, {constants}"):
             image, ptx, remarks = compiled(variant, architecture, dtype, constants)
-            assert image.startswith(b"\x7fELF")
             check_ptx(variant, ptx, dtype, stem)
-            spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
-            assert spills == [("0", "0")]
+            if architecture.startswith("sm_"):
+                assert image.startswith(b"\x7fELF")
+                spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
+                assert spills == [("0", "0")]
 
 
 @pytest.mark.parametrize("name", CUDA_C)
@@ -310,7 +310,7 @@ def test_the_tile_is_read_with_one_vector_load_an_interaction():
     assert "ld.shared.f32" not in ptx
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name.startswith("sm_")])
 def test_the_holding_kernel_compiles(architecture):
     assembler = nvjitlink.create(1, [f"-arch={architecture}"])
     nvjitlink.add_data(assembler, nvjitlink.InputType.PTX, HOLD, len(HOLD), "hold")
