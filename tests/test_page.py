@@ -27,7 +27,7 @@ from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover
-from gravbench.report.page import charts, columns, figures
+from gravbench.report.page import charts, columns, figures, html
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
