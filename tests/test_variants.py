@@ -228,6 +228,15 @@ def test_an_approximation_says_what_it_approximates(opened_for, name, toolkit):
                 assert errors.error_cycle_max < 1e-4
 
 
+def test_numpy_does_not_overflow_where_the_pull_itself_does_not(accelerate):
+    near = bodies_of(100)
+    length = 1e13
+    far = Bodies(near.mass * length**2, near.position * length, near.velocity, EPS * length)
+    found = accelerate("numpy_direct", "cpu", "float32", far)
+    errors = reference.compare(found, direct_accelerations(far, np.arange(100), "float32"))
+    assert errors.error_max < 1e-5
+
+
 CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
 
 

@@ -190,7 +190,11 @@ def _work(
         "compiler": toolkit.compiler,
     }
     found.preparation = found.preparation.model_copy(update=opened)
+    began = perf_counter() - toolkit.compile_seconds
     prepared = variant.prepare(toolkit, bodies, **case.axes)
+    if variant.of_positions:
+        spent = perf_counter() - toolkit.compile_seconds - began
+        found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     begin("verifying")
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit

@@ -30,8 +30,9 @@ class Fingerprint(BaseModel, frozen=True):
 class Preparation(BaseModel, frozen=True):
     """What was found before the first evaluation was judged.
 
-    ``bodies_sha256`` is the hash of the n bodies in float64. ``start_seconds`` is the time from starting the worker's
-    process to a usable device.
+    ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is what a variant of the positions
+    spends once on the bodies before it is timed, by name: their order, its arrays and copies. ``start_seconds`` is the
+    time from starting the worker's process to a usable device.
     """
 
     bodies_sha256: str | None = None
@@ -39,6 +40,7 @@ class Preparation(BaseModel, frozen=True):
     compiler: str | None = None
     start_seconds: float | None = None
     compile_seconds: float | None = None
+    untimed_seconds: dict[str, float] = {}
 
 
 class Errors(BaseModel, frozen=True):

@@ -27,7 +27,8 @@ def prepare(cpu, bodies):
             dy = y - y[block, None]
             dz = z - z[block, None]
             r2 = dx * dx + dy * dy + dz * dz + eps2
-            strength = mass / (r2 * np.sqrt(r2))
+            # r2 * sqrt(r2) would overflow float32 at distances of 1e13, where the pull itself does not.
+            strength = mass / r2 / np.sqrt(r2)
             accelerations[block, 0] = np.einsum("ij,ij->i", strength, dx)
             accelerations[block, 1] = np.einsum("ij,ij->i", strength, dy)
             accelerations[block, 2] = np.einsum("ij,ij->i", strength, dz)
