@@ -134,7 +134,9 @@ def test_nothing_imports_a_variant_by_name():
 def test_a_toolkits_library_is_imported_by_its_own_file_alone(library):
     harness = SOURCES.keys() - below(SOURCES, "gravbench.variants")
     users = {module for module in harness if below(imports(SOURCES[module]), library)}
-    assert users <= {f"gravbench.toolkits.{library.partition('.')[0].partition('_')[0]}"}
+    # The judge has a kernel of its own.
+    judge = {"gravbench.measuring.direct_sums"} if library == "numba.cuda" else set()
+    assert users - judge <= {f"gravbench.toolkits.{library.partition('.')[0].partition('_')[0]}"}
 
 
 def test_init_files_are_empty_but_for_the_public_names():

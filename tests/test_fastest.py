@@ -336,7 +336,7 @@ def sphere(n, seed=1):
 
 def errors_of(found, position, mass, dtype, eps2=EPS2, rows=None):
     given = Bodies(mass, position, np.zeros_like(position), eps2**0.5)
-    rows = reference.verified_rows(given.n) if rows is None else rows
+    rows = np.arange(given.n) if rows is None else rows
     return reference.compare(found[rows], direct_accelerations(given, rows, dtype))
 
 

@@ -129,7 +129,7 @@ def test_every_fault_of_a_kernel_is_recorded_and_the_sweep_goes_on(tmp_path, nee
         "gpu_illegal_address": ("failed", "illegal"),
         "gpu_endless": ("failed", "no end after 20 s"),
         "gpu_nan": ("invalid", "nan"),
-        "gpu_wrong": ("invalid", "tolerance"),
+        "gpu_wrong": ("invalid", "is above what is accepted"),
         "gpu_out_of_memory": ("failed", "memory"),
     }
     config = write_config(tmp_path, [*expected, "tiled"], n=2000, of=FAULTY / "gpu")

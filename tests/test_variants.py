@@ -114,7 +114,7 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit):
     for dtype, n in product(VARIANTS[name].dtypes, sizes):
         with saying(f"{dtype}, n = {n}"):
             bodies = bodies_of(n)
-            rows = reference.verified_rows(n)
+            rows = np.arange(n)
             errors = reference.compare(
                 accelerate(name, toolkit, dtype, bodies), direct_accelerations(bodies, rows, dtype)
             )

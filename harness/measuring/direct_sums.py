@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from gravbench.model.variant import Dtype
 
 Array = NDArray[np.float64]
 
-PAIRS_AT_ONCE = 1 << 35
-"""Pairs per launch on a GPU: one that also draws a screen interrupts what takes seconds."""
+ROWS_AT_ONCE = 1 << 18
+"""Rows per launch on a GPU: enough to fill it, and few enough not to hold one that also draws a screen for long."""
 
 BLOCK = 128
 
@@ -52,15 +53,14 @@ def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
         {BOTH}
 """
 
-# Of every sum: the term of a body j is in sums_NAME. Kahan's sum, because a plain one in float64 is what a kernel in
-# float64 computes.
-ADD = """
-y = sums_{name} - lost_{name}
+# Of every sum: the term of a body j is in sums_NAME.
+ADD = "total_{name} += sums_{name}\nsize_{name} += abs(sums_{name})"
+# Kahan's sum, because a plain one in float64 is what a kernel in float64 computes.
+ADD_EXACTLY = """y = sums_{name} - lost_{name}
 t = total_{name} + y
 lost_{name} = (t - total_{name}) - y
 total_{name} = t
-size_{name} += abs(sums_{name})
-"""
+size_{name} += abs(sums_{name})"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ def _exact(interaction: Interaction, dtype: Dtype) -> str:
     names = interaction.sums
     lines = [f"sums_{name} = 0.0" for name in names]
     lines += interaction.python_lines(lambda value: repr(float(real(value))))
-    lines += [line for name in names for line in ADD.format(name=name).split("\n") if line]
+    add = ADD_EXACTLY if real is np.float64 else ADD
+    lines += [line for name in names for line in add.format(name=name).split("\n")]
     return _row(
         "exact_row",
         interaction,
@@ -168,6 +169,16 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     return compiled
 
 
+@cache
+def gpu_is_usable() -> bool:
+    """Tell whether numba.cuda is there, and a GPU for it."""
+    try:
+        from numba import cuda
+    except ImportError:
+        return False
+    return bool(cuda.is_available())
+
+
 @lru_cache(maxsize=16)
 def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     from numba import cuda
@@ -182,11 +193,13 @@ def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
         there = cuda.to_device(bodies), eps2, cuda.to_device(rounded), small
-        at_once = max(BLOCK, PAIRS_AT_ONCE // bodies.shape[1])
-        for first in range(0, rows.size, at_once):
-            part = slice(first, first + at_once)
+        for first in range(0, rows.size, ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
             results = [cuda.device_array_like(array[part]) for array in found]
-            kernel[-(-rows[part].size // BLOCK), BLOCK](*there, cuda.to_device(rows[part]), *results)
+            with warnings.catch_warnings():
+                # Numba warns of grids that do not fill the device, as those of a few rows do not.
+                warnings.simplefilter("ignore")
+                kernel[-(-rows[part].size // BLOCK), BLOCK](*there, cuda.to_device(rows[part]), *results)
             for array, result in zip(found, results, strict=True):
                 array[part] = result.copy_to_host()
 

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
-from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +24,7 @@ from pydantic import BaseModel
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import checks
+from gravbench.measuring.direct_sums import gpu_is_usable
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
@@ -198,7 +198,7 @@ def _work(
     begin("verifying")
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    on_gpu = toolkit.compute_capability is not None and _has_numba_cuda()
+    on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
     judge = Judge(
         holder,
         prepared,
@@ -236,15 +236,6 @@ def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
     if verify == "all":
         return n
     return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
-
-
-@cache
-def _has_numba_cuda() -> bool:
-    try:
-        from numba import cuda
-    except ImportError:
-        return False
-    return bool(cuda.is_available())
 
 
 def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
