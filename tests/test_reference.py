@@ -80,7 +80,7 @@ def test_float32_means_the_bodies_as_a_float32_kernel_receives_them_summed_in_fl
     )
     rows = np.arange(200)
     found = direct_accelerations(bodies, rows, "float32")
-    np.testing.assert_allclose(found, direct_accelerations(rounded, rows), rtol=1e-13)
+    np.testing.assert_allclose(found, direct_accelerations(rounded, rows), rtol=1e-13, atol=1e-15)
     difference = compare(direct_accelerations(bodies, rows), found)
     assert 1e-9 < difference.error_max < 1e-4, "rounding the bodies shows, and is no error of arithmetic"
     assert not np.array_equal(found, found.astype(np.float32)), "the sum itself is not rounded"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
 from gravbench.measuring import environment
-from gravbench.measuring.verify import ALL_ROWS_UP_TO
+from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
@@ -20,6 +20,9 @@ from gravbench.model.variant import CPU, discover
 CPU_INTERACTIONS_PER_SECOND = 2e8
 GPU_INTERACTIONS_PER_SECOND = 1e12
 REFERENCE_INTERACTIONS_PER_SECOND = 5e8
+GPU_REFERENCE_INTERACTIONS_PER_SECOND = 2e11
+LAUNCHES_JUDGED = 6
+"""Beside those that are timed, where a launch takes long."""
 COMPILE_SECONDS = 2.0
 
 
@@ -127,7 +130,11 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
     """
     speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
     evaluation = case.interactions / speed
-    verifying = evaluation + min(case.n, ALL_ROWS_UP_TO) * case.n / REFERENCE_INTERACTIONS_PER_SECOND
+    verifying = LAUNCHES_JUDGED * evaluation + case.n * (
+        min(case.n, ALL_ROWS_UP_TO) / REFERENCE_INTERACTIONS_PER_SECOND
+        if case.toolkit == CPU
+        else min(case.n, ALL_ROWS_ON_GPU) / GPU_REFERENCE_INTERACTIONS_PER_SECOND
+    )
     if case.timed == "step" and case.n <= DRIFT_UP_TO:
         verifying += DRIFT_STEPS * evaluation
     warming_up = max(measure.warm_up_seconds, evaluation)
