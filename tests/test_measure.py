@@ -353,6 +353,35 @@ def test_a_stage_lasts_until_the_device_is_done_and_the_first_evaluation_is_not_
     assert found == {"build": pytest.approx(1.1e-3), "traverse": pytest.approx(2.1e-3)}
 
 
+def test_a_stage_that_comes_twice_in_an_evaluation_lasts_as_long_as_both(clock_time):
+    def stages(lap):
+        for name, seconds in (("upload", 1e-3), ("traverse", 5e-3), ("upload", 3e-3)):
+            clock_time.pass_by(seconds)
+            lap(name)
+
+    found = measuring.stage_seconds(SimpleNamespace(synchronize=nothing), stages)
+    assert found == {"upload": pytest.approx(4e-3), "traverse": pytest.approx(5e-3)}
+
+
+def test_what_looks_between_samples_costs_neither_budget_nor_energy(clock_time):
+    """A look of 10 s at 1,000 W after the second sample; samples take 0.1 s at 7 W."""
+    joules = [0.0]
+
+    def look(samples):
+        if samples == 2:
+            clock_time.pass_by(10.0)
+            joules[0] += 1e4
+        return samples == 2
+
+    def told():
+        joules[0] += 0.7
+        return Reading(None, None, None, None, joules=joules[0])
+
+    result = measure(FakeClock(clock_time, constant(0.1)), nothing, settings(min_samples=12), told, look=look)
+    assert len(result.samples_seconds) == 12
+    assert result.joules == pytest.approx(0.7 / result.batch)
+
+
 # Holding the device while the host queues a batch
 
 
