@@ -276,7 +276,7 @@ def _published(runs: Sequence[Run], specs: _Specs) -> str:
 
 def _beside_source(run: Run, source: Source, specs: _Specs) -> str:
     cases = latest(run.records)
-    decisions = [published.decide(source, claim, cases) for claim in source.claims]
+    decisions = [published.decide(source, claim, run.records) for claim in source.claims]
     claims = "".join(
         f'<li><span class="verdict">{one.verdict}</span>{escape(one.claim.text)}.'
         f'<br><span class="soft">{escape(evidence(one).strip())}</span></li>'

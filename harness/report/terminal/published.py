@@ -42,7 +42,7 @@ def render_published(source: Source, records: Sequence[Record], console: Console
     if source.claims:
         subsection(console, "Claims")
         for claim in source.claims:
-            _claim(console, published.decide(source, claim, cases))
+            _claim(console, published.decide(source, claim, records))
     if source.facts:
         subsection(console, "Published, and answered by no record here")
         for fact in source.facts:
@@ -79,5 +79,5 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
 
 
 def _claim(console: Console, decision: Decision) -> None:
-    style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
+    style = {"holds": "green", "does not hold": "red"}.get(decision.verdict, "yellow")
     say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
