@@ -9,7 +9,8 @@ import numpy as np
 
 from gravbench.config.published import Unit
 from gravbench.model.record import Record
-from gravbench.model.statistics import CONFIDENCE, bounds
+from gravbench.model.statistics import CONFIDENCE
+from gravbench.report.numbers import rough_percent
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Scatter, places, scatters
 
@@ -61,10 +62,10 @@ def _half_width(record: Record) -> float:
 
     Fewer than six samples do not bound a median by themselves; Student's t of their logarithms does, as if normal.
     """
-    samples = [sample for sample in record.samples_seconds if sample > 0]
-    if found := bounds(samples, CONFIDENCE):
+    if record.ci_low and record.ci_high:
         middle = ranking.seconds(record)
-        return max(math.log(found[1] / middle), math.log(middle / found[0]))
+        return max(math.log(record.ci_high / middle), math.log(middle / record.ci_low))
+    samples = [sample for sample in record.samples_seconds if sample > 0]
     if len(samples) < 2:
         return math.inf
     from scipy.special import stdtrit
@@ -81,4 +82,4 @@ def within(value: float, doubt: float) -> list[float]:
 
 def plus_minus(doubt: float) -> str:
     """Write half an interval in logarithms as a part of the value."""
-    return f"± {100 * math.expm1(doubt):.2g} %" if doubt < WIDEST else "any factor"
+    return f"± {rough_percent(math.expm1(doubt))} %" if doubt < WIDEST else "give or take any factor"

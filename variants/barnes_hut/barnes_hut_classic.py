@@ -21,8 +21,8 @@ RMS = {2: 1.2, 3: 0.3}
 MAX = {2: 35.0, 3: 6.0}
 """Tolerance divided by theta^2, in the plane and in space: about three times the largest error.
 
-These are 0.44 rms and 12 in the plane, 0.11 and 2.0 in space, over Plummer spheres, uniform spheres and collisions of 50
-to 50,000 bodies (in space 10,000), theta 0.3 to 1.2, eps 0.05 and 0.01, codes of 10 and 21 bits, leaves of 1 and 16.
+These are 0.44 rms and 12 in the plane, 0.11 and 2.0 in space, over Plummer spheres, uniform spheres and collisions of
+50 to 50,000 bodies (in space 10,000), theta 0.3 to 1.2, eps 0.05 and 0.01, codes of 10 and 21 bits, leaves of 1 and 16.
 """
 
 
