@@ -7,9 +7,11 @@ import pytest
 
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
+from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
+from gravbench.model.initial_conditions import available, load
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.variants.common import printed
 
@@ -70,10 +72,41 @@ def test_a_block_of_16_x_16_has_16_short_rows_of_bodies(libraries):
         assert written.tolist() == [first + k for first in (0, 256, 512) for k in range(16)]
 
 
+@pytest.mark.parametrize("n", [1, 1000, 8192, 49_152])
+def test_of_each_group_of_the_table_the_last_line_is_kept(tmp_path, n):
+    """As a program does that reads a group of lines and uses what it read last."""
+    position = np.arange(3 * 81_920.0).reshape(-1, 3)
+    path = tmp_path / "dubinski.npz"
+    np.savez(path, mass=np.ones(81_920), position=position, velocity=position)
+    found = load(str(path), n, 0, EPS, "lee_last").position
+    ends = np.arange(1, n + 1) * 49_152 // n
+    assert np.array_equal(found, position[ends - 1])
+    first = load(str(path), n, 0, EPS, "lee").position
+    assert np.array_equal(first[1:], position[ends[:-1]])
+    assert available(str(path), "lee_last") == 49_152
+    other = tmp_path / "other.npz"
+    np.savez(other, mass=np.ones(5), position=position[:5], velocity=position[:5])
+    with pytest.raises(InputError, match="has 5 bodies, but subset lee_last is for the table of Dubinski with 81920"):
+        load(str(other), 2, 0, EPS, "lee_last")
+
+
 @pytest.mark.parametrize("n", [1, 16, 4096, 4097])
 def test_blocks_of_16_x_16_cover_every_body(n):
     assert printed.blocks(n, 256, "16x16") == 16 * -(-n // 4096)
     assert printed.blocks(n, 256, "1d") == -(-n // 256)
+
+
+@pytest.mark.parametrize("n", [1, 130, 300])
+def test_a_part_of_the_bodies_in_bags_pulls_all(prepared_of, n):
+    """Bags that are full, and one at the end of a part that is not."""
+    bodies = masses_differ(n)
+    prepared = prepared_of("chamomile_part", bodies, p=64, j_bag=64, fraction=0.5)
+    assert prepared.cycle == min(2, n)
+    sums = []
+    for _ in range(prepared.cycle):
+        prepared.launch()
+        sums.append(prepared.accelerations[:, :3].copy())
+    assert agrees(np.mean(sums, axis=0), bodies)
 
 
 @pytest.mark.parametrize("staged", [0, 1])

@@ -18,7 +18,7 @@ from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
-Subset = Literal["even", "lee"]
+Subset = Literal["even", "lee", "lee_last"]
 Timed = Literal["force", "step", "call"]
 Integrator = Literal["leapfrog", "damped_euler"]
 Location = Sequence[int | str]

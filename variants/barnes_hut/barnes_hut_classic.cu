@@ -9,8 +9,9 @@
 // SORTED 1: bodies are in Morton order, body k of the tree is bodies[k], and its acceleration goes to row order[k]; 0:
 // body k of the tree is bodies[order[k]], and thread i walks for bodies[i]. DIM 2: all z are 0.
 //
-// bodies[i] = x, y, z, mass, n rows; nodes as nodes.py declares them; order: n numbers; accelerations[i] = x, y, z, 0, n
-// rows; reach: 1 / theta, distance within which a cell is opened, in widths of the cell (not read where COMPACT is 1).
+// bodies[i] = x, y, z, mass, n rows; nodes as nodes.py declares them; order: n numbers; accelerations[i] = x, y, z, 0,
+// n rows; reach: 1 / theta, distance within which a cell is opened, in widths of the cell (not read where COMPACT is
+// 1).
 
 #if COMPACT
 struct __align__(16) StoredNode {
@@ -26,6 +27,21 @@ struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
 };
 #endif
 
+// Read a node with the widest loads its alignment permits; the compiler does not join loads of different types.
+__device__ __forceinline__ StoredNode load(const StoredNode* from) {
+    StoredNode node;
+#if COMPACT || defined(FLOAT64)
+    typedef int4 Word;
+#else
+    typedef int2 Word;
+#endif
+#pragma unroll
+    for (int k = 0; k < int(sizeof(StoredNode) / sizeof(Word)); ++k) {
+        reinterpret_cast<Word*>(&node)[k] = reinterpret_cast<const Word*>(from)[k];
+    }
+    return node;
+}
+
 // Bodies of a leaf that are read ahead; in float64 several would not fit into the registers.
 constexpr int unroll = sizeof(real) == 4 ? 4 : 1;
 
@@ -35,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(P)
                        real reach) {
 #if TOP
     __shared__ StoredNode upper[TOP];
-    for (int k = threadIdx.x; k < top; k += P) upper[k] = nodes[k];
+    for (int k = threadIdx.x; k < top; k += P) upper[k] = load(nodes + k);
     __syncthreads();
 #endif
     const int i = blockIdx.x * P + threadIdx.x;
@@ -46,9 +62,9 @@ extern "C" __global__ void __launch_bounds__(P)
     int at = 0;
     while (at >= 0) {
 #if TOP
-        const StoredNode node = at < top ? upper[at] : nodes[at];
+        const StoredNode node = at < top ? upper[at] : load(nodes + at);
 #else
-        const StoredNode node = nodes[at];
+        const StoredNode node = load(nodes + at);
 #endif
         const real dx = node.x - self.x;
         const real dy = node.y - self.y;
