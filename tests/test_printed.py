@@ -110,19 +110,35 @@ def test_a_part_of_the_bodies_in_bags_pulls_all(prepared_of, n):
 
 
 @pytest.mark.parametrize("staged", [0, 1])
-def test_the_sum_over_a_window_is_not_scaled_and_its_masses_are(prepared_of, staged):
+@pytest.mark.parametrize("scaled", [0, 1])
+def test_the_sum_over_a_window_is_scaled_when_asked(prepared_of, staged, scaled):
     bodies = masses_differ(200)
-    prepared = prepared_of("lee_window", bodies, staged=staged, fraction=0.25)
+    prepared = prepared_of("lee_window", bodies, staged=staged, fraction=0.25, scaled=scaled)
     assert prepared.cycle == 4
-    assert prepared.bodies[:, 3] == pytest.approx(4 * bodies.mass, rel=1e-6)
+    assert prepared.bodies[:, 3] == pytest.approx(bodies.mass, rel=1e-6)
     sums = []
     for _ in range(prepared.cycle):
         prepared.launch()
         sums.append(prepared.accelerations[:, :3].copy())
-    assert agrees(np.mean(sums, axis=0), bodies)
-    # One window alone is what its bodies pull, four times as heavy.
+    # Four sums that are not scaled add up to the whole.
+    assert agrees(np.mean(sums, axis=0) if scaled else np.sum(sums, axis=0), bodies)
+    # One window alone is what its bodies pull.
     first = np.where(np.arange(200) < 50, bodies.mass, 0)
-    assert agrees(sums[0] / 4, Bodies(first, bodies.position, bodies.velocity, EPS))
+    assert agrees(sums[0] / (4 if scaled else 1), Bodies(first, bodies.position, bodies.velocity, EPS))
+
+
+def test_a_sum_that_is_not_scaled_is_accepted_and_none_at_all_is_not(prepared_of):
+    bodies = masses_differ(200)
+    prepared = prepared_of("lee_window", bodies, fraction=0.0625, scaled=0)
+    sums = []
+    for _ in range(prepared.cycle):
+        prepared.launch()
+        sums.append(prepared.accelerations[:, :3].copy())
+    accepted = discover()["lee_window"].accepted("float32", {"fraction": 0.0625, "scaled": 0})
+    expected = direct_accelerations(bodies, np.arange(200), "float32")
+    assert reference.objection_to(reference.compare(np.mean(sums, axis=0), expected), accepted) is None
+    for wrong in (np.zeros((200, 3)), -np.mean(sums, axis=0)):
+        assert reference.objection_to(reference.compare(wrong, expected), accepted) is not None
 
 
 @pytest.mark.parametrize("name", ["lee_global", "lee_tiled", "lee_window"])

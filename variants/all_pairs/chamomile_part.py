@@ -1,16 +1,12 @@
 """Sum bags of another number of bodies than are pulled: a part of all per launch, another part in each.
 
 Against chamomile: n_i bodies are pulled by n_j, as CUNBODY-1's call takes them. Of n bodies all are pulled (n_i), by
-``fraction`` * n of them (n_j); what pulls is uploaded 1 / fraction times as heavy, so that the mean over a cycle of
-1 / fraction launches is exact for bodies that do not move meanwhile.
+``fraction`` * n of them (n_j); the sum is scaled up to all, so that the mean over a cycle of 1 / fraction launches is
+exact for bodies that do not move meanwhile.
 """
 
-import itertools
-
-import numpy as np
-
-from gravbench.model.variant import Prepared, variant
-from gravbench.variants.common import layouts, printed
+from gravbench.model.variant import variant
+from gravbench.variants.common import layouts
 
 
 @variant(
@@ -29,12 +25,4 @@ from gravbench.variants.common import layouts, printed
 def prepare(gpu, bodies, *, p, j_bag, unroll, fraction):
     """One thread per body, p threads per block."""
     kernel = gpu.compile("chamomile_part", P=p, J_BAG=j_bag, UNROLL=unroll)
-    cycle = min(round(1 / fraction), bodies.n)
-    own, accelerations = printed.rows(gpu, bodies, heavier=cycle)
-    grid = printed.blocks(bodies.n, p, "1d")
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    edges = [np.int32(bodies.n * step // cycle) for step in range(cycle + 1)]
-    windows = itertools.cycle(list(itertools.pairwise(edges)))
-    return Prepared(
-        lambda: kernel(grid, p, own, accelerations, n, eps2, *next(windows)), own, accelerations, kernel, cycle
-    )
+    return layouts.window_per_step(gpu, bodies, kernel, p, fraction)

@@ -5,9 +5,7 @@ in which they stand side by side, 4 reads them together; a block of 16 x 16 thre
 apart; ``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
 """
 
-import numpy as np
-
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import variant
 from gravbench.variants.common import printed
 
 
@@ -33,7 +31,4 @@ def prepare(gpu, bodies, *, p, width, block_shape, arithmetic):
         SQUARE=int(block_shape == "16x16"),
         ARITHMETIC=printed.ARITHMETIC.index(arithmetic),
     )
-    own, accelerations = printed.rows(gpu, bodies)
-    grid = printed.blocks(bodies.n, p, block_shape)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), own, accelerations, kernel)
+    return printed.over_rows(gpu, bodies, kernel, printed.blocks(bodies.n, p, block_shape), p)

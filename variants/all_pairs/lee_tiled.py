@@ -4,9 +4,7 @@ Against lee_global: a block loads 256 bodies once for all its threads. tiled has
 block side by side and one inverse square root a pull; here both are as Lee 2008 printed them.
 """
 
-import numpy as np
-
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import variant
 from gravbench.variants.common import printed
 
 
@@ -32,7 +30,4 @@ def prepare(gpu, bodies, *, p, unroll, block_shape, arithmetic):
         SQUARE=int(block_shape == "16x16"),
         ARITHMETIC=printed.ARITHMETIC.index(arithmetic),
     )
-    own, accelerations = printed.rows(gpu, bodies)
-    grid = printed.blocks(bodies.n, p, block_shape)
-    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
-    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), own, accelerations, kernel)
+    return printed.over_rows(gpu, bodies, kernel, printed.blocks(bodies.n, p, block_shape), p)

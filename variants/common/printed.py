@@ -1,4 +1,10 @@
-"""What variants share that compute as a source printed it: the arithmetic of a pull, and blocks of 16 x 16."""
+"""What variants share that compute as a source printed it: the arithmetic of a pull, blocks of 16 x 16, windows."""
+
+import itertools
+
+import numpy as np
+
+from gravbench.model.variant import Prepared
 
 ARITHMETIC = ("rsqrt", "sqrt_div", "d6")
 """The pull by one inverse square root; by a root and a division; by a root of the distance's sixth power, and one."""
@@ -18,7 +24,29 @@ def blocks(n, p, block_shape):
     return -(-n // (p * COLUMNS)) * COLUMNS if block_shape == "16x16" else -(-n // p)
 
 
-def rows(gpu, bodies, heavier=1):
-    """Upload rows x, y, z and ``heavier`` times the mass, and make as many empty rows of sums."""
-    own = gpu.interaction.rows(bodies.position, bodies.velocity, heavier * bodies.mass)
+def _rows(gpu, bodies):
+    """Upload rows x, y, z, mass, and make as many empty rows of sums."""
+    own = gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass)
     return gpu.upload(own), gpu.empty(bodies.n, gpu.interaction.sums_width)
+
+
+def over_windows(gpu, bodies, kernel, grid, p, fraction):
+    """Launch ``kernel(bodies, accelerations, n, eps2, first, last, scale)`` over one window after another.
+
+    A cycle has 1 / fraction windows, at most n, which together hold every body once; ``scale`` is their number.
+    """
+    own, accelerations = _rows(gpu, bodies)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    parts = min(round(1 / fraction), bodies.n)
+    ends = [np.int32(bodies.n * part // parts) for part in range(parts + 1)]
+    windows, scale = itertools.cycle(list(itertools.pairwise(ends))), gpu.real(parts)
+    return Prepared(
+        lambda: kernel(grid, p, own, accelerations, n, eps2, *next(windows), scale), own, accelerations, kernel, parts
+    )
+
+
+def over_rows(gpu, bodies, kernel, grid, p):
+    """Launch ``kernel(bodies, accelerations, n, eps2)``."""
+    own, accelerations = _rows(gpu, bodies)
+    n, eps2 = np.int32(bodies.n), gpu.real(bodies.eps**2)
+    return Prepared(lambda: kernel(grid, p, own, accelerations, n, eps2), own, accelerations, kernel)
