@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+import emulator
 from direct import direct_accelerations
 from gravbench.measuring import verify as reference
 from gravbench.model import generators
@@ -132,6 +133,56 @@ def test_every_layout_walks_to_the_same_accelerations(need_toolkit, axes):
     expected = direct_accelerations(bodies, np.arange(70), "float32")
     errors = reference.compare(prepared.accelerations[:, :3], expected)
     assert reference.objection_to(errors, VARIANT.accepted("float32", {"theta": 0})) is None
+
+
+class Host(emulator.Emulator):
+    """The emulator with what a tree asks of a toolkit beside kernels."""
+
+    def host_array(self, shape, dtype, *, pinned):  # noqa: ARG002
+        """Return an array that is not filled."""
+        return np.empty(shape, dtype)
+
+    def fetch(self, values, array, stream):  # noqa: ARG002
+        """Copy back."""
+        values[...] = array
+
+    def compile(self, stem, /, **constants):
+        """Compile one kernel, which takes a stream."""
+        kernel = super().compile(stem, **constants)
+        return lambda *arguments, stream: kernel(*arguments)  # noqa: ARG005
+
+    def send(self, array, values, stream):  # noqa: ARG002
+        """Copy to the beginning of an array."""
+        array[: len(values)] = values
+
+
+@pytest.mark.skipif(emulator.COMPILER is None, reason="no g++ on PATH")
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"order": "inserted", "top_levels": 4, "dim": 2, "bits": 10},
+        {"order": "inserted", "top_levels": 2, "dim": 3, "node": "full", "sort": "none", "leaf_size": 4},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("theta", [0, 0.5])
+def test_the_cuda_c_walks_as_the_cpu_does(libraries, monkeypatch, axes, theta):
+    monkeypatch.setattr(
+        emulator, "SHIM", emulator.SHIM + "struct int2 { int x, y; }; struct int4 { int x, y, z, w; };\n"
+    )
+    bodies = generators.plummer(150, 5, 0.05)
+    bodies = flattened(bodies) if axes["dim"] == 2 else bodies
+    bodies = Bodies(bodies.mass * np.linspace(0, 2, 150), bodies.position, bodies.velocity, 0.05)
+    prepared = VARIANT.prepare(
+        Host(VARIANT, "float32", libraries), bodies, **VARIANT.complete({**axes, "theta": theta, "p": 64})
+    )
+    prepared.launch()
+    same = {name: value for name, value in axes.items() if name in ("dim", "bits", "leaf_size")}
+    grown, own = written(bodies, theta=theta, **same)
+    expected = np.full((150, 3), np.nan, np.float32)
+    walk = walks.compiled(np.float32, 1)
+    walk(grown.sorted_rows, own.rows, grown.order, False, np.float32(bodies.eps**2), expected, 1)
+    assert prepared.accelerations[:, :3] == pytest.approx(expected, rel=2e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize(("dim", "theta"), [(2, 0.5), (2, 1.0), (3, 0.7)])
