@@ -26,7 +26,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.report import doubt, published
 from gravbench.report.numbers import number
-from gravbench.report.page import html
+from gravbench.report.page import html, kinds
 from gravbench.report.terminal.published import render_published
 from test_report import record
 
@@ -617,6 +617,12 @@ def test_a_page_knows_of_the_drift_that_a_terminal_knows_of():
     page = html.page([html.Run("one", records, [], "nobody", own)], {})
     assert '<span class="verdict">undecided</span>more is faster' in page
     assert "undecided: more is faster" in flat(shown(own, records))
+
+
+def test_a_figure_that_nothing_was_measured_of_is_not_drawn():
+    own = figure()
+    assert kinds.published("nobody", source(own), own, []) is None
+    assert kinds.published("nobody", source(own), own, [tiled(8.0, p=64)]) is not None
 
 
 @pytest.mark.parametrize(

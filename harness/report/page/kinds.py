@@ -287,7 +287,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
 
 
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
-    """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
+    """Draw what a source published beside what was measured; None without two steps, or without any measured."""
     found = compare(source, figure, cases)
     rows = []
     steps = step_names(found)
@@ -300,7 +300,7 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
             if relative is not None and relative > 0:
                 written = f"{number(value, zeros=False)} {figure.unit}"
                 rows.append({"step": title, "kind": kind, "relative": _short(relative), "value": written})
-    if len({row["step"] for row in rows}) < 2:
+    if len({row["step"] for row in rows}) < 2 or all(row["kind"] == "published" for row in rows):
         return None
     said = (
         f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
