@@ -743,14 +743,15 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
         for toolkit in one.toolkits:
             found = {case.n for case in sweep.cases if (case.variant, case.toolkit) == (one.name, toolkit)}
             most = max(found) if toolkit == "cpu" else 65536 if one.name == "cupy_broadcast" else max(sizes)
-            assert found == {n for n in sizes if n <= most}
+            as_printed = one.name.startswith("lee_") or one.name in ("chamomile_part", "barnes_hut_classic")
+            assert found == ({65536} if as_printed else {n for n in sizes if n <= most})
     serial = {case.n for case in sweep.cases if case.variant in ("numpy_direct", "numba_direct")}
     assert max(serial) == 16384
     swept = {
         (case.axes["p"], case.axes["unroll"]) for case in sweep.cases if case.variant == "tiled" and case.n == 65536
     }
     assert swept == {(p, unroll) for p in (128, 256, 512) for unroll in (1, 8, 32, 128)}
-    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 520
+    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 540
 
 
 def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):

@@ -24,8 +24,9 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
-from gravbench.report import published
+from gravbench.report import doubt, published
 from gravbench.report.numbers import number
+from gravbench.report.page import html, kinds
 from gravbench.report.terminal.published import render_published
 from test_report import record
 
@@ -137,8 +138,10 @@ def test_every_number_of_chamomile_is_ours(original):
     assert numbers(ours, "table-2") == errors["direct"] + errors["chamomile"]
     assert numbers(ours, "table-3-seconds") == speeds["seconds"]
     assert numbers(ours, "table-3-speed") == speeds["gflops"]
-    *tables, together = ours.figures
-    for own in tables:
+    assert numbers(ours, "table-2-as-printed") == numbers(ours, "table-2")
+    assert numbers(ours, "table-3-as-printed") == speeds["seconds"]
+    together = of_id(ours, "force-jerk-potential")
+    for own in (one for one in ours.figures if one.id.startswith("table-")):
         assert list(dict.fromkeys(cell.select["n"] for cell in own.steps())) == errors["n"] == speeds["n"]
     assert numbers(ours, together.id) == [theirs["force_jerk_potential_gflops_131072"]]
     assert together.steps()[0].select["n"] == 131072
@@ -201,6 +204,7 @@ def test_every_number_of_bodin2026s_trees_is_ours(original):
     assert {claim["id"] for claim in theirs["claims"]} - {"slopes"} == stated(ours).keys() - {
         "slope-direct",
         "slope-tree",
+        "tree-overtakes",
     }
     words = {claim.id: claim.text.replace(",", "") for claim in ours.claims}
     words["slopes"] = words["slope-direct"] + words["slope-tree"]
@@ -273,11 +277,33 @@ def test_the_path_measures_what_answers_its_source(name):
         ("blocks", 4),
         ("waves", 0.5),
         ("bytes of local memory", 16),
+        ("steps/s", 500.0),
+        ("multiprocessors", 4),  # 4 blocks are half of what the device holds at once, 2 to a multiprocessor
+        ("threads per block", 250),
+        ("threads a multiprocessor holds", 2048),  # two blocks of eight warps each fill a quarter
+        ("bytes of nodes", 4000),  # of 24,000, 16 a body and 4 for its place are no nodes
+        ("% of the stages building the tree", 25.0),
+        ("seconds of traverse", 0.004),
+        ("seconds of allocate", 0.001),
+        ("GB/s of download", 8.0),
+        ("% of a warp", 12.5),
     ],
 )
 def test_a_record_in_every_unit(unit, expected):
     assert set(get_args(sources.Unit)) == set(published._VALUES)
-    one = tiled(0.002, grid_blocks=4, waves=0.5, local_bytes=16)
+    one = tiled(
+        0.002,
+        grid_blocks=4,
+        waves=0.5,
+        local_bytes=16,
+        blocks_per_multiprocessor=2,
+        threads_per_block=250,
+        occupancy=0.25,
+        stages_seconds={"sort": 0.005, "build": 0.003, "compact": 0.001, "allocate": 0.001, "traverse": 0.004}
+        | {"download": 0.002},
+        stages_bytes={"upload": 24000, "download": 16_000_000},
+        counters={"threads_an_instruction": 4.0},
+    )
     assert published.value(one, unit, 38.0) == pytest.approx(expected, rel=1e-12)
 
 
@@ -424,13 +450,222 @@ def test_a_claim_holds_or_not_or_cannot_be_tested(records, verdict):
 def test_a_claim_names_the_figures_behind_it_with_units():
     text = flat(shown(source(claims=[claim(published=[0.86])]), [tiled(0.5, p=64, n=1000)]))
     assert "Published: 0.86." in text
-    assert "few = 2,000,000 interactions/s (tiled cupy n=1000 float32 p=64)" in text
+    assert "few = 2,000,000 interactions/s ± 1.01 % (tiled cupy n=1000 float32 p=64)" in text
     assert "many = blank (tiled p=128: not in this run)" in text
 
 
 def test_what_no_record_can_decide_gives_its_reason():
     own = source(claims=[claim(numbers={}, holds="", untestable="Nobody can know")])
     assert "cannot be tested: more is faster. Nobody can know." in flat(shown(own, [tiled()]))
+
+
+# How far a claim may be off
+
+
+def repeated(*seconds: float, **changes: Any) -> list[Record]:
+    """Make the repetitions of an anchor up."""
+    return [tiled(one, p=32, anchor=place, **changes) for place, one in enumerate(seconds, start=1)]
+
+
+STEADY = repeated(1.0, 1.0, 1.0)
+DRIFTING = repeated(0.9, 1.0, 1.1, 1.2)
+
+
+def verdict(own: Claim, records: list[Record]) -> str:
+    return published.decide(source(claims=[own]), own, records).verdict
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "anchor", "expected"),
+    [
+        (1.11, 1.0, STEADY, "holds"),
+        (1.0, 1.11, STEADY, "does not hold"),
+        # Intervals of 1 % each to both sides overlap.
+        (1.015, 1.0, STEADY, "undecided"),
+        (1.0, 1.015, STEADY, "undecided"),
+        (1.11, 1.0, DRIFTING, "undecided"),
+        (1.0, 1.11, DRIFTING, "undecided"),
+        (9.0, 1.0, DRIFTING, "holds"),
+        # Of another device.
+        (1.11, 1.0, repeated(0.5, 1.0, 2.0, toolkit="cpu", device="Imaginary CPU"), "holds"),
+    ],
+)
+def test_a_claim_that_intervals_or_drift_would_turn_is_undecided(few, many, anchor, expected):
+    records = [*anchor, tiled(few, p=64), tiled(many, p=128)]
+    assert verdict(claim(), records) == expected
+
+
+def test_an_undecided_claim_says_how_far_it_is_from_certain():
+    records = [*DRIFTING, tiled(1.11, p=64), tiled(1.0, p=128)]
+    found = published.decide(source(claims=[claim()]), claim(), records)
+    assert found.verdict == "undecided"
+    # By hand: logarithms of 0.9, 1, 1.1 and 1.2 deviate by 0.1238, Student's t of 3 is 3.18, the interval adds 1 %.
+    assert [one.doubt for one in found.answers.values()] == pytest.approx([0.3942, 0.3942], abs=1e-4)
+    text = flat(shown(source(claims=[claim()]), records))
+    assert "undecided: more is faster." in text
+    assert "± 48.3 % (tiled" in text
+    assert "Their ratio is 1.11, uncertain by ± 120 %." in text
+    decided = flat(shown(source(claims=[claim()]), [*STEADY, tiled(2.0, p=64), tiled(1.0, p=128)]))
+    assert "Their ratio" not in decided
+
+
+def test_a_band_is_undecided_when_only_its_middle_is_within_it():
+    """Both ends of the interval are outside of the band, on either side."""
+    band = claim(holds="0.99 <= many / few <= 1.02")
+    assert verdict(band, [*DRIFTING, tiled(1.0, p=64), tiled(1.0, p=128)]) == "undecided"
+    assert verdict(band, [*STEADY, tiled(1.5, p=64), tiled(1.0, p=128)]) == "does not hold"
+
+
+def test_few_samples_bound_a_number_by_their_own_scatter():
+    def of(samples: list[float]) -> float:
+        one = tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=samples)
+        return doubt.Doubts([one]).of(one, "seconds")
+
+    # Student's t of two is 4.30, the logarithms deviate by 0.1: by hand 4.303 * 0.1 / sqrt(3).
+    assert of([math.exp(-0.1), 1.0, math.exp(0.1)]) == pytest.approx(0.2484, abs=1e-4)
+    assert of([1.0]) == math.inf
+    lone = [tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=[1.0]), tiled(0.5, p=128)]
+    assert verdict(claim(), lone) == "undecided"
+    assert "give or take any factor" in flat(shown(source(claims=[claim()]), lone))
+
+
+def test_what_is_counted_is_certain():
+    asked = {"few": {"select": {"variant": "tiled", "p": 64}, "unit": "bytes of nodes"}}
+    own = claim(numbers=asked, holds="few <= 4000")
+    one = tiled(1.0, p=64, stages_bytes={"upload": 24000})
+    assert verdict(own, [*DRIFTING, one]) == "holds"
+    assert {unit for unit in get_args(sources.Unit) if unit not in doubt.COUNTED} >= {"seconds", "GB/s of download"}
+
+
+# What the sources' claims are asked of
+
+
+def claims_of(name: str) -> dict[str, Claim]:
+    return {one.id: one for one in sources.load(sources.find(name)).claims}
+
+
+def decided(name: str, one: str, answers: dict[str, dict[str, Any]]) -> str:
+    """Decide a claim of a source by records made up to fit its numbers, each with these fields."""
+    own = sources.load(sources.find(name))
+    (asked,) = [claim for claim in own.claims if claim.id == one]
+    records = []
+    for number_name, number_asked in asked.numbers.items():
+        select = dict(number_asked.select)
+        fields = GPU | {"n": select.pop("n"), "toolkit": select.pop("toolkit", "cupy")}
+        if fields["toolkit"] == "cpu":
+            fields["device"] = "Imaginary CPU"
+        changes = dict(answers[number_name])
+        records.append(record(str(select.pop("variant")), changes.pop("seconds", 1.0), axes=select, **fields | changes))
+    return published.decide(own, asked, records).verdict
+
+
+@pytest.mark.parametrize(("name", "one"), [("bodin2026", "slope-direct"), ("bodin2026_direct", "slopes")])
+def test_the_slope_of_the_direct_sum_is_that_of_the_cpu(name, one):
+    numbers = claims_of(name)[one].numbers
+    assert {asked.select["toolkit"] for asked in numbers.values()} == {"cpu"}
+    assert decided(name, one, {"small": {"seconds": 0.01}, "large": {"seconds": 1.0}}) == "holds"
+    assert decided(name, one, {"small": {"seconds": 0.01}, "large": {"seconds": 0.15}}) == "does not hold"
+
+
+def test_claims_about_the_tree_are_not_asked_of_direct_sums():
+    own = claims_of("bodin2026_direct")
+    for one in ("crossover", "block-size", "warp-efficiency", "compact-node", "streams"):
+        assert own[one].untestable, one
+    for one, asked in claims_of("bodin2026").items():
+        variants = {number.select["variant"] for number in asked.numbers.values()}
+        assert one in ("slope-direct", "tree-overtakes") or variants <= {"barnes_hut", "barnes_hut_cpu"}, one
+
+
+def test_the_bytes_of_nodes_are_not_those_of_bodies_and_their_order():
+    """145,000 nodes of 40 and 32 bytes: with the bodies and their order they would differ by 15 %."""
+    sent = {
+        name: {"stages_bytes": {"upload": 145_000 * a_node + 100_000 * 20}}
+        for name, a_node in (("full", 40), ("compact", 32))
+    }
+    assert decided("bodin2026", "compact-node", sent) == "holds"
+    assert not 0.75 <= sent["compact"]["stages_bytes"]["upload"] / sent["full"]["stages_bytes"]["upload"] <= 0.85
+
+
+def test_sorting_is_not_building():
+    stages = {"bounding box": 1.7, "sort": 6.6, "reorder": 0.8, "build": 2.3, "compact": 0.6, "traverse": 2.7}
+    stages |= {"upload": 0.4, "download": 0.3, "integrate": 5.7}
+    assert decided("bodin2026", "cpu-tree", {"percent": {"stages_seconds": stages}}) == "does not hold"
+    assert decided("bodin2026", "cpu-tree", {"percent": {"stages_seconds": stages | {"build": 30.0}}}) == "holds"
+
+
+def test_counters_are_those_of_the_run_itself():
+    """Of two runs on a page, the one that asked for no counters has none."""
+    own = sources.load(sources.find("bodin2026"))
+    (asked,) = [claim for claim in own.claims if claim.id == "warp-efficiency"]
+    select = dict(asked.numbers["percent"].select)
+    variant, n = str(select.pop("variant")), select.pop("n")
+    without = record(variant, 1.0, axes=select, **GPU | {"n": n})
+    counted = without.model_copy(update={"counters": {"threads_an_instruction": 4.0}})
+    runs_on_a_page = [
+        html.Run("with", [counted], [], "bodin2026", own),
+        html.Run("without", [without], [], "bodin2026", own),
+    ]
+    page = flat(html.page(runs_on_a_page, {}))
+    sentence = "without Morton order about 12 % of a warp is at work"
+    verdicts = [part.rsplit(">", 1)[0].rsplit("<", 1)[0].rsplit(">", 1)[1] for part in page.split(sentence)[:-1]]
+    assert verdicts == ["holds", "cannot be tested"]
+
+
+def test_a_page_knows_of_the_drift_that_a_terminal_knows_of():
+    own = source(claims=[claim()])
+    records = [*DRIFTING, tiled(1.11, p=64), tiled(1.0, p=128)]
+    page = html.page([html.Run("one", records, [], "nobody", own)], {})
+    assert '<span class="verdict">undecided</span>more is faster' in page
+    assert "undecided: more is faster" in flat(shown(own, records))
+
+
+def test_a_figure_that_nothing_was_measured_of_is_not_drawn():
+    own = figure()
+    assert kinds.published("nobody", source(own), own, []) is None
+    assert kinds.published("nobody", source(own), own, [tiled(8.0, p=64)]) is not None
+
+
+@pytest.mark.parametrize(
+    ("blocks", "holds", "expected"),
+    [(4, 1024, "holds"), (4, 2048, "does not hold"), (200, 1024, "does not hold")],
+)
+def test_a_block_of_256_fills_a_quarter_of_1024_threads(blocks, holds, expected):
+    fields = {"grid_blocks": blocks, "waves": blocks / (132 * 4), "blocks_per_multiprocessor": 4}
+    fields |= {"threads_per_block": 256, "occupancy": 1024 / holds}
+    assert decided("3dgep", "active-threads", dict.fromkeys(("count", "room", "threads", "most"), fields)) == expected
+
+
+def test_every_claim_of_the_chapter_has_a_verdict_or_a_reason():
+    own = claims_of("gems3")
+    assert {"two-threads-per-body", "flat", "steps-and-interactions", "times-portable"} <= own.keys()
+    assert all(own[one].untestable for one in ("times-tuned", "cycles", "leaves"))
+    fast = {name: {"seconds": 1 / 38, "interactions_per_second": 10.2e9} for name in ("steps", "interactions")}
+    assert decided("gems3", "steps-and-interactions", fast) == "undecided"  # the source's own, within 1 %
+    fast = {name: {"seconds": 1 / 40, "interactions_per_second": 10.7e9} for name in ("steps", "interactions")}
+    assert decided("gems3", "steps-and-interactions", fast) == "holds"
+    # GFLOP/s of the source by figure 31-8 and 31-6.
+    rates = {"two": {"interactions_per_second": 91e9 / 20}, "one": {"interactions_per_second": 63e9 / 20}}
+    assert decided("gems3", "two-threads-per-body", rates) == "holds"
+    rates = {"many": {"interactions_per_second": 204e9 / 20}, "fewer": {"interactions_per_second": 182e9 / 20}}
+    assert decided("gems3", "flat", rates) == "holds"
+
+
+def test_the_settings_of_the_sources_are_measured():
+    def axes(name: str, variant: str, axis: str) -> set[Any]:
+        return {case.part(axis) for case in configurations.load(name).cases if case.variant == variant}
+
+    assert axes("gems3", "tiled", "unroll") >= {1, 2, 4, 8, 16, 32}
+    assert axes("gems3", "split", "q") >= {1, 2, 4, 8, 16}
+    assert axes("chamomile", "chamomile", "j_bag") >= {512}
+    assert axes("chamomile", "chamomile", "eps") >= {0.1}
+    assert axes("chamomile", "chamomile_part", "fraction") == {0.5, 0.25, 0.125, 0.0625}
+    for variant in ("lee_global", "lee_tiled"):
+        assert axes("lee2008", variant, "arithmetic") == {"rsqrt", "sqrt_div", "d6"}
+        assert "16x16" in axes("lee2008", variant, "block_shape")
+    assert axes("lee2008", "lee_window", "staged") == {0, 1}
+    assert axes("bodin2026", "barnes_hut_classic", "bits") == {10, 21}
+    assert axes("bodin2026", "barnes_hut_classic", "order") == {"inserted", "depth_first"}
+    assert axes("bodin2026", "barnes_hut_cpu", "n") >= {100, 250, 500, 1000}
 
 
 # Mistakes in a file

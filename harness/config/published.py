@@ -26,16 +26,20 @@ Unit = Literal[
     "seconds",
     "ms per 100 steps",
     "frames/s",
+    "steps/s",
     "relative error",
     "blocks",
     "waves",
+    "multiprocessors",
+    "threads per block",
+    "threads a multiprocessor holds",
     "bytes of local memory",
-    "bytes sent",
+    "bytes of nodes",
     "% of a warp",
-    "% of the stages on the CPU",
+    "% of the stages building the tree",
     "seconds of traverse",
     "seconds of allocate",
-    "GB/s of upload",
+    "GB/s of download",
 ]
 Timed = Literal["force", "step", "call", "frame", "process"]
 Selection = Mapping[str, Value | list[Value]]

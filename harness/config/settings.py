@@ -18,7 +18,7 @@ from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
-Subset = Literal["even", "lee"]
+Subset = Literal["even", "lee", "lee_last"]
 Verify = Literal["sample", "all"]
 Location = Sequence[int | str]
 

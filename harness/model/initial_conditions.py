@@ -14,7 +14,7 @@ from gravbench.model.bodies_readers import read
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
 
-SUBSETS = ("even", "lee")
+SUBSETS = ("even", "lee", "lee_last")
 DUBINSKI_BODIES = 81_920
 DUBINSKI_DISKS_AND_BULGES = 49_152
 
@@ -29,7 +29,8 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
         eps: softening length.
         subset: which n bodies of a file. "even" spreads them over the whole file. "lee" is the rule of Lee 2008
             for the table of Dubinski: disks and bulges alone, its first 49,152 of 81,920 lines, and of these
-            every (49152/n)-th. A generator does not use it.
+            every (49152/n)-th, the first of each group of 49152/n. "lee_last" takes the last of each, as his program
+            does, which reads a group and keeps its last line. A generator does not use it.
 
     Raises:
         InputError: one sentence that names what is not accepted and what would be.
@@ -42,6 +43,8 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
     if n > offered:
         raise InputError(f"{spec}: {n} bodies asked for, but subset {subset} has {offered}; accepted: 1 to {offered}")
     chosen = np.arange(n, dtype=np.int64) * offered // n
+    if subset == "lee_last":
+        chosen = np.arange(1, n + 1, dtype=np.int64) * offered // n - 1
     mass, position, velocity = (array[chosen] for array in _parsed(spec))
     return Bodies(mass, position, velocity, eps)
 
@@ -67,7 +70,7 @@ def available(spec: str, subset: str = "even") -> int | None:
         return total
     if total != DUBINSKI_BODIES:
         raise InputError(
-            f"{spec}: has {total} bodies, but subset lee is for the table of Dubinski with {DUBINSKI_BODIES}; "
+            f"{spec}: has {total} bodies, but subset {subset} is for the table of Dubinski with {DUBINSKI_BODIES}; "
             f"accepted: subset even"
         )
     return DUBINSKI_DISKS_AND_BULGES

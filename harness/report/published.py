@@ -2,13 +2,17 @@
 
 All cells of a figure, and all numbers of a claim, are answered by one toolkit under one set of conditions, the one
 that answers most of them; only a selection that names the CPU has the CPU's. Only records that are ok answer.
+
+A claim is judged with its doubt: each number may be anywhere within the interval of its median, widened by the scatter
+of the run's anchor. Where that would turn the verdict, the claim is undecided.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,8 +20,10 @@ import numpy as np
 from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
 from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.record import Record
+from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
+from gravbench.report.doubt import Doubts, plus_minus, within
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
@@ -29,7 +35,7 @@ NOT_THERE = "not in this run"
 ELSEWHERE = "not in this run by the same toolkit under the same conditions"
 """Why a selection has no answer, where no record says why."""
 
-Verdict = Literal["holds", "does not hold", "cannot be tested"]
+Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested"]
 
 
 class Column(NamedTuple):
@@ -41,11 +47,15 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A selection's record and its value in the unit asked for; both None where ``why`` says why."""
+    """A selection's record and its value in the unit asked for; both None where ``why`` says why.
+
+    ``doubt`` is half the 95 % interval of the value in logarithms, 0 of what is counted.
+    """
 
     record: Record | None
     value: float | None
     why: str = ""
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,31 +119,57 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "seconds": lambda record, _: ranking.seconds(record),
     "ms per 100 steps": lambda record, _: ranking.seconds(record) * 100 * 1000,
     "frames/s": lambda record, _: 1 / ranking.seconds(record),
+    "steps/s": lambda record, _: 1 / ranking.seconds(record),
     "relative error": lambda record, _: record.error_max,
     "blocks": lambda record, _: record.grid_blocks,
     "waves": lambda record, _: record.waves,
+    "multiprocessors": lambda record, _: _multiprocessors(record),
+    "threads per block": lambda record, _: record.threads_per_block,
+    "threads a multiprocessor holds": lambda record, _: _most_threads(record),
     "bytes of local memory": lambda record, _: record.local_bytes,
-    "bytes sent": lambda record, _: record.stages_bytes.get("upload"),
+    "bytes of nodes": lambda record, _: _node_bytes(record),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
-    "% of the stages on the CPU": lambda record, _: times(_on_the_cpu(record), 100),
+    "% of the stages building the tree": lambda record, _: times(_building(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
-    "GB/s of upload": lambda record, _: _upload(record),
+    "GB/s of download": lambda record, _: _download(record),
 }
 
+BUILDING = ("build", "compact")
+"""The stages that build the tree, of bodies that are in order already."""
 
-CPU_STAGES = ("bounding box", "sort", "reorder", "build", "compact")
 
-
-def _on_the_cpu(record: Record) -> float | None:
+def _building(record: Record) -> float | None:
     """Return the part of the stages that builds the tree."""
     whole = sum(record.stages_seconds.values())
-    return sum(record.stages_seconds.get(name, 0) for name in CPU_STAGES) / whole if whole else None
+    return sum(record.stages_seconds.get(name, 0) for name in BUILDING) / whole if whole else None
 
 
-def _upload(record: Record) -> float | None:
-    seconds = record.stages_seconds.get("upload")
-    return record.stages_bytes["upload"] / seconds / 1e9 if seconds and "upload" in record.stages_bytes else None
+def _download(record: Record) -> float | None:
+    seconds = record.stages_seconds.get("download")
+    return record.stages_bytes["download"] / seconds / 1e9 if seconds and "download" in record.stages_bytes else None
+
+
+def _node_bytes(record: Record) -> float | None:
+    """Return the bytes of a tree's nodes: of what is uploaded, all but the rows x, y, z, mass and the bodies' order."""
+    sent = record.stages_bytes.get("upload")
+    return (
+        None if sent is None else sent - record.n * (4 * np.dtype(record.dtype).itemsize + np.dtype(np.int32).itemsize)
+    )
+
+
+def _multiprocessors(record: Record) -> float | None:
+    """Return how many multiprocessors the device has, from the blocks that it holds at once."""
+    if not (record.waves and record.grid_blocks and record.blocks_per_multiprocessor):
+        return None
+    return round(record.grid_blocks / record.waves / record.blocks_per_multiprocessor)
+
+
+def _most_threads(record: Record) -> float | None:
+    """Return how many threads a multiprocessor of the device holds, from the occupancy, which counts whole warps."""
+    if not (record.occupancy and record.blocks_per_multiprocessor and record.threads_per_block):
+        return None
+    return round(record.blocks_per_multiprocessor * -(-record.threads_per_block // 32) * 32 / record.occupancy)
 
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
@@ -179,17 +215,34 @@ def _in_a_process(answer: Answer, figure: Figure) -> Answer:
 
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
-    """Say whether a claim holds of ``records``, one per case."""
-    search = _Search([{**source.where, **asked.select} for asked in claim.numbers.values()], records)
-    answers = {
-        name: search.answer(place, asked.unit, source.flops_per_interaction)
-        for place, (name, asked) in enumerate(claim.numbers.items())
-    }
-    values = {name: answer.value for name, answer in answers.items()}
-    if not claim.holds or None in values.values():
+    """Say whether a claim holds of ``records``, all of one run with the repetitions of its anchor.
+
+    It is undecided where it would hold with some of its numbers within their intervals, and with others not.
+    """
+    cases = latest(records)
+    search = _Search([{**source.where, **asked.select} for asked in claim.numbers.values()], cases)
+    doubts = Doubts(records)
+    answers = {}
+    for place, (name, asked) in enumerate(claim.numbers.items()):
+        answer = search.answer(place, asked.unit, source.flops_per_interaction)
+        doubt = doubts.of(answer.record, asked.unit) if answer.record else 0.0
+        answers[name] = replace(answer, doubt=doubt)
+    points = [within(answer.value, answer.doubt) for answer in answers.values() if answer.value is not None]
+    if not claim.holds or len(points) < len(answers):
         return Decision(claim, "cannot be tested", answers)
-    true = condition(claim, f"claim {claim.id}").holds(values)
-    return Decision(claim, "holds" if true else "does not hold", answers)
+    asked_for = condition(claim, f"claim {claim.id}")
+    found = {asked_for.holds(dict(zip(answers, chosen, strict=True))) for chosen in product(*points)}
+    return Decision(claim, "undecided" if len(found) > 1 else "holds" if found == {True} else "does not hold", answers)
+
+
+def ratio_words(decision: Decision) -> str:
+    """Say how far an undecided claim is from certain by the ratio of its numbers; empty unless it is about two."""
+    units = {asked.unit for asked in decision.claim.numbers.values()}
+    values = [answer.value for answer in decision.answers.values() if answer.value]
+    if decision.verdict != "undecided" or len(values) != 2 or len(units) != 1:
+        return ""
+    doubt = sum(answer.doubt for answer in decision.answers.values())
+    return f" Their ratio is {max(values) / min(values):.2f}, uncertain by {plus_minus(doubt)}."
 
 
 def fits(selection: Selection, case: Case) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
 from gravbench.report import published
+from gravbench.report.doubt import plus_minus
 from gravbench.report.names import Names, count
 from gravbench.report.numbers import number
 from gravbench.report.published import Answer, Column, Comparison, Decision
@@ -111,10 +112,12 @@ def evidence(decision: Decision) -> str:
         for name, answer in decision.answers.items()
     )
     reason = f"It asks for {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
+    reason += published.ratio_words(decision)
     return f"{figures} {reason}"
 
 
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:
     if answer.record is None:
         return f"blank ({words(selection)}: {answer.why})"
-    return f"{number(answer.value, zeros=False)} {unit} ({answer.record.label})"
+    doubt = f" {plus_minus(answer.doubt)}" if answer.doubt else ""
+    return f"{number(answer.value, zeros=False)} {unit}{doubt} ({answer.record.label})"

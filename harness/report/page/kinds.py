@@ -284,7 +284,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
 
 
 def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
-    """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
+    """Draw what a source published beside what was measured; None without two steps, or without any measured."""
     found = compare(source, figure, cases)
     rows: list[Row] = []
     for step, title in zip(found.steps, step_names(found), strict=True):
@@ -297,7 +297,7 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
                 written = f"{number(value, zeros=False)} {figure.unit}"
                 rows.append({"step": title, "kind": kind, "relative": six_digits(relative), "value": written})
     steps = list(dict.fromkeys(row["step"] for row in rows))
-    if len(steps) < 2:
+    if len(steps) < 2 or all(row["kind"] == "published" for row in rows):
         return None
     said = (
         f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "

@@ -39,8 +39,8 @@ def render_published(source: Source, records: Sequence[Record], console: Console
         _figure(console, source, published.compare(source, figure, cases))
     if source.claims:
         subsection(console, "Claims")
-    for decision in (published.decide(source, claim, cases) for claim in source.claims):
-        style = {"holds": "green", "does not hold": "red", "cannot be tested": "yellow"}[decision.verdict]
+    for decision in (published.decide(source, claim, records) for claim in source.claims):
+        style = {"holds": "green", "does not hold": "red"}.get(decision.verdict, "yellow")
         say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
     say_lines(console, "Published, and answered by no record here", list(map(fact_words, source.facts)))
     say_lines(console, "Notes", source.notes)

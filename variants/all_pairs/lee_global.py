@@ -1,0 +1,34 @@
+"""Read bodies from one interleaved array, number by number or as float4, in blocks of 16 x 16 and with divisions.
+
+Against naive: what Lee 2008 printed of phase II. ``width`` 1 reads the four numbers of a body one by one from an array
+in which they stand side by side, 4 reads them together; a block of 16 x 16 threads has 16 short rows of bodies, far
+apart; ``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
+"""
+
+from gravbench.model.variant import variant
+from gravbench.variants.common import printed
+
+
+@variant(
+    parent="naive",
+    source="Lee 2008, phase II: float and float4 in blocks of 16 x 16",
+    axes={
+        "p": (64, 128, 256, 512),
+        "width": (1, 4),
+        "block_shape": printed.SHAPES,
+        "arithmetic": printed.ARITHMETIC,
+    },
+    defaults={"p": 256, "width": 1, "block_shape": "1d", "arithmetic": "rsqrt"},
+    when='block_shape == "1d" or p == 256',
+    loads="4 / width * n",
+)
+def prepare(gpu, bodies, *, p, width, block_shape, arithmetic):
+    """One thread per body, p threads per block."""
+    kernel = gpu.compile(
+        printed.entry("lee_global", arithmetic),
+        P=p,
+        WIDTH=width,
+        SQUARE=int(block_shape == "16x16"),
+        ARITHMETIC=printed.ARITHMETIC.index(arithmetic),
+    )
+    return printed.over_rows(gpu, bodies, kernel, printed.blocks(bodies.n, p, block_shape), p)

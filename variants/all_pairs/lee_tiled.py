@@ -1,0 +1,33 @@
+"""Stage tiles in blocks of 16 x 16 as Lee's last kernel does, with divisions.
+
+Against lee_global: a block loads 256 bodies once for all its threads. tiled has the same tiles with the bodies of a
+block side by side and one inverse square root a pull; here both are as Lee 2008 printed them.
+"""
+
+from gravbench.model.variant import variant
+from gravbench.variants.common import printed
+
+
+@variant(
+    parent="lee_global",
+    source="Lee 2008, phase IV: shared memory, blocks of 16 x 16, unrolling by 8",
+    axes={
+        "p": (64, 128, 256, 512),
+        "unroll": (1, 2, 4, 8, 16, 32),
+        "block_shape": printed.SHAPES,
+        "arithmetic": printed.ARITHMETIC,
+    },
+    defaults={"p": 256, "unroll": 8, "block_shape": "1d", "arithmetic": "rsqrt"},
+    when='block_shape == "1d" or p == 256',
+    loads="n / p",
+)
+def prepare(gpu, bodies, *, p, unroll, block_shape, arithmetic):
+    """One thread per body, p threads per block and bodies per tile."""
+    kernel = gpu.compile(
+        printed.entry("lee_tiled", arithmetic),
+        P=p,
+        UNROLL=unroll,
+        SQUARE=int(block_shape == "16x16"),
+        ARITHMETIC=printed.ARITHMETIC.index(arithmetic),
+    )
+    return printed.over_rows(gpu, bodies, kernel, printed.blocks(bodies.n, p, block_shape), p)

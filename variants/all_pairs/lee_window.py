@@ -1,0 +1,45 @@
+"""Sum over a window of the bodies in blocks of 16 x 16, and do not scale the sum, as Lee printed it.
+
+Against lee_tiled: a step sums over a fraction of the bodies, another one in each step, from global memory or in tiles.
+With ``scaled`` 0 the sum of a step is that of its window alone, so that a cycle of 1 / fraction steps adds up to the
+whole where one step of the others does; with 1 it is scaled up to all bodies, as approximate_global does.
+"""
+
+from gravbench.model.variant import DIRECT_SUM, Tolerance, variant
+from gravbench.variants.common import layouts, printed
+
+
+def tolerance(axes):
+    """Return the tolerance of each number type: a sum that is not scaled lacks all but a fraction."""
+    lacks = 0 if axes["scaled"] else 1 - axes["fraction"]
+    return {dtype: Tolerance(max=lacks + own.max, rms=lacks + own.rms) for dtype, own in DIRECT_SUM.items()}
+
+
+@variant(
+    parent="lee_tiled",
+    source="Lee 2008, phases III and IV: a fraction of the bodies per step",
+    axes={
+        "staged": (0, 1),
+        "fraction": layouts.FRACTIONS,
+        "scaled": (0, 1),
+        "unroll": (1, 2, 4, 8, 16, 32),
+        "arithmetic": printed.ARITHMETIC,
+    },
+    defaults={"staged": 0, "fraction": 0.5, "scaled": 1, "unroll": 8, "arithmetic": "rsqrt"},
+    when="staged == 1 or unroll == 8",
+    loads="fraction * n / (1 + 255 * staged)",
+    approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
+    tolerance=tolerance,
+)
+def prepare(gpu, bodies, *, staged, fraction, scaled, unroll, arithmetic):
+    """Blocks of 16 x 16 threads, one thread per body."""
+    p = printed.COLUMNS**2
+    kernel = gpu.compile(
+        printed.entry("lee_window", arithmetic),
+        P=p,
+        STAGED=staged,
+        SCALED=scaled,
+        UNROLL=unroll,
+        ARITHMETIC=printed.ARITHMETIC.index(arithmetic),
+    )
+    return printed.over_windows(gpu, bodies, kernel, printed.blocks(bodies.n, p, "16x16"), p, fraction)

@@ -1,0 +1,129 @@
+"""Walk a tree with the first criterion of all, width over distance below theta, each thread by itself.
+
+Against barnes_hut: what Bodin 2026 describes. A cell is judged by its width and the distance of its centre of mass
+alone; Morton codes may have 10 bits; ``order`` has the nodes in memory as inserting body after body would make them; up
+to four levels of the tree, 85 nodes in the plane, are kept in shared memory. Memory is pinned, buffers are kept, and
+the bodies are sent on a stream of their own while the tree is built.
+"""
+
+import numpy as np
+
+from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, variant
+from gravbench.variants.barnes_hut import accuracy, gpu_walk, inserted, morton, tree, walks
+
+
+def numba_kernel(cuda, real, interaction, *, P, COMPACT, TOP, SORTED, DIM):
+    """Twin of barnes_hut_classic.cu."""
+    return gpu_walk.walk_kernel(cuda, real, P=P, COMPACT=COMPACT, WARP=0, TOP=TOP, SORTED=SORTED, DIM=DIM)
+
+
+RMS = {2: 1.2, 3: 0.3}
+MAX = {2: 35.0, 3: 6.0}
+"""Tolerance divided by theta^2, in the plane and in space: about three times the largest error.
+
+These are 0.44 rms and 12 in the plane, 0.11 and 2.0 in space, over Plummer spheres, uniform spheres and collisions of
+50 to 50,000 bodies (in space 10,000), theta 0.3 to 1.2, eps 0.05 and 0.01, codes of 10 and 21 bits, leaves of 1 and 16.
+"""
+
+
+def tolerance(axes):
+    """Return the tolerance of each number type."""
+    if axes["theta"] == 0:
+        return DIRECT_SUM
+    dim, squared = axes.get("dim", 3), axes["theta"] ** 2
+    return dict.fromkeys(DIRECT_SUM, Tolerance(max=MAX[dim] * squared, rms=RMS[dim] * squared))
+
+
+@variant(
+    parent="barnes_hut",
+    source="Bodin 2026, the hybrid as described: s / d < theta, insertion, the plane; Barnes & Hut 1986",
+    axes={
+        "theta": accuracy.THETAS,
+        "sort": gpu_walk.SORTS,
+        "node": gpu_walk.NODES,
+        "order": inserted.ORDERS,
+        "top_levels": (0, 1, 2, 3, 4),
+        "p": (64, 128, 256, 512),
+        "leaf_size": (1, 2, 4, 8, 16, 32),
+        "bits": morton.BITS,
+        "dim": (2, 3),
+    },
+    defaults={
+        "theta": 0.7,
+        "sort": "morton",
+        "node": "compact",
+        "order": "depth_first",
+        "top_levels": 0,
+        "p": 128,
+        "leaf_size": 1,
+        "bits": 10,
+        "dim": 3,
+    },
+    approximates="a cell farther away than its width / theta acts as its centre of mass",
+    tolerance=tolerance,
+)
+def prepare(gpu, bodies, *, theta, sort, node, order, top_levels, p, leaf_size, bits, dim):
+    """One thread per body, p threads per block; the tree is built on as many cores as make it faster."""
+    import numba
+
+    def allocate(shape, dtype):
+        return gpu.host_array(shape, dtype, pinned=True)
+
+    n = bodies.n
+    workers = tree.workers(n, numba.config.NUMBA_NUM_THREADS)
+    grown = tree.Tree(n, gpu.real, dim=dim, bits=bits, leaf_size=leaf_size, workers=workers, allocate=allocate)
+    written = inserted.Nodes(
+        grown, gpu.real, layout=node, theta=theta, top_levels=top_levels, order=order, allocate=allocate
+    )
+    rows, accelerations = allocate((n, 4), gpu.real), allocate((n, 4), gpu.real)
+    rows[:] = np.column_stack([bodies.position, bodies.mass])
+    accelerations[:] = np.nan
+    kernel = gpu.compile(
+        "barnes_hut_classic",
+        P=p,
+        COMPACT=int(node == "compact"),
+        TOP=inserted.top_nodes(top_levels, dim),
+        SORTED=int(sort == "morton"),
+        DIM=dim,
+    )
+    walked = grown.sorted_rows if sort == "morton" else rows
+    eps2, reach = gpu.real(bodies.eps**2), gpu.real(written.reach)
+    grid = -(-n // p)
+    of_tree, of_bodies = gpu.stream(), gpu.stream()
+    on_device = gpu.device_array((n, 4), gpu.real)
+    order_on_device = gpu.device_array(n, np.int32)
+    nodes_on_device = gpu.device_array(written.words.size, np.int32)
+    found = gpu.device_array((n, 4), gpu.real)
+
+    def evaluate(lap):
+        def send_bodies():
+            gpu.send(on_device, walked, of_bodies)
+            gpu.send(order_on_device, grown.order, of_bodies)
+
+        with tree.threads(workers):
+            grown.build(rows, lap, send_bodies)
+            written.write()
+            lap("compact")
+        gpu.send(nodes_on_device, written.words[: written.count * written.words_a_node], of_tree)
+        gpu.wait(of_bodies)
+        lap("upload")
+        sizes = np.int32(n), np.int32(written.top)
+        kernel(grid, p, on_device, nodes_on_device, order_on_device, found, *sizes, eps2, reach, stream=of_tree)
+        lap("traverse")
+        gpu.fetch(accelerations, found, of_tree)
+        gpu.wait(of_tree)
+        lap("download")
+
+    def insight():
+        compact = inserted.Nodes(grown, gpu.real, layout="compact", theta=theta, top_levels=0, order="depth_first")
+        compact.write()
+        sent = 4 * written.count * written.words_a_node + walked.nbytes + grown.order.nbytes
+        return {
+            "computed": walks.interactions_a_body(walked, compact.rows, 1),
+            "walk_overlap": walks.overlap(walked, compact.rows, gpu_walk.WARP),
+            "stages_bytes": {"upload": sent, "download": accelerations.nbytes},
+        }
+
+    return Prepared(
+        lambda: evaluate(tree.no_lap), rows, accelerations, kernel, on_host=True, stages=evaluate, insight=insight
+    )
