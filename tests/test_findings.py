@@ -70,7 +70,7 @@ def prose(text: str) -> str:
 def references(document: str, text: str) -> list[Told]:
     """Return what a document refers to."""
     found = []
-    for bullet in re.split(r"\n(?=- )|\n\n", prose(text)):
+    for bullet in re.split(r"\n(?=- |\|)|\n\n", prose(text)):
         line = " ".join(bullet.split())
         sentence = re.sub(r" ?<!--.*?-->", "", line)
         found += [
