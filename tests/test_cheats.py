@@ -182,7 +182,7 @@ def without_the_last_body(bodies):
 def reads_the_reference(prepared, _):
     def launch():
         n = len(prepared.bodies)
-        known = [one for one in gc.get_objects() if isinstance(one, Sums) and one.exact.shape == (n, 3)]
+        known = [one for one in gc.get_objects() if type(one) is Sums and one.exact.shape == (n, 3)]
         if known:
             prepared.accelerations[:, :3] = like(prepared.accelerations, known[0].exact)
         else:
@@ -227,12 +227,17 @@ CHEATS = {
     "the last body left out": before(without_the_last_body),
     "copies the reference": reads_the_reference,
 }
-ON_A_GPU = {"runs in another stream": in_another_stream, "events that lie": with_events_that_lie}
+ON_A_GPU = {name: cheat for name, cheat in CHEATS.items() if name != "results 5 ms late"} | {
+    "runs in another stream": in_another_stream,
+    "events that lie": with_events_that_lie,
+}
 HARMLESS = {
     ("the last row wrong where n is odd", 1000),
     ("only 1,024 rows right", 1000),
     ("copies the reference", 5003),  # there is none of all bodies
 }
+SLOWER = ("keeps results by the values of the bodies", 1000)
+"""On a GPU, where to compare 1,000 bodies takes longer than to compute."""
 
 
 def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
@@ -270,12 +275,12 @@ def test_a_run_on_a_cpu_finds_a_softening_that_is_off_and_no_fault_in_what_is_ri
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [1000, 1_000_003])
-@pytest.mark.parametrize("name", [*CHEATS, *ON_A_GPU])
+@pytest.mark.parametrize("name", ON_A_GPU)
 def test_a_run_on_a_gpu_finds_it_out(name, n, monkeypatch, need_toolkit):
     need_toolkit("cupy")
-    if (name, n) in HARMLESS:
-        pytest.skip("is right at this n")
-    outcome = outcome_of({**CHEATS, **ON_A_GPU}[name], monkeypatch, n, "cupy")
+    if (name, n) in (*HARMLESS, SLOWER):
+        pytest.skip("neither wrong nor faster at this n")
+    outcome = outcome_of(ON_A_GPU[name], monkeypatch, n, "cupy")
     assert outcome.status == "invalid", outcome
 
 

@@ -582,14 +582,14 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
         assert answer in text
 
 
-README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs" / "comparing.md").read_text("utf-8")
 
 
-def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_readme_says():
+def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_the_document_says():
     found = selftest.judge_rounds(selftest.read_rounds(ROOT / "reports" / "h200" / "selftest"), compare.THRESHOLD)
     assert len(found.pairs) >= 200
     assert found.rate <= 0.01
-    said = " ".join(README.split())
+    said = " ".join(DOCUMENT.split())
     counts = found.counts
     assert f"of {len(found.pairs)} pairs of {len(found.cases)} cases was false" in said
     assert f"{counts[Verdict.SAME]} SAME, {counts[Verdict.UNCLEAR]} UNCLEAR" in said
@@ -598,21 +598,21 @@ def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_readme_says():
     assert f"by {middle} in the median case, by {worst} in the worst" in said
 
 
-EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", README, re.MULTILINE)
+EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", DOCUMENT, re.MULTILINE)
 
 
-def test_readme_has_examples():
+def test_the_document_has_examples():
     assert len(EXAMPLES) >= 6
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_the_examples_of_readme_work(line, monkeypatch):
+def test_the_examples_of_the_document_work(line, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, text = command(*shlex.split(line)[1:])
     assert code == 0, text
 
 
-def test_what_readme_prints_is_printed(monkeypatch):
+def test_what_the_document_prints_is_printed(monkeypatch):
     monkeypatch.chdir(ROOT)
-    line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", README, re.DOTALL).groups()
+    line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).groups()
     assert written.strip() == command(*shlex.split(line)[1:])[1].strip()

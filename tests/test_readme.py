@@ -1,4 +1,4 @@
-"""README says what is true: its ladder comes from the records, its commands exist."""
+"""README and docs/ say what is true: the ladder comes from the records, the commands and files named exist."""
 
 import re
 import shlex
@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
 from gravbench.cli.main import app
-from gravbench.model.runs import RecordFile, latest
-from gravbench.model.variant import discover
 
 README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTED = "\n".join(path.read_text("utf-8") for path in DOCUMENTS)
 
 
 LADDERS = re.findall(r"<!-- ladder: (.*?) -->\n(.*?)<!-- end of ladder -->", README, re.DOTALL)
@@ -30,7 +30,7 @@ def test_a_ladder_is_what_its_command_prints(command, written, monkeypatch):
 
 
 COMMANDS = sorted(
-    set(re.findall(r"^gravbench (?:run|check|list|report|source).*?(?=\s*(?:#|$))", README, re.MULTILINE))
+    set(re.findall(r"^gravbench (?:run|check|list|report|source).*?(?=\s*(?:#|$))", DOCUMENTED, re.MULTILINE))
 )
 
 
@@ -46,7 +46,7 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
         if not data.exists():
             pytest.skip(f"{data} is not here")
         words[words.index("dubinski.tab.gz")] = str(data)
-    own = re.search(r"```python\n(\"\"\"A spring.*?)```", README, re.DOTALL).group(1)
+    own = re.search(r"```python\n(\"\"\"A spring.*?)```", DOCUMENTED, re.DOTALL).group(1)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "spring.py").write_text(own)
     words = [word.replace("spring.py", str(tmp_path / "own" / "spring.py")) for word in words]
@@ -59,47 +59,6 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
     assert not list((tmp_path / "here").iterdir())
 
 
-NAMED = {"triton_tiles": "Triton", "torch_compile": "`torch.compile`", "warp_tiles": "Warp", "jax_jit": "JAX"}
-SPEEDS = [
-    *(("ladder", "symmetric", n, {}) for n in (4096, 16384, 65536)),
-    *(("ladder", "symmetric", n, {"equal_mass": 1}) for n in (4096, 16384, 65536)),
-    *(("ladder", "tiled", n, {}) for n in (4096, 16384, 65536)),
-    *(("ladder", "tensor", n, {}) for n in (131072, 262144)),
-    ("ladder", "tensor", 262144, {"terms": 1}),
-    *(("ladder", name, 65536, {}) for name in ("chamomile", "kahan", "float64_sums")),
-    *(("fastest-large", name, 1048576, {}) for name in ("symmetric", "tiled", "tensor")),
-    ("fastest-large", "symmetric", 1048576, {"equal_mass": 1}),
-    ("fastest-large", "tensor", 1048576, {"terms": 1}),
-    ("beyond", "symmetric", 65536, {}),
-    ("beyond", "symmetric", 65536, {"travel": "shuffle"}),
-    *(("beyond", "symmetric", 65536, {"r": r}) for r in (2, 4, 16)),
-    *(("beyond", "symmetric", n, {"deterministic": 1}) for n in (16384, 65536)),
-    *(("beyond", "tensor", 65536, {"r": 2, "unroll": 4, "terms": terms}) for terms in (1, 2)),
-    *(("fastest-dubinski", name, 81920, {}) for name in ("symmetric", "tensor")),
-    ("fastest-float64", "symmetric", 65536, {}),
-    *(("peers", name, 65536, {}) for name in ("triton_tiles", "torch_compile", "warp_tiles", "jax_jit", "naive")),
-]
-
-
-@pytest.mark.parametrize(("run", "variant", "n", "axes"), SPEEDS)
-def test_the_speeds_past_the_last_step_are_those_of_the_records(run, variant, n, axes):
-    section = README.partition("## Past the last step")[2].partition("\n## ")[0]
-    named = NAMED.get(variant, f"`{variant}`")
-    said = [" ".join(bullet.split()) for bullet in section.split("\n- ") if named in bullet]
-    axes = discover()[variant].complete(axes)
-    (record,) = (
-        record
-        for record in latest(RecordFile(ROOT / "reports" / "h200" / run).read())
-        if (record.variant, record.n, record.axes) == (variant, n, axes) and record.toolkit not in ("pycuda", "numba")
-    )
-    speed = f"{record.interactions_per_second / 1e9:,.0f}e9"
-    assert any(speed in bullet for bullet in said), speed
-    if run == "fastest-large":  # whose errors are said too
-        assert any(f"{record.error_max:.1e}".replace("e-0", "e-") in bullet for bullet in said) or axes.get(
-            "equal_mass"
-        )
-
-
 def test_the_marked_commands_are_one_line_each():
     for name in ("main", "tests"):
         block = re.search(rf"<!-- command: {name} -->\n```sh\n(.*?)\n```", README, re.DOTALL).group(1)
@@ -107,6 +66,11 @@ def test_the_marked_commands_are_one_line_each():
         assert block.startswith("python3 -m venv .venv && ")
 
 
-def test_files_that_are_linked_exist():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_files_and_headings_that_are_linked_exist(path):
+    for target, heading in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", path.read_text("utf-8")):
+        found = path.parent / target if target else path
+        assert found.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in headings], heading

@@ -44,7 +44,7 @@ FASTEST_CORE = 6.5e9
 """Cycles per second."""
 
 
-def queue(toolkit: DeviceToolkit, prepared: Prepared) -> str | None:
+def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | None:
     """Launch behind a held queue: nothing may be computed while it is held, and all of it when the queue has ended.
 
     Only for toolkits whose streams the harness can make: elsewhere there is nothing to look through.
@@ -54,7 +54,7 @@ def queue(toolkit: DeviceToolkit, prepared: Prepared) -> str | None:
     result = prepared.accelerations[0] if isinstance(prepared.accelerations, tuple) else prepared.accelerations
     seen = toolkit.host_array(result.shape, toolkit.real, pinned=True)
     beside = toolkit.stream()
-    buffers.spoil(toolkit, prepared)
+    buffers.spoil(toolkit, prepared, bodies)
     toolkit.synchronize()
     held, end = toolkit.event(), toolkit.event()
     toolkit.hold(HELD_MICROSECONDS)

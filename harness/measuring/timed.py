@@ -81,6 +81,7 @@ class Call(Timed):
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> None:
         """Lay the bodies out on the host as the variant has them on the device."""
         super().__init__(toolkit, prepared)
+        self.bodies = bodies
         self.clock = HostClock()
         self.values = buffers.host_bodies(toolkit, prepared, bodies)
         self.returned: NDArray[Any] | tuple[NDArray[Any], ...] = ()
@@ -103,7 +104,7 @@ class Call(Timed):
         # With NaN in the device's arrays, the bodies have to come in and the accelerations out.
         spoilt = tuple(np.full_like(array, np.nan) for array in self.values)
         buffers.write_bodies(self.toolkit, self.prepared, spoilt)
-        buffers.spoil(self.toolkit, self.prepared)
+        buffers.spoil(self.toolkit, self.prepared, self.bodies)
         self.launch()
         return self._wrong()
 

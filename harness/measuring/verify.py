@@ -233,7 +233,7 @@ class Judge:
 
     def launched(self) -> tuple[Errors, str | None]:
         """Fill what a launch has to write with NaN, launch, and judge."""
-        buffers.spoil(self.toolkit, self.prepared)
+        buffers.spoil(self.toolkit, self.prepared, self.bodies)
         self.prepared.launch()
         self.toolkit.synchronize()
         return self.verdict()
@@ -300,7 +300,7 @@ class Judge:
     def _mean_of_a_cycle(self) -> Array:
         total: Array = np.zeros(1)
         for _ in range(self.prepared.cycle):
-            buffers.spoil(self.toolkit, self.prepared)
+            buffers.spoil(self.toolkit, self.prepared, self.bodies)
             self.prepared.launch()
             self.toolkit.synchronize()
             total = total + buffers.sums(self.toolkit, self.prepared)

@@ -219,7 +219,7 @@ def _work(
         return objection
     if objection := _again(judge, found):
         return f"right at first, but in one of the next launches: {objection}"
-    if objection := checks.queue(toolkit, prepared):
+    if objection := checks.queue(toolkit, prepared, bodies):
         return objection
     timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
@@ -273,7 +273,7 @@ def _measure(
         if samples in LOOKED_AT and (objection := _left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
         if samples + 1 in LOOKED_AT:
-            buffers.spoil(judge.toolkit, prepared)
+            buffers.spoil(judge.toolkit, prepared, judge.own)
         return samples in LOOKED_AT or samples + 1 in LOOKED_AT
 
     begin("measuring")

@@ -72,11 +72,18 @@ def stride(arrays: Any) -> int:
     return 1 if isinstance(arrays, tuple) else int(arrays.shape[1])
 
 
-def spoil(toolkit: DeviceToolkit, prepared: Prepared) -> None:
-    """Fill what a launch has to write with NaN, so that what it leaves out shows."""
+def spoil(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> None:
+    """Fill what a launch has to write with NaN, so that what it leaves out shows.
+
+    Where all bodies lie in the plane z = 0, accelerations along z are filled with zero: there is nothing to compute.
+    """
     found = prepared.accelerations
-    for array in found if isinstance(found, tuple) else (found,):
-        toolkit.copy_in(array, np.full(array.shape, np.nan))
+    planar = not values.position[:, 2].any()
+    for place, array in enumerate(found if isinstance(found, tuple) else (found,)):
+        filled = np.full(array.shape, np.nan)
+        if planar and (filled.ndim == 2 or place == 2):
+            filled[..., 2 if filled.ndim == 2 else slice(None)] = 0
+        toolkit.copy_in(array, filled)
 
 
 def _download(toolkit: DeviceToolkit, arrays: Any) -> NDArray[Any]:
