@@ -31,7 +31,8 @@ class Preparation(BaseModel, frozen=True):
     """What was found before the first evaluation was judged.
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``start_seconds`` is the time from starting the worker's
-    process to a usable device.
+    process to a usable device. ``untimed_seconds`` has the seconds of what a variant prepares and no evaluation times,
+    by its name ({"order": 0.84}): sorting that has to be done again once the bodies have moved.
     """
 
     bodies_sha256: str | None = None
@@ -39,6 +40,7 @@ class Preparation(BaseModel, frozen=True):
     compiler: str | None = None
     start_seconds: float | None = None
     compile_seconds: float | None = None
+    untimed_seconds: dict[str, float] = {}
 
 
 class Errors(BaseModel, frozen=True):
