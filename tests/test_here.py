@@ -1,8 +1,10 @@
 """Records beside the checkout at hand: whose source changed, whose variant is gone, what is prepared untimed."""
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from gravbench.measuring import environment
 from gravbench.model import sources
@@ -10,7 +12,11 @@ from gravbench.model.case import Value
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant, discover
 from gravbench.report.here import NOWHERE, Here, Origin
+from gravbench.report.terminal.choices import choices_json, render_choices
+from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
 from gravbench.report.terminal.ladder import ladder_markdown
+from gravbench.verdicts import compare
+from gravbench.verdicts.best import best
 from test_report import PARENTS, flat, record, shown_here
 
 VARIANTS = discover()
@@ -97,3 +103,44 @@ def test_the_field_survives_a_line_of_json_and_old_records_have_none() -> None:
     own = measured("tensor", untimed_seconds={"order": 0.5})
     assert Record.model_validate_json(own.model_dump_json()).untimed_seconds == {"order": 0.5}
     assert Record.model_validate(measured("tensor").model_dump(exclude={"untimed_seconds"})).untimed_seconds == {}
+
+
+def two_sides() -> tuple[list[Record], list[Record]]:
+    """A case before and after its source changed, and one that is as it is here on both sides."""
+    new = [measured("tiled"), measured("naive")]
+    return [new[0].model_copy(update={"code_sha256": "0" * 64}), new[1]], new
+
+
+def test_a_comparison_marks_the_side_that_is_of_another_source_and_shows_times() -> None:
+    base, new = two_sides()
+    found = compare.compare_runs(compare.Run("old", base), compare.Run("new", new), 0.02)
+    here = Here(VARIANTS)
+    file = io.StringIO()
+    render_comparison(found, Console(width=120, file=file), everything=True, here=here)
+    for text in (file.getvalue(), comparison_markdown(found, everything=True, here=here)):
+        lines = {word: line for line in text.splitlines() for word in ("tiled", "naive") if word in line.split()}
+        assert "§ BASE" in lines["tiled"]
+        assert "§" not in lines["naive"]
+        assert lines["tiled"].count("1,000") == 2
+        assert "1 row was measured with another source than the one here" in flat(text)
+    pairs = {pair["variant"]: pair for pair in comparison_json(found, here)["pairs"]}
+    assert (pairs["tiled"]["base_source"], pairs["tiled"]["new_source"]) == ("another", "as here")
+
+
+def test_a_choice_of_another_source_is_marked_and_names_what_it_presupposes_and_prepares() -> None:
+    records = [
+        measured("symmetric", axes=VARIANTS["symmetric"].complete({"equal_mass": 1}), code_sha256="0" * 64),
+        measured("tensor", n=2000, axes=VARIANTS["tensor"].complete({}), untimed_seconds={"order": 0.8412}),
+    ]
+    found = best(records, {name: one.defaults for name, one in VARIANTS.items()})
+    here = Here(VARIANTS)
+    file = io.StringIO()
+    render_choices(found, Console(width=80, file=file), 1e-3, 0.02, here=here)
+    text = file.getvalue()
+    assert "§" in next(line for line in text.splitlines() if line.split()[:1] == ["1,000"])
+    assert "order 0.841" in next(line for line in text.splitlines() if line.split()[:1] == ["2,000"])
+    assert "equal_mass=1" in text
+    assert "1 row was measured with another source than the one here" in flat(text)
+    (selection,) = choices_json(found, 1e-3, 0.02, here)["selections"]
+    assert [choice["use"]["source"] for choice in selection["choices"]] == ["another", "as here"]
+    assert [choice["use"]["untimed_seconds"] for choice in selection["choices"]] == [{}, {"order": 0.8412}]

@@ -12,6 +12,9 @@ from gravbench.model.variant import Variant
 from gravbench.report.numbers import number
 
 NOT_RECORDED = "not recorded"
+PARTIAL = "<"
+"""The sign of a row whose interactions per second are those of an approximation."""
+PARTIAL_NOTE = f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n"
 
 
 class Origin(StrEnum):

@@ -16,7 +16,7 @@ from rich.console import Console
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
@@ -24,7 +24,7 @@ from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table,
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Ladders, Parents, Rung
 
-THROTTLED, UNSETTLED, PARTIAL = "!", "~", "<"
+THROTTLED, UNSETTLED = "!", "~"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 
@@ -197,7 +197,7 @@ def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
     if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
     if any(ranking.is_partial(rung.best) for rung in rungs):
-        notes.append(f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n")
+        notes.append(PARTIAL_NOTE)
     return notes + here.notes(rung.best for rung in rungs)
 
 
