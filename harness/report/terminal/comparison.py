@@ -137,9 +137,9 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
         Column("its\ninterval", _interval, 0, markdown="its interval"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
-        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 1, markdown="BASE ms"),
-        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 1, markdown="NEW ms"),
-        Column("untimed\ns", untimed, 3, text=True, breaks=True, markdown="untimed, s"),
+        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
+        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
+        Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),
         Column("why", why, 1, text=True, markdown="why"),
         Column("source", source, 1, text=True, breaks=True, markdown="source"),
     ]
