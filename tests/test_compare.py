@@ -368,7 +368,7 @@ def test_markdown_has_a_row_for_each_case_that_changed():
     found = compared([record(n=n) for n in (1, 2)], [record(n=1), record(1.5, n=2)])
     text = comparison_markdown(found)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert rows[2:] == ["| SLOWER | tiled n=2 | 1.500 | 1.499 to 1.501 | 1.500 |  |"]
+    assert rows[2:] == ["| SLOWER | tiled n=2 | 1.500 | 1.499 to 1.501 | 1.500 | 1,000 | 1,500 |"]
     assert (
         len({line.count("|") for line in rows + [line for line in text.splitlines() if line.startswith("| ---")]}) == 1
     )

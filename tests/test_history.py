@@ -17,9 +17,11 @@ from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RecordFile
+from gravbench.verdicts import ranking
 
 LARGE = ROOT / "reports" / "h200" / "large-first"
 SPEED = "gravbench.tiled.picoseconds_per_interaction"
+TIME = "gravbench.tiled.milliseconds_per_evaluation"
 COLUMN = {"result": 0, "params": 1, "version": 2, "started_at": 3, "stats_ci_99_a": 5, "stats_ci_99_b": 6}
 
 
@@ -116,14 +118,18 @@ def test_a_processor_has_no_gpu_and_few_samples_no_interval(repository, tmp_path
     content = only(tmp_path / "results")
     assert content["params"]["gpu"] == content["params"]["driver"] == "none"
     assert content["params"]["machine"] == "mine"
-    assert set(content["results"]) == {SPEED, "gravbench.tiled.force_error"}
+    assert set(content["results"]) == {SPEED, TIME, "gravbench.tiled.force_error"}
     assert content["results"][SPEED][COLUMN["stats_ci_99_a"]] is None
 
 
-def test_a_tree_that_needs_fewer_interactions_counts_as_faster(repository, tmp_path):
+def test_a_tree_is_credited_with_what_it_computes_as_in_the_tables_and_its_time_is_tracked(repository, tmp_path):
     own = record(commit(repository, "one"), computed={"body_cell": 10.0})
     history.export([run_of(tmp_path / "run", own)], tmp_path / "results")
-    assert only(tmp_path / "results")["results"][SPEED][0] == [pytest.approx(0.5)]
+    found = only(tmp_path / "results")["results"]
+    assert found[SPEED][0] == [pytest.approx(1e12 / ranking.speed(own))]
+    assert found[TIME][0] == [pytest.approx(1e3 * own.median_seconds)]
+    (low,), (high,) = (found[TIME][COLUMN[f"stats_ci_99_{end}"]] for end in "ab")
+    assert low <= 1e3 * own.median_seconds <= high
 
 
 def test_a_turn_of_an_approximation_is_timed_over_the_pairs_that_it_covers(repository, tmp_path):
@@ -255,8 +261,9 @@ def published(tmp_path_factory):
 def test_a_planted_slow_down_is_a_regression_and_a_speed_up_is_not(published):
     folder, _ = published
     found = json.loads((folder / ".asv" / "html" / "regressions.json").read_text("utf-8"))["regressions"]
-    assert [name.partition("(")[0] for name, *_ in found] == [SPEED]
-    *_, last, best, jumps = found[0]
+    by_name = {name.partition("(")[0]: rest for name, *rest in found}
+    assert by_name.keys() == {SPEED, TIME}
+    *_, last, best, jumps = by_name[SPEED]
     assert (last, best) == (pytest.approx(0.8, rel=0.01), pytest.approx(0.5, rel=0.01))
     # From nothing to 4: the planted commit alone is to blame.
     assert [jump[:2] for jump in jumps] == [[None, 4]]

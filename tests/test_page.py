@@ -21,12 +21,13 @@ from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config import published
 from gravbench.config.load import load
-from gravbench.measuring import runner
+from gravbench.measuring import environment, runner
 from gravbench.model import interaction_files
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
-from gravbench.model.variant import discover
+from gravbench.model.variant import discover, parents
+from gravbench.report.here import Here
 from gravbench.report.page import charts, columns, figures, html
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
@@ -255,7 +256,9 @@ def test_a_source_that_is_not_that_of_the_records_is_said_to_be():
     old = record("tiled", timed="force", code_sha256="0" * 64)
     here = VARIANTS["tiled"].code_sha256("cupy", interaction_files.find("gravity"))
     new = old.model_copy(update={"code_sha256": here})
-    assert changed_since(VARIANTS["tiled"], [old, new, old]) == 2
+    assert changed_since(VARIANTS["tiled"], [old, new, old], Here(VARIANTS)) == 2
+    step = new.model_copy(update={"timed": "step"})
+    assert changed_since(VARIANTS["tiled"], [step], Here(VARIANTS)) == 1
     assert "1 case was measured with another source" in page([Run("old", [old], [])], VARIANTS)
     assert "measured with another source" not in page([Run("new", [new], [])], VARIANTS)
 
@@ -380,10 +383,57 @@ def test_the_ladder_in_readme_has_the_numbers_of_its_table():
     (svg,) = re.findall(r"!\[[^]]+\]\((reports/h200/figures/[^)]+\.svg)\)", readme)
     drawn = (ROOT / svg).read_text("utf-8")
     gpu = re.search(r"\*\*NVIDIA H200\*\*.*?\n\n(.*?)\n\n", readme, re.DOTALL).group(1)
-    rows = re.findall(r"^\| \w+ \| (\w+) \| .*? \| ([\d,.]+) ± ", gpu, re.MULTILINE)
-    assert len(rows) > 10
-    for toolkit, speed in rows:
-        assert re.search(rf">{toolkit}\s+{re.escape(speed)}<", drawn.replace("&nbsp;", " ").replace("\xa0", " ")), speed
+    row = (
+        r"^\| \w+(?: \w+=\S+)* \| (\w+) \| .*? \| ([\d,.]+) \|(?: [a-z 0-9.]* \|)? "
+        r"([\d,.]+) ± [\d.]+ %(?: `(\S+)`)? \|"
+    )
+    rows = re.findall(row, gpu, re.MULTILINE)
+    assert len(rows) > 50
+    plain = unescape(drawn.replace("&nbsp;", " ").replace("\xa0", " "))
+    for toolkit, milliseconds, speed, signs in rows:
+        marks = " " + re.sub("[!~]", "", signs) if set(signs) - set("!~") else ""
+        assert re.search(rf">{toolkit}\s+{re.escape(f'{speed}{marks} ({milliseconds} ms)')}<", plain), (toolkit, speed)
+
+
+def test_the_page_marks_other_sources_names_rows_and_shows_times():
+    today = environment.fingerprint(record("tiled", timed="force"), VARIANTS["tiled"], None).code_sha256
+    records = [
+        record("tiled", 0.002, timed="force", code_sha256=today),
+        record("naive", 0.004, timed="force", code_sha256="0" * 64),
+        record("symmetric", 0.001, timed="force", axes={"equal_mass": 1}, code_sha256="0" * 64),
+        record("barnes_hut", 0.001, timed="force", axes={"theta": 0.7}, computed={"body_cell": 50.0}, code_sha256="0"),
+        record("gone", 0.003, timed="force"),
+    ]
+    here = Here(VARIANTS)
+    (group,) = figures.groups(records, parents(VARIANTS), {}, here)
+    labels = {row["variant"]: row["label"] for row in group.ladder.spec["datasets"]["rows"]}
+    assert labels == {
+        "naive": "cupy  0.2500 § (4.000 ms)",
+        "tiled": "cupy  0.5000 (2.000 ms)",
+        "symmetric equal_mass=1": "cupy  1.000 § (1.000 ms)",
+        "barnes_hut": "cupy  0.05000 <§ (1.000 ms)",
+        "gone": "cupy  0.3333 ¶ (3.000 ms)",
+    }
+    assert "3 bars were measured with another source than the one here" in group.ladder.caption
+    assert "count what it computes" in group.ladder.caption
+    text = unescape(page([Run("run", records, [])], VARIANTS))
+    assert "3 records were measured with another source than the one here" in text
+    assert "1 record is of no such variant here" in text
+    content = json.loads(re.search(r'id="records-data">(.*?)</script>', text, re.DOTALL).group(1))
+    assert content["shown"]["signs"] == "signs"
+    assert "untimed" not in content["shown"]
+    assert content["columns"]["signs"]["values"] == ["", "§", "§", "<§", "¶"] or "at" in content["columns"]["signs"]
+
+
+def test_rows_of_a_variant_with_and_without_equal_masses_are_two_lines_over_n():
+    records = [
+        record("symmetric", 1.0 / (1 + equal), n=n, axes={"equal_mass": equal})
+        for n in (1000, 2000)
+        for equal in (0, 1)
+    ]
+    (group,) = figures.groups(records, {"symmetric": None}, {})
+    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n")]
+    assert {row["variant"] for row in drawn.spec["datasets"]["rows"]} == {"symmetric", "symmetric equal_mass=1"}
 
 
 def test_several_runs_need_a_page():

@@ -31,7 +31,7 @@ from gravbench.model.runs import RecordFile, environment
 RESULTS = Path(".asv") / "results"
 PREFIX = "gravbench."
 PARAMETERS = ("n", "axes", "dtype", "setting")
-VERSION = "1"
+VERSION = "2"
 """Of what is exported: results of another version are not compared by asv."""
 
 CONFIDENCE = 0.99
@@ -39,28 +39,42 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """One figure of a record that asv follows from commit to commit; bigger has to be worse."""
+    """One figure of a record that asv follows from commit to commit; bigger has to be worse.
+
+    ``scale`` makes one of any time of an evaluation in seconds, for figures that are times.
+    """
 
     name: str
     unit: str
     meaning: str
     of: Callable[[Record], float | None]
+    scale: Callable[[Record, float], float] | None = None
 
 
-def picoseconds(record: Record, seconds: float | None) -> float | None:
-    """Return the time of an evaluation over the directed pairs that it stands for.
+def picoseconds(record: Record, seconds: float) -> float:
+    """Return the time of an evaluation over the interactions that it computes, as every table counts them.
 
-    A tree stands for all of them, so that one which needs fewer interactions counts as faster.
+    A tree that needs fewer interactions has a smaller time of an evaluation, which is tracked too.
     """
-    return None if seconds is None else seconds / (record.interactions / record.cycle) * 1e12
+    return seconds / record.evaluated * 1e12
 
 
-SPEED = Tracked(
-    "picoseconds_per_interaction", "ps", "Time of an evaluation over its directed pairs",
-    lambda record: picoseconds(record, record.median_seconds) if record.status == "ok" else None,
-)  # fmt: skip
+def milliseconds(record: Record, seconds: float) -> float:  # noqa: ARG001 - as the others
+    """Return the time of an evaluation."""
+    return seconds * 1e3
+
+
+def _timed(name: str, unit: str, meaning: str, scale: Callable[[Record, float], float]) -> Tracked:
+    def median(record: Record) -> float | None:
+        known = record.median_seconds if record.status == "ok" else None
+        return None if known is None else scale(record, known)
+
+    return Tracked(name, unit, meaning, median, scale)
+
+
 TRACKED = (
-    SPEED,
+    _timed("picoseconds_per_interaction", "ps", "Time of an evaluation over the interactions it computes", picoseconds),
+    _timed("milliseconds_per_evaluation", "ms", "Time of an evaluation", milliseconds),
     Tracked("force_error", "relative error", "Largest error against float64", lambda record: record.error_max),
     Tracked("registers", "registers", "Registers of a thread", lambda record: record.registers),
     Tracked("spilled_bytes", "bytes", "Local memory of a thread", lambda record: record.local_bytes),
@@ -155,7 +169,7 @@ def _export_run(
             value = tracked.of(record)
             if value is not None and math.isfinite(value):
                 grid = grids[f"{PREFIX}{record.variant}.{tracked.name}"]
-                cell = _statistics(record) if tracked is SPEED else {}
+                cell = _statistics(record, tracked.scale) if tracked.scale else {}
                 grid.cells[_where(record)] = {"result": value, **cell}
                 started = datetime.datetime.fromisoformat(record.started)
                 grid.whole = {"version": VERSION, "started_at": int(started.timestamp() * 1000)}
@@ -174,7 +188,7 @@ def _where(record: Record) -> Where:
     return (str(record.n), *map(repr, (record.configuration or "none", record.dtype, said)))
 
 
-def _statistics(record: Record) -> dict[str, Any]:
+def _statistics(record: Record, scale: Callable[[Record, float], float]) -> dict[str, Any]:
     """Return asv's statistics of the samples; none where they are too few to bound the median at 99 %."""
     samples = record.samples_seconds
     bounds = statistics.bounds(samples, CONFIDENCE)
@@ -182,7 +196,7 @@ def _statistics(record: Record) -> dict[str, Any]:
         return {}
     lower, upper = np.quantile(samples, (0.25, 0.75))
     found = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
-    own: dict[str, Any] = {f"stats_{name}": picoseconds(record, seconds) for name, seconds in found.items()}
+    own: dict[str, Any] = {f"stats_{name}": scale(record, seconds) for name, seconds in found.items()}
     return own | {"stats_number": record.batch, "stats_repeat": len(samples)}
 
 

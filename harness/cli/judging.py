@@ -42,6 +42,7 @@ def compare(
 ) -> None:
     """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
     from gravbench.model.variant import discover
+    from gravbench.report.here import Here
     from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
 
@@ -61,13 +62,14 @@ def compare(
         together = judged.Run(name, [one for side in sides for one in side.records])
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
+    here = Here(discover())
     if as_json:
-        typer.echo(json.dumps({"comparisons": [comparison_json(one) for one in found]}, indent=2))
+        typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
     elif markdown:
-        typer.echo("\n".join(comparison_markdown(one, everything=everything) for one in found), nl=False)
+        typer.echo("\n".join(comparison_markdown(one, everything=everything, here=here) for one in found), nl=False)
     else:
         for one in found:
-            render_comparison(one, console(), everything=everything, partners=by is None)
+            render_comparison(one, console(), everything=everything, partners=by is None, here=here)
     verdicts = {pair.verdict for one in found for pair in one.pairs}
     if fail_on and (not verdicts or judged.Verdict.SLOWER in verdicts):
         raise typer.Exit(1)
@@ -93,6 +95,7 @@ def best(
 ) -> None:
     """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
     from gravbench.model.variant import discover
+    from gravbench.report.here import Here
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
     from gravbench.verdicts.best import best as choose
@@ -109,6 +112,6 @@ def best(
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
     found = choose(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
     if as_json:
-        typer.echo(json.dumps(choices_json(found, error, limit), indent=2))
+        typer.echo(json.dumps(choices_json(found, error, limit, Here(variants)), indent=2))
     else:
-        render_choices(found, console(), error, limit, everything=everything)
+        render_choices(found, console(), error, limit, everything=everything, here=Here(variants))

@@ -68,6 +68,7 @@ def report(
     from gravbench.config.published import find, load
     from gravbench.model import runs
     from gravbench.model.variant import discover, parents, summaries
+    from gravbench.report.here import Here
     from gravbench.report.terminal.ladder import ladder_markdown, render
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
@@ -85,12 +86,13 @@ def report(
     records = runs.RecordFile(folder).read()
     name = published or runs.published(folder)
     variants = discover()
+    here = Here(variants)
     if markdown:
-        typer.echo(ladder_markdown(records, parents(variants), summaries(variants)), nl=False)
+        typer.echo(ladder_markdown(records, parents(variants), summaries(variants), here), nl=False)
         return
     source = load(find(name)) if name else None
     terminal = console()
-    render(records, terminal, parents(variants))
+    render(records, terminal, parents(variants), here)
     for section in (render_stages, render_accuracy, render_counters):
         section(runs.latest(records), terminal)
     if source:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from gravbench.model import identity, interaction_files
+from gravbench.model import sources
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint
@@ -21,7 +21,6 @@ from gravbench.model.toolkits import catalogue, versions
 from gravbench.model.variant import Variant
 from gravbench.packaged import folder
 from gravbench.toolkits.devices import processor_name
-from gravbench.toolkits.parts import Part
 from gravbench.version import VERSION
 
 ROOT = folder("gravbench").parent
@@ -71,12 +70,8 @@ def packages() -> dict[str, str]:
 def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = catalogue()[case.toolkit]
-    computed = interaction_files.find(case.interaction)
-    code = variant.code_sha256(case.toolkit, computed)
-    if case.timed == "step":
-        code = identity.joined_sha256(code, Part("integrate").code_sha256(case.toolkit, computed))
     return Fingerprint(
-        code_sha256=code,
+        code_sha256=sources.code_sha256(case, variant),
         flags=list(entry.flags),
         # nvcc is no package but whatever is on PATH.
         toolkit_version=f"{entry.version}, {nvcc()}" if entry.nvcc and entry.version else entry.version,

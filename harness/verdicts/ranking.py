@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from gravbench.model.case import CONDITIONS, Value
+from gravbench.model.case import CONDITIONS, Value, word
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
@@ -24,6 +24,14 @@ Parents = Mapping[str, str | None]
 
 DRIFT_LIMIT = 0.01
 """The relative spread of the anchor above which a run is said to have drifted."""
+
+PRESUPPOSED: Mapping[str, Value] = {"equal_mass": 0}
+"""Axes by which a kernel presupposes something of the bodies, and the values that presuppose nothing, their defaults.
+
+With another value a variant has a row of its own in the ladder."""
+
+TOLD: Mapping[str, Value] = {**PRESUPPOSED, "terms": 2, "theta": 0.7}
+"""Axes that change what is presupposed or computed, and their defaults: another value stands beside the name."""
 
 
 class Conditions(NamedTuple):
@@ -42,10 +50,13 @@ class Conditions(NamedTuple):
 class Rung:
     """The fastest configuration of one variant in one toolkit at one n, and how it compares.
 
+    What presupposes something of the bodies is a rung beside the one that does not.
+
     ``compared`` counts the configurations it is the fastest of, itself included; ``indistinct`` those of the
     others that cannot be told from it because the confidence intervals overlap, or one of the two has none.
     ``over_slowest`` is its speed over the slowest configuration's; ``over_parent`` and ``over_root`` its speed
-    over the fastest configuration of its parent and of the ladder's first variant, None where there is none.
+    over the fastest configuration of its parent and of the ladder's first variant, None where there is none; of
+    these, the one that presupposes the same, or else nothing.
     """
 
     best: Record
@@ -88,6 +99,26 @@ def size(record: Record) -> int:
 def speed(record: Record) -> float:
     """Return the interactions per second that the median time means: an approximation counts a part of them."""
     return record.evaluated / seconds(record)
+
+
+def is_partial(record: Record) -> bool:
+    """Tell whether an evaluation computes another number of interactions than n * n: an approximation does."""
+    return record.evaluated != record.interactions
+
+
+def row(record: Record) -> str:
+    """Name the row of the ladder that a record belongs to: ``symmetric``, or ``symmetric equal_mass=1``."""
+    return _with_axes(record, PRESUPPOSED)
+
+
+def named(record: Record) -> str:
+    """Name a variant, with each axis that makes it compute or presuppose something else than by default."""
+    return _with_axes(record, TOLD)
+
+
+def _with_axes(record: Record, usual: Mapping[str, Value]) -> str:
+    own = [word(axis, at) for axis, at in record.axes.items() if axis in usual and at != usual[axis]]
+    return " ".join([record.variant, *own])
 
 
 def half_width(record: Record) -> float | None:
@@ -164,14 +195,21 @@ def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
 
 
 def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
-    tuned = grouped(records, lambda record: (record.variant, record.toolkit))
+    tuned = grouped(records, lambda record: (row(record), record.toolkit))
     best = {which: min(configurations, key=seconds) for which, configurations in tuned.items()}
 
     def gain(record: Record, over: str | None) -> float | None:
-        other = best.get((over or "", record.toolkit))
+        if over is None:
+            return None
+        presupposed = row(record).removeprefix(record.variant)
+        other = best.get((over + presupposed, record.toolkit)) or best.get((over, record.toolkit))
         return seconds(other) / seconds(record) if other else None
 
-    order = ladder_order({name for name, _ in best}, parents)
+    def place(rung: tuple[tuple[str, str], Record]) -> tuple[int, str, tuple[int, str]]:
+        (name, toolkit), record = rung
+        return order.index(record.variant), name, place_of(toolkit)
+
+    order = ladder_order({record.variant for record in best.values()}, parents)
     return [
         Rung(
             best=record,
@@ -181,7 +219,7 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
             over_parent=gain(record, parents.get(record.variant)),
             over_root=gain(record, root(record.variant, parents)),
         )
-        for which, record in sorted(best.items(), key=lambda item: (order.index(item[0][0]), place_of(item[0][1])))
+        for which, record in sorted(best.items(), key=place)
     ]
 
 

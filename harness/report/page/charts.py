@@ -25,6 +25,8 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
+TITLES: Mapping[str, str] = {"ips": "interactions per second"}
+"""What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
 ROWS = "rows"
 CHART = alt.Chart(alt.NamedData(name=ROWS))
@@ -42,19 +44,19 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     """
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
-    # others and the gap behind a group have more words, and no label.
+    # others and the gap behind a group have a tab in theirs, and no label.
     places: list[str] = []
     placed: list[Row] = []
     for variant, own in groupby(rows, lambda row: row["variant"]):
-        bars = [{**row, "bar": f"{variant} {row['toolkit']}" if i else variant} for i, row in enumerate(own)]
+        bars = [{**row, "bar": f"{variant}\t{row['toolkit']}" if i else variant} for i, row in enumerate(own)]
         placed += bars
-        places += [*(bar["bar"] for bar in bars), f"{variant} end"]
-    names = alt.Axis(labelExpr="indexof(datum.label, ' ') < 0 ? datum.label : ''", ticks=False)
+        places += [*(bar["bar"] for bar in bars), f"{variant}\tend"]
+    names = alt.Axis(labelExpr="indexof(datum.label, '\\t') < 0 ? datum.label : ''", ticks=False)
     base = CHART.encode(
         y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "± %", "changed"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "± %", "untimed", "changed"),
     )
-    scale = alt.Scale(domain=[0, most * 1.6], nice=False)
+    scale = alt.Scale(domain=[0, most * 2], nice=False)
     drawn = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_signs("toolkit", toolkits, "color")["color"].legend(None),
@@ -69,7 +71,7 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     base = CHART.encode(
         x=_log(alt.X, "n", "bodies, n", rows),
         **_signs("variant", variants, "color"),
-        tooltip=_tooltip("variant", "n", "configuration", "interactions per second", "± %"),
+        tooltip=_tooltip("variant", "n", "configuration", "ips", "ms", "± %"),
     )
     speed = _log(alt.Y, "speed", SPEED, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
@@ -84,7 +86,7 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=None),
-        tooltip=_tooltip("n", "configuration", "interactions per second", "of the fastest"),
+        tooltip=_tooltip("n", "configuration", "ips", "ms", "of the fastest"),
     )
     scale = alt.Scale(scheme="viridis", domain=[0, 1])
     legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
@@ -103,7 +105,7 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
         x=alt.X("occupancy:Q", title="occupancy, %", scale=alt.Scale(domain=[0, 103]), axis=ticks),
         y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
         **_signs("variant", variants, "color", "shape"),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "interactions per second", "occupancy", "limited by"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "occupancy", "limited by"),
     )
     return _spec(points.properties(height=300), rows, at)
 
@@ -257,4 +259,4 @@ def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:
 
 
 def _tooltip(*fields: str) -> list[Any]:
-    return [alt.Tooltip(f"{field}:N") for field in fields]
+    return [alt.Tooltip(f"{field}:N", title=TITLES.get(field, field)) for field in fields]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
+from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.numbers import six_digits, times
 from gravbench.verdicts import ranking
 
@@ -20,14 +21,20 @@ SHOWN: Mapping[str, str] = {
     "dtype": "type",
     "timed": "timed",
     "speed": "1e9 interactions/s",
+    "signs": "signs",
     "ms": "ms",
+    "untimed": "untimed, s",
     "half width": "± %",
     "gflops": "GFLOP/s",
     "occupancy %": "occupancy %",
     "error_max": "max error",
+    "error_magnitude_max": "max error of pulls",
     "status": "status",
     "run": "run",
 }
+
+MAY_LACK = ("signs", "untimed", "error_magnitude_max")
+"""Columns that a page shows only where a record has something there."""
 
 # Headings of fields that a page has in another form: a median of readings, a list in words.
 _HEADINGS: Mapping[str, str] = {
@@ -52,12 +59,22 @@ _MADE: Mapping[str, Callable[[Record], Any]] = {
     "joules_per_interaction": lambda record: record.joules_per_interaction,
 }
 
-ELSEWHERE = {"axes": "configuration", "samples_seconds": "samples", "protocol": "command", "occupancy": "occupancy %"}
+ELSEWHERE = {
+    "axes": "configuration",
+    "samples_seconds": "samples",
+    "protocol": "command",
+    "occupancy": "occupancy %",
+    "untimed_seconds": "untimed",
+}
 """Fields without a column of their own, and the column that has them."""
 
 
-def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
+def columns(
+    records: Sequence[Record], runs: Sequence[str], commands: Sequence[str], here: Here = NOWHERE
+) -> dict[str, Any]:
     """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word per record.
+
+    ``source`` says whether it is the one that is ``here``, and ``signs`` has a sign where it is not.
 
     A column is {"values": ...} with one value per record, or, where values repeat, the distinct ones and the place of
     each record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
@@ -69,9 +86,23 @@ def columns(records: Sequence[Record], runs: Sequence[str], commands: Sequence[s
         if field not in ELSEWHERE
     }
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
+    made |= {
+        "untimed": list(map(here.untimed, records)),
+        "signs": [PARTIAL * _is_partial(record) + here.sign(record) for record in records],
+        "source": [here.origin(record).words for record in records],
+    }
     packed = {name: _packed(values) for name, values in made.items()}
     holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
-    return {name: packed[name] for name in [*SHOWN, *holding]}
+    return {name: packed[name] for name in [*(name for name in SHOWN if name not in MAY_LACK), *holding]}
+
+
+def notes(records: Sequence[Record], here: Here) -> list[str]:
+    """Say below the table what its signs mean."""
+    return [PARTIAL_NOTE] * any(map(_is_partial, records)) + here.notes(records, "record")
+
+
+def _is_partial(record: Record) -> bool:
+    return bool(record.median_seconds) and ranking.is_partial(record)
 
 
 def _packed(values: list[Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gravbench.config.published import Source
 from gravbench.model.record import Record
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names
 from gravbench.report.page import charts, kinds
 from gravbench.report.page.kinds import Figure, best_n
@@ -29,10 +30,13 @@ class Group:
     figures: list[Figure]
 
 
-def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str]) -> list[Group]:
+def groups(
+    cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str], here: Here = NOWHERE
+) -> list[Group]:
     """Make the figures of every set of conditions, those with most variants first, GPUs before CPUs.
 
-    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them.
+    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
+    source is not the one that is ``here`` are marked.
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
@@ -41,7 +45,7 @@ def groups(cases: Sequence[Record], parents: Parents, summaries: Mapping[str, st
         title, records, n = names.title(shared), alike[shared], best_n(by_n)
         place = ranking.ladder_order({record.variant for record in records}, parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1
-        ladder = kinds.ladder(title, n, by_n[n], summaries) if several else None
+        ladder = kinds.ladder(title, n, by_n[n], summaries, here) if several else None
         others = [
             *kinds.over_n(title, by_n, place),
             *kinds.accuracy(title, records, place),

@@ -23,6 +23,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import names, published, remarks
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, sources
@@ -58,7 +59,8 @@ class Run:
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
     cases = latest(record for run in runs for record in run.records)
-    groups = figures.groups(cases, parents(variants), summaries(variants))
+    here = Here(variants)
+    groups = figures.groups(cases, parents(variants), summaries(variants), here)
     return _template().render(
         title=f"gravbench: {', '.join(run.name for run in runs)}",
         policy=POLICY,
@@ -75,14 +77,16 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
         of_stages=figures.of_stages(cases),
         specs={},
-        table=_table(runs),
+        here=here,
+        table=_table(runs, here),
+        notes=columns.notes([record for run in runs for record in run.records], here),
     )
 
 
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
     cases = latest(record for run in runs for record in run.records)
-    groups = figures.groups(cases, parents(variants), summaries(variants))
+    groups = figures.groups(cases, parents(variants), summaries(variants), Here(variants))
     return [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
@@ -103,14 +107,15 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
     yield "commit", joined(case.commit for case in cases)
 
 
-def _table(runs: Sequence[Run]) -> dict[str, Any]:
+def _table(runs: Sequence[Run], here: Here = NOWHERE) -> dict[str, Any]:
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
     rows = [(run, record) for run in runs for record in run.records]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
+    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here)
     return {
         "count": len(rows),
-        "shown": columns.SHOWN,
-        "columns": columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands),
+        "shown": {name: heading for name, heading in columns.SHOWN.items() if name in made},
+        "columns": made,
         # What pointing at the row of a record shows: its whole configuration.
         "hints": ["configuration", *(name for name in stated() if name in CONDITIONS), "device"],
     }

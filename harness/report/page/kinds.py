@@ -13,6 +13,7 @@ from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
+from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, percent, six_digits
 from gravbench.report.page import charts
@@ -58,23 +59,34 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 # One kind of figure each
 
 
-def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) -> Figure:
-    """Draw the rungs of one n as bars."""
+def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], here: Here = NOWHERE) -> Figure:
+    """Draw the rungs of one n as bars, each with its speed and the time of one evaluation."""
     toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
     rows = [
         {
-            **(row := _point(rung.best)),
+            **(row := _point(record)),
+            "variant": name,
             "end": max(row["speed"], row["high"] or 0),
-            "label": f"{rung.best.toolkit}  {number(_speed(rung.best))}",
-            "changed": summaries.get(rung.best.variant, ""),
+            "label": f"{record.toolkit}  {number(_speed(record))}{_signs(record, here)} ({row['ms']} ms)",
+            "changed": summaries.get(record.variant, ""),
+            "untimed": here.untimed(record),
         }
-        for rung in rungs
+        # Bars of one name stand together.
+        for name, own in ranking.grouped((rung.best for rung in rungs), ranking.named).items()
+        for record in own
     ]
+    shown = [rung.best for rung in rungs]
+    prepared = ", ".join(
+        dict.fromkeys(f"{ranking.named(one)} {here.untimed(one)}" for one in shown if here.untimed(one))
+    )
     said = (
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
-        "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
-        "that it computes."
+        "bar's end is the 95 % confidence interval of the median; ms is the time of one evaluation."
     )
+    said += "".join(
+        f" {note}." for note in [PARTIAL_NOTE] * any(map(ranking.is_partial, shown)) + here.notes(shown, "bar")
+    )
+    said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
@@ -82,7 +94,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
     """Draw the fastest configurations over n, one figure per toolkit."""
     by_toolkit = ranking.grouped((rung.best for rungs in by_n.values() for rung in rungs), lambda best: best.toolkit)
     for toolkit in sorted(by_toolkit, key=place_of):
-        rows = [_point(record) for record in by_toolkit[toolkit]]
+        rows = [{**_point(record), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
         if len({row["n"] for row in rows}) < 2:
             continue
         spec = charts.over_n(rows, _present(place, rows))
@@ -214,7 +226,6 @@ def _front(records: list[Record]) -> Iterator[Row]:
             "name after": "" if right else name,
             "error": six_digits(record.error_max),
             "rate": six_digits(1 / ranking.seconds(record)),
-            "ms": number(1e3 * ranking.seconds(record)),
             "largest error": f"{record.error_max:.2e}",
             "on the front": "yes" if on_it else "no",
         }
@@ -318,10 +329,16 @@ def _said(record: Record) -> dict[str, Any]:
         "variant": record.variant,
         "toolkit": record.toolkit,
         "n": record.n,
-        "configuration": _configuration(record),
-        "interactions per second": f"{ranking.speed(record):.4g}",
+        "configuration": record.configuration,
+        "ips": f"{ranking.speed(record):.4g}{PARTIAL * ranking.is_partial(record)}",
+        "ms": number(1e3 * ranking.seconds(record)),
         "± %": "" if width is None or not math.isfinite(width) else percent(width),
     }
+
+
+def _signs(record: Record, here: Here) -> str:
+    signs = PARTIAL * ranking.is_partial(record) + here.sign(record)
+    return f" {signs}" if signs else ""
 
 
 def _configuration(record: Record) -> str:
@@ -333,8 +350,9 @@ def _speed(record: Record) -> float:
 
 
 def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
-    there = {row["variant"] for row in rows}
-    return [name for name in place if name in there]
+    """Name the rows that there are, those of a variant together, in the order of the variants."""
+    there = sorted({row["variant"] for row in rows})
+    return [name for variant in place for name in there if name.partition(" ")[0] == variant]
 
 
 def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gravbench.errors import InputError
-from gravbench.model import interaction_files
 from gravbench.model.record import Record
 from gravbench.model.variant import CPU, NUMBA, Variant
+from gravbench.report.here import Here, Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +33,9 @@ def listings(variant: Variant, variants: Mapping[str, Variant]) -> list[Listing]
     ]
 
 
-def changed_since(variant: Variant, records: Iterable[Record]) -> int:
-    """Count the records of a variant whose source is not the one here.
-
-    Those of steps are passed over: their hash covers the integrator as well.
-    """
-    own = [record for record in records if record.variant == variant.name and record.timed != "step"]
-    kinds = {(record.toolkit, record.interaction) for record in own if record.toolkit in variant.toolkits}
-    here = {kind: _sha256(variant, *kind) for kind in kinds}
-    return sum(here.get((record.toolkit, record.interaction)) not in (None, record.code_sha256) for record in own)
+def changed_since(variant: Variant, records: Iterable[Record], here: Here) -> int:
+    """Count the records of a variant whose source is not the one here, steps with their integrator included."""
+    return sum(here.origin(record) is Origin.OTHER for record in records if record.variant == variant.name)
 
 
 def _python(variant: Variant) -> str:
@@ -60,10 +53,3 @@ def _listing(title: str, path: Path, parent: Path | None) -> Listing:
         before = parent.read_text("utf-8").splitlines()
         diff = list(difflib.unified_diff(before, text.splitlines(), parent.name, path.name, lineterm=""))
     return Listing(title, path.name, text, diff)
-
-
-def _sha256(variant: Variant, toolkit: str, interaction: str) -> str | None:
-    try:
-        return variant.code_sha256(toolkit, interaction_files.find(interaction))
-    except InputError:
-        return None

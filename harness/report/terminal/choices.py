@@ -10,6 +10,7 @@ from rich.console import Console
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
+from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.numbers import number, percent, relative_error
 from gravbench.report.terminal.printing import heading, say, subsection
 from gravbench.report.terminal.table import Column, table
@@ -26,9 +27,18 @@ EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is 
 
 
 def render_choices(
-    selections: Sequence[Selection], console: Console, error: float, threshold: float, *, everything: bool = False
+    selections: Sequence[Selection],
+    console: Console,
+    error: float,
+    threshold: float,
+    *,
+    everything: bool = False,
+    here: Here = NOWHERE,
 ) -> None:
-    """Print one table per device and task: what to use for each n; with ``everything``, all that is as good."""
+    """Print one table per device and task: what to use for each n; with ``everything``, all that is as good.
+
+    Rows whose source is not the one that is ``here`` are marked.
+    """
     heading(console, "The best")
     say(
         console,
@@ -37,11 +47,12 @@ def render_choices(
     )
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
-        Column("", lambda choice: CHANGED * choice.changed, 1, text=True),
-        Column("use", lambda choice: choice.chosen.variant, 0, text=True),
+        Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
+        Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
         Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
         Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
-        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 2),
+        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 0),
+        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
         Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
         Column("behind\n%", lambda choice: percent(choice.behind), 6),
@@ -58,6 +69,11 @@ def render_choices(
         subsection(console, ", ".join([selection.device, *task, " and ".join(types)]))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         console.print(table(console, own, selection.choices))
+        chosen = [choice.chosen for choice in selection.choices]
+        if any(map(ranking.is_partial, chosen)):
+            say(console, PARTIAL_NOTE)
+        for note in here.notes(chosen):
+            say(console, note)
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
         for n, least in selection.missed.items():
@@ -68,8 +84,14 @@ def render_choices(
             say(console, f"n = {n:,}, as good: {' '.join(words)}")
 
 
-def choices_json(selections: Sequence[Selection], error: float, threshold: float) -> dict[str, Any]:
-    """Return the choices as what JSON can hold, with all that is as good."""
+def _signs(record: Record, here: Here) -> str:
+    return PARTIAL * ranking.is_partial(record) + here.sign(record)
+
+
+def choices_json(
+    selections: Sequence[Selection], error: float, threshold: float, here: Here = NOWHERE
+) -> dict[str, Any]:
+    """Return the choices as what JSON can hold, with all that is as good; ``source`` as ``here`` says it in words."""
     return {
         "error": error,
         "threshold": threshold,
@@ -83,9 +105,9 @@ def choices_json(selections: Sequence[Selection], error: float, threshold: float
                         "n": choice.n,
                         "changed": choice.changed,
                         "compared": choice.compared,
-                        "use": _json(choice.chosen),
-                        "fastest": _json(choice.fastest),
-                        "as_good": list(map(_json, choice.as_good[1:])),
+                        "use": _json(choice.chosen, here),
+                        "fastest": _json(choice.fastest, here),
+                        "as_good": [_json(one, here) for one in choice.as_good[1:]],
                     }
                     for choice in selection.choices
                 ],
@@ -96,6 +118,6 @@ def choices_json(selections: Sequence[Selection], error: float, threshold: float
     }
 
 
-def _json(record: Record) -> dict[str, Any]:
-    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "error_max")
-    return {name: getattr(record, name) for name in names}
+def _json(record: Record, here: Here) -> dict[str, Any]:
+    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "untimed_seconds", "error_max")
+    return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}

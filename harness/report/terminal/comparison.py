@@ -12,6 +12,7 @@ from rich.console import Console
 from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines, subsection
@@ -68,11 +69,12 @@ def _word(name: str, value: Value) -> str:
 
 
 def render_comparison(
-    comparison: Comparison, console: Console, *, everything: bool = False, partners: bool = True
+    comparison: Comparison, console: Console, *, everything: bool = False, partners: bool = True, here: Here = NOWHERE
 ) -> None:
     """Print one verdict per case, the reasons, what has no partner and what is not ok, and the counts.
 
-    Without ``partners`` a comparison that has no pair at all is one sentence.
+    Without ``partners`` a comparison that has no pair at all is one sentence. Rows with a record whose source is not
+    the one that is ``here`` are marked.
     """
     if not comparison.pairs and not partners:
         say(console, summary(comparison))
@@ -93,9 +95,11 @@ def render_comparison(
         letters = _letters(rows)
         console.print()
         say(console, READING)
-        console.print(table(console, _columns(labels, letters), rows))
+        console.print(table(console, _columns(labels, letters, here), rows))
         for reason, letter in letters.items():
             say(console, f"{letter}: {reason}")
+        for note in _notes(rows, here):
+            say(console, note, "yellow")
         if hidden:
             say(console, f"not shown: {', '.join(hidden)}; --all shows them")
     for title, records in _lists(comparison):
@@ -108,7 +112,7 @@ def render_comparison(
         say(console, "They ran on different devices: --by device compares these.")
 
 
-def _columns(labels: Labels, letters: Mapping[Reason, str]) -> list[Column[Pair]]:
+def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[Column[Pair]]:
     """Describe the columns of a terminal; those with another header stand in Markdown too."""
 
     def case(pair: Pair) -> str:
@@ -117,16 +121,32 @@ def _columns(labels: Labels, letters: Mapping[Reason, str]) -> list[Column[Pair]
     def why(pair: Pair) -> str:
         return " ".join(letters[reason] for reason in pair.reasons)
 
+    def untimed(pair: Pair) -> str:
+        both = here.untimed(pair.base), here.untimed(pair.new)
+        return both[0] if both[0] == both[1] else " / ".join(one or "none" for one in both)
+
+    def source(pair: Pair) -> str:
+        base, new = here.sign(pair.base), here.sign(pair.new)
+        if base == new:
+            return f"{base} both" if base else ""
+        return ", ".join(f"{sign} {side}" for sign, side in ((base, "BASE"), (new, "NEW")) if sign)
+
     return [
         Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict"),
         Column("case", case, 0, text=True, breaks=True, markdown="case"),
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
         Column("its\ninterval", _interval, 0, markdown="its interval"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
-        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 4),
-        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 3),
+        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
+        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
+        Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),
         Column("why", why, 1, text=True, markdown="why"),
+        Column("source", source, 1, text=True, breaks=True, markdown="source"),
     ]
+
+
+def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
+    return here.notes_of_rows((pair.base, pair.new) for pair in rows)
 
 
 def namesakes(comparison: Comparison) -> list[str]:
@@ -205,8 +225,11 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
     return [(name, records) for name, records in lists if records]
 
 
-def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> str:
-    """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them)."""
+def comparison_markdown(comparison: Comparison, *, everything: bool = False, here: Here = NOWHERE) -> str:
+    """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them).
+
+    Rows with a record whose source is not the one that is ``here`` are marked.
+    """
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
     rows, _ = _rows(comparison, everything=True)
     rows = [pair for pair in rows if everything or pair.verdict is not Verdict.SAME]
@@ -216,8 +239,9 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
     if labels.shared:
         lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
     if rows:
-        lines += markdown_table([one for one in _columns(labels, letters) if one.markdown], rows)
-        lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items()), ""]
+        lines += markdown_table([one for one in _columns(labels, letters, here) if one.markdown], rows)
+        lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items())]
+        lines += [*(f"- {note}" for note in _notes(rows, here)), ""]
     lines += [f"{escaped(name)} is not the same file in BASE and NEW.\n" for name in namesakes(comparison)]
     for title, records in _lists(comparison):
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
@@ -225,8 +249,11 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False) -> 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as what JSON can hold; what is unknown or unbounded is None."""
+def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, Any]:
+    """Return the comparison as what JSON can hold; what is unknown or unbounded is None.
+
+    ``base_source`` and ``new_source`` say in words whether the source is the one that is ``here``.
+    """
     return {
         "base": comparison.base,
         "new": comparison.new,
@@ -235,7 +262,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "counts": comparison.counts,
         "geometric_mean_ratio": comparison.mean_ratio,
         "anchor_scatter": {name: asdict(scatter) for name, scatter in comparison.scatters.items()},
-        "pairs": list(map(_pair_json, comparison.pairs)),
+        "pairs": [_pair_json(pair, here) for pair in comparison.pairs],
         "only_base": list(map(case_json, comparison.only_base)),
         "only_new": list(map(case_json, comparison.only_new)),
         "not_ok_base": list(map(_not_ok_json, comparison.not_ok_base)),
@@ -253,7 +280,7 @@ def _not_ok_json(record: Record) -> dict[str, Any]:
     return case_json(record) | {"status": record.status, "reason": record.reason}
 
 
-def _pair_json(pair: Pair) -> dict[str, Any]:
+def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
     interval = pair.interval
     base, new = case_json(pair.base), case_json(pair.new)
     return (base if base == new else base | {"new": new}) | {
@@ -264,5 +291,9 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
         "cycles_ratio": pair.cycles,
         "base_seconds": ranking.seconds(pair.base),
         "new_seconds": ranking.seconds(pair.new),
+        "base_untimed_seconds": pair.base.untimed_seconds,
+        "new_untimed_seconds": pair.new.untimed_seconds,
+        "base_source": here.origin(pair.base).words,
+        "new_source": here.origin(pair.new).words,
         "reasons": pair.reasons,
     }

@@ -16,6 +16,7 @@ from rich.console import Console
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
+from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
 from gravbench.report.numbers import number, percent, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
@@ -29,10 +30,13 @@ INTERVAL = "interval"
 
 NOTHING = "No records: a run writes them."
 READING = (
-    "Each row is a variant's fastest configuration in a toolkit. An interaction is one of the n * n directed pairs. "
+    "Each row is a variant's fastest configuration in a toolkit; beside its name stands what it computes or "
+    "presupposes otherwise than by default. ms is the time of one evaluation. An interaction is one of the n * n "
+    "directed pairs. "
     "± is half the 95 % confidence interval of the median. × parent and × root are speed-ups over the fastest "
     "configuration, in the same toolkit, of the variant it is derived from and of the first of its ladder. Errors are "
-    "relative, of the accelerations against float64 direct sums."
+    "relative, of the accelerations against float64 direct sums; where it says of pulls, relative to the sum of the "
+    "magnitudes of the pulls on a body, which cancellation does not make small."
 )
 COMPARING = (
     "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
@@ -40,10 +44,11 @@ COMPARING = (
 )
 
 
-def render(records: list[Record], console: Console, parents: Parents) -> None:
+def render(records: list[Record], console: Console, parents: Parents, here: Here = NOWHERE) -> None:
     """Print the report of ``records``: what was run, the ladders, best configurations, drift, what is not ok.
 
-    ``parents`` maps each known variant to its parent; variants it does not name are shown without one.
+    ``parents`` maps each known variant to its parent; variants it does not name are shown without one. Records whose
+    source is not the one that is ``here`` are marked.
     """
     if not records:
         say(console, NOTHING)
@@ -66,8 +71,8 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-    _ladder_section(console, ladders, names, parents)
-    _configuration_section(console, ladders, names, parents)
+    _ladder_section(console, ladders, names, parents, here)
+    _configuration_section(console, ladders, names, parents, here)
     drifts = ranking.drifts(records)
     if drifts:
         section(console, "The anchor")
@@ -77,11 +82,11 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     _not_ok_section(console, cases)
 
 
-def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[str, str]) -> str:
+def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[str, str], here: Here = NOWHERE) -> str:
     """Return the ladder as Markdown, one table per device, kind of bodies and precision.
 
     Each is at the n where the most variants and toolkits are ok, and at the largest of these. ``summaries``
-    says what each variant changes.
+    says what each variant changes; records whose source is not the one that is ``here`` are marked.
     """
     cases = latest(records)
     ladders = ranking.ladders(cases, parents)
@@ -90,24 +95,27 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     names = Names(cases)
 
     def speed(rung: Rung) -> str:
-        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best)
+        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best, here)
         return _speed(rung.best) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else "")
 
     columns: list[Column[Rung]] = [
-        Column("variant", lambda rung: rung.best.variant, text=True),
+        Column("variant", lambda rung: ranking.named(rung.best), text=True),
         Column("toolkit", lambda rung: rung.best.toolkit, text=True),
         Column("what changed", lambda rung: summaries.get(rung.best.variant, ""), text=True),
+        Column("ms", lambda rung: _milliseconds(rung.best)),
+        Column("untimed, s", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 interactions/s", speed),
         Column("× parent", lambda rung: number(rung.over_parent, 3)),
         Column("× root", lambda rung: number(rung.over_root, 3)),
         Column("max error", lambda rung: relative_error(rung.best.error_max)),
+        Column("max error of pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 1),
     ]
     lines = []
     for shared, by_n in ladders.items():
         n = max(by_n, key=lambda n: (len(by_n[n]), n))
         title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
         lines += [title, "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in _footnotes(by_n[n]):
+        for footnote in _footnotes(by_n[n], here):
             # The sign as code: a tilde may begin strikethrough.
             lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
     return "\n".join(lines)
@@ -117,7 +125,11 @@ def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
 
 
-def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+def _milliseconds(record: Record) -> str:
+    return number(1e3 * ranking.seconds(record))
+
+
+def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents, here: Here) -> None:
     section(console, "The ladder", READING if ladders else "")
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
@@ -125,8 +137,8 @@ def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: P
     for shared, by_n in ladders.items():
         for n, rungs in by_n.items():
             subsection(console, f"n = {n:,}, {names.title(shared)}")
-            console.print(table(console, _ladder_columns(rungs), rungs))
-            for footnote in _footnotes(rungs):
+            console.print(table(console, _ladder_columns(rungs, here), rungs))
+            for footnote in _footnotes(rungs, here):
                 say(console, footnote, "yellow")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
@@ -134,26 +146,30 @@ def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: P
         say(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
 
 
-def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
+def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
-        Column("variant", lambda rung: rung.best.variant, 0, text=True),
+        Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
+        Column("ms", lambda rung: _milliseconds(rung.best), 0),
+        Column("untimed\ns", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
         Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
         # A sign never gives way; without any, its column is left out.
-        Column("", lambda rung: _signs(rung.best), 0, text=True),
-        Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
+        Column("", lambda rung: _signs(rung.best, here), 0, text=True),
+        Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 0),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
         Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
-        Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 5),
+        Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 2),
+        Column("max error\nof pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 10),
         Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
         Column("rms\nerror", lambda rung: relative_error(rung.best.error_rms), 10),
+        Column("rms error\nof pulls", lambda rung: relative_error(rung.best.error_magnitude_rms), 10),
         Column("registers\nper thread", lambda rung: number(rung.best.registers, 1), 11),
         Column("pJ/inter-\naction", lambda rung: number(times(rung.best.joules_per_interaction, 1e12), 3), 9),
         Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
@@ -165,11 +181,12 @@ def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _signs(record: Record) -> str:
-    return THROTTLED * bool(record.throttled) + UNSETTLED * (record.stop_reason != INTERVAL)
+def _signs(record: Record, here: Here) -> str:
+    signs = THROTTLED * bool(record.throttled) + UNSETTLED * (record.stop_reason != INTERVAL)
+    return signs + PARTIAL * ranking.is_partial(record) + here.sign(record)
 
 
-def _footnotes(rungs: list[Rung]) -> list[str]:
+def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
     notes = []
     throttled = [rung.best for rung in rungs if rung.best.throttled]
     if throttled:
@@ -179,16 +196,20 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
     reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
     if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
-    return notes
+    if any(ranking.is_partial(rung.best) for rung in rungs):
+        notes.append(PARTIAL_NOTE)
+    return notes + here.notes(rung.best for rung in rungs)
 
 
-def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents, here: Here) -> None:
     columns: list[Column[Rung]] = [
-        Column("variant", lambda rung: rung.best.variant, 0, text=True),
+        Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
         Column("n", lambda rung: f"{rung.best.n:,}", 0),
         Column("fastest\nconfiguration", lambda rung: rung.best.configuration, 0, text=True, breaks=True),
+        Column("ms", lambda rung: _milliseconds(rung.best), 0),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
+        Column("", lambda rung: _signs(rung.best, here), 0, text=True),
         Column("compared", lambda rung: f"{rung.compared:,}", 1),
         Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
         Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
@@ -199,13 +220,20 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
     for shared, rows in tables.items():
         subsection(console, names.title(shared))
         console.print(table(console, columns, rows))
+        for footnote in _footnotes(rows, here):
+            say(console, footnote, "yellow")
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
     """Sort the rungs that had a choice so that all n of one stand together: a change of configuration shows."""
     rungs = [rung for same_n in by_n.values() for rung in same_n if rung.compared > 1]
     order = ranking.ladder_order({rung.best.variant for rung in rungs}, parents)
-    return sorted(rungs, key=lambda rung: (order.index(rung.best.variant), place_of(rung.best.toolkit), rung.best.n))
+
+    def place(rung: Rung) -> tuple[int, str, tuple[int, str], int]:
+        record = rung.best
+        return order.index(record.variant), ranking.row(record), place_of(record.toolkit), record.n
+
+    return sorted(rungs, key=place)
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:

@@ -25,7 +25,8 @@ ACCURACY = (
     "configuration of each theta."
 )
 COUNTERS = (
-    "From a second pass under Nsight Compute. In %: achieved occupancy, issue slots used, and of their peaks the pipes "
+    "From a second pass under Nsight Compute, beside ms, the time of an evaluation without it. In %: "
+    "achieved occupancy, issue slots used, and of their peaks the pipes "
     "of FMA, of special functions (XU: square roots), of loads and stores (LSU) and of matrix products (MMA). threads: "
     "at work in an instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), "
     "each an interaction. waits for: the most frequent reason why a warp could not issue."
@@ -103,10 +104,10 @@ def render_counters(records: Sequence[Record], console: Console) -> None:
         say(console, f"unavailable: {reason}", "yellow")
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
         subsection(console, names.title(shared))
-        numbers = ["occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
+        numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
         table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
-            table.add_row(f"{record.variant} {record.toolkit} {record.n:,}", *_counted(record))
+            table.add_row(f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
 
 
@@ -122,6 +123,7 @@ def _counted(record: Record) -> list[str]:
     stalls = [name for name in own if name.startswith("stalled_")]
     longest = max(stalls, key=own.__getitem__, default="")
     return [
+        milliseconds(ranking.seconds(record)),
         percent("achieved_occupancy"),
         f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else "",
         each("instructions", own.get("threads_an_instruction", 32)),

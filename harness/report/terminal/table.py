@@ -70,11 +70,12 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
 
 
 def markdown_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:
-    """Return the lines of a table in Markdown, the cells escaped."""
+    """Return the lines of a table in Markdown, the cells escaped; empty columns of a rank above 0 are left out."""
+    shown = [column for column in columns if column.rank == 0 or any(map(column.cell, rows))]
     lines = [
-        [column.markdown or column.header for column in columns],
-        ["---" if column.text else "---:" for column in columns],
-        *([escaped(column.cell(row)) for column in columns] for row in rows),
+        [column.markdown or column.header for column in shown],
+        ["---" if column.text else "---:" for column in shown],
+        *([escaped(column.cell(row)) for column in shown] for row in rows),
     ]
     return [f"| {' | '.join(cells)} |" for cells in lines]
 

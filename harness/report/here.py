@@ -1,0 +1,101 @@
+"""What the checkout at hand says of records: whether it still has their source, and what they prepare untimed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+
+from gravbench.errors import InputError
+from gravbench.model import sources
+from gravbench.model.record import Record
+from gravbench.model.variant import Variant
+from gravbench.report.numbers import number
+
+NOT_RECORDED = "not recorded"
+PARTIAL = "<"
+"""The sign of a row whose interactions per second are those of an approximation."""
+PARTIAL_NOTE = f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n"
+
+
+class Origin(StrEnum):
+    """What the source of a record is to the source here; the value is the sign at its row."""
+
+    SAME = ""
+    OTHER = "§"
+    GONE = "¶"
+
+    @property
+    def words(self) -> str:
+        """Name it where there is room for words."""
+        return _WORDS[self]
+
+
+_WORDS = {Origin.SAME: "as here", Origin.OTHER: "another", Origin.GONE: "no such variant here"}
+
+
+class Here:
+    """Sets records beside the variants that there are here, each source hashed once; without any, beside nothing."""
+
+    def __init__(self, variants: Mapping[str, Variant] | None = None) -> None:
+        """Keep ``variants``, which are all that there are here, by their names."""
+        self._variants = variants
+        self._hashes: dict[tuple[str, str, str, bool], str | None] = {}
+
+    def origin(self, record: Record) -> Origin:
+        """Tell whether a record was measured with the source that is here. A stale record never was."""
+        if self._variants is None:
+            return Origin.SAME
+        which = record.variant, record.toolkit, record.interaction, record.timed == "step"
+        if which not in self._hashes:
+            self._hashes[which] = self._sha256(record)
+        own = self._hashes[which]
+        if own is None:
+            return Origin.GONE
+        return Origin.SAME if own == record.code_sha256 else Origin.OTHER
+
+    def _sha256(self, record: Record) -> str | None:
+        variant = (self._variants or {}).get(record.variant)
+        if variant is None or record.toolkit not in variant.toolkits:
+            return None
+        try:
+            return sources.code_sha256(record, variant)
+        except InputError:
+            return None
+
+    def sign(self, record: Record) -> str:
+        """Return the sign of a row whose source is not the one here; empty for any other row."""
+        return str(self.origin(record))
+
+    def notes(self, records: Iterable[Record], noun: str = "row") -> list[str]:
+        """Say below a table what the signs of its rows mean, each sign in front; one sentence for each."""
+        return self.notes_of_rows(([record] for record in records), noun)
+
+    def notes_of_rows(self, rows: Iterable[Collection[Record]], noun: str = "row") -> list[str]:
+        """Do the same where a row has several records: it counts once for each sign."""
+        found = [{self.origin(record) for record in row} for row in rows]
+        other, gone = (sum(origin in row for row in found) for origin in (Origin.OTHER, Origin.GONE))
+        said = []
+        if other:
+            were = f"{noun} was" if other == 1 else f"{noun}s were"
+            said.append(
+                f"{Origin.OTHER} {other:,} {were} measured with another source than the one here: "
+                "gravbench run SWEEP --resume --out FOLDER measures them again"
+            )
+        if gone:
+            of = f"{noun} is" if gone == 1 else f"{noun}s are"
+            said.append(
+                f"{Origin.GONE} {gone:,} {of} of no such variant here: no file declares the variant, with this toolkit "
+                "and interaction, so that nothing can be measured again"
+            )
+        return said
+
+    def untimed(self, record: Record) -> str:
+        """Write the seconds of what was prepared and not timed: ``order 0.840``; empty where nothing has to be."""
+        if record.untimed_seconds:
+            return " ".join(f"{name} {number(seconds, 3)}" for name, seconds in record.untimed_seconds.items())
+        variant = (self._variants or {}).get(record.variant)
+        return NOT_RECORDED if variant is not None and variant.of_positions else ""
+
+
+NOWHERE = Here()
+"""Records alone: their sources are compared with nothing."""
