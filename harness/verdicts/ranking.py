@@ -68,6 +68,15 @@ class Drift:
     not_ok: int
     spread: float | None
 
+    @property
+    def beyond(self) -> bool:
+        """Whether the spread is above the limit."""
+        return self.spread is not None and self.spread > DRIFT_LIMIT
+
+    def affects(self, device: str, device_uuid: str) -> bool:
+        """Tell whether records of a device, as ``Conditions`` names it, were measured while its anchor drifted."""
+        return self.beyond and (self.anchor.device or "", self.anchor.device_uuid or "") == (device, device_uuid)
+
 
 def is_ranked(record: Record) -> bool:
     """Tell whether the record may be compared: verified, and with a median that is a positive number."""
@@ -210,6 +219,11 @@ def drifts(records: Iterable[Record]) -> list[Drift]:
         spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
         found.append(Drift(repeated[0], len(medians), len(repeated) - len(medians), spread))
     return found
+
+
+def drifted(records: Iterable[Record]) -> list[Drift]:
+    """Return the drifts beyond the limit."""
+    return [drift for drift in drifts(records) if drift.beyond]
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:
