@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +23,11 @@ CPU_INTERACTIONS_PER_SECOND = 2e8
 GPU_INTERACTIONS_PER_SECOND = 1e12
 REFERENCE_INTERACTIONS_PER_SECOND = 5e8
 COMPILE_SECONDS = 2.0
+
+SHORT_RUN = 10
+"""Cases up to which a run may have few repetitions of its anchor."""
+FEWEST_REPETITIONS = 5
+"""Of the anchor in a longer run, whatever ``anchor_every`` is: the scatter of two medians is all but unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ def plan(
 ) -> Plan:
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
+    Each device has an anchor of its own where it has several cases to measure.
+
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
 
@@ -93,8 +102,9 @@ def plan(
         result.reused += len(own) - len(missing)
         if anchors and len(missing) > 1:
             typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
-            repetitions = finished.get(typical.identity, 0)
-            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, repetitions))
+            before = finished.get(typical.identity, 0)
+            fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
+            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest))
         result.tasks += missing
     return result
 
@@ -109,15 +119,21 @@ def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _with_anchors(tasks: list[Task], typical: Task, every: int, repetitions: int) -> Iterator[Task]:
-    """Put the ``typical`` task first, again after ``every`` others, and last."""
+def _with_anchors(tasks: list[Task], typical: Task, every: int, before: int, fewest: int) -> Iterator[Task]:
+    """Put the ``typical`` task first, again after ``every`` others, and last; evenly where these are too few.
+
+    It has been repeated ``before`` times; at least ``fewest`` are added, beside each other where there are few others.
+    """
     others = [task for task in tasks if task is not typical]
-    for position, task in enumerate(others):
-        if position % every == 0:
-            repetitions += 1
-            yield replace(typical, anchor=repetitions)
-        yield task
-    yield replace(typical, anchor=repetitions + 1)
+    places = list(range(0, len(others), every))
+    if len(places) < fewest - 1:
+        places = [i * len(others) // (fewest - 1) for i in range(fewest - 1)]
+    numbers = itertools.count(before + 1)
+    repeated = Counter([*places, len(others)])
+    for position in range(len(others) + 1):
+        for _ in range(repeated[position]):
+            yield replace(typical, anchor=next(numbers))
+        yield from others[position : position + 1]
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:
