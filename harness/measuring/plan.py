@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.verify import ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
-from gravbench.model.toolkits import catalogue
+from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, discover
 
 # What estimate_seconds assumes, on the slow side.
@@ -78,6 +79,9 @@ def plan(
 
     An existing result is reused when it was ok or invalid and made from the same bodies, source, flags, toolkit,
     driver and device; what failed or was skipped is tried again.
+
+    Raises:
+        InputError: the sweep has no case for the chosen devices.
     """
     result = Plan(sweep.measure)
     by_device: dict[str, list[Task]] = {}
@@ -93,6 +97,12 @@ def plan(
         for device in fitting:
             task = Task(case, environment.fingerprint(case, variants[case.variant], device), device)
             by_device.setdefault(device.selector, []).append(task)
+    if not by_device and not result.tasks:
+        where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
+        toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
+        raise InputError(
+            f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
+        )
 
     finished = _finished(existing)
     shuffler = random.Random(sweep.measure.order_seed)
