@@ -361,6 +361,63 @@ def test_every_chart_is_valid_vega_lite():
     altair.Chart.from_dict(charts.dressed(drawn[0].spec, title="alone"))
 
 
+UNKNOWN = {"ci_low": None, "ci_high": None}
+
+
+def all_figures(records, name="chamomile"):
+    groups = figures.groups(records, {"naive": None, "tiled": "naive"}, {})
+    drawn = [group.ladder for group in groups if group.ladder] + [one for group in groups for one in group.figures]
+    drawn += figures.of_stages(records)
+    source = published.load(published.find(name))
+    answers = latest(RecordFile(H200 / name).read())
+    if records and records[0].ci_low is None:
+        answers = [one.model_copy(update=UNKNOWN) for one in answers]
+    return drawn + figures.of_source(name, source, answers)
+
+
+def marks_of(spec):
+    for layer in spec.get("layer", []):
+        yield from marks_of(layer)
+    if "mark" in spec:
+        yield spec["mark"], spec
+
+
+def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbounded(tmp_path):
+    import altair
+
+    cases = latest(swept())
+    drawn = all_figures([one.model_copy(update=UNKNOWN) for one in cases])
+    told = {kind: [one for one in drawn if one.name.startswith(kind)] for kind in (*KINDS, "published")}
+    assert all(told.values())
+    for kind, those in told.items():
+        if kind == "stages":  # times of stages that were measured apart, without an interval
+            continue
+        for one in those:
+            assert "Unbounded, because the samples are too few for an interval" in one.caption, one.name
+            rows = [row for row in one.spec["datasets"]["rows"] if row.get("kind") != "published"]
+            assert all(row["open"] for row in rows)
+            marks = [mark for mark, _ in marks_of(one.spec)]
+            if kind == "ladder":
+                assert any(mark["type"] == "rule" and mark.get("strokeDash") for mark in marks)
+                assert all(row["label"].endswith("± ?") for row in rows)
+            elif kind.startswith("heat-map"):
+                assert all(row["label"].endswith("± ?") for row in rows)
+            else:
+                assert [mark["filled"] for mark in marks if mark["type"] == "point"] == [True, False], one.name
+            if kind == "published":
+                assert all(row["value"].endswith("± ?") for row in rows)
+            else:
+                fields = [tip["field"] for _, spec in marks_of(one.spec) for tip in spec["encoding"].get("tooltip", [])]
+                assert "± %" in fields or "tooltip" in str(one.spec), one.name
+                assert {row["± %"] for row in rows} == {"unbounded: too few samples"}
+            altair.Chart.from_dict(charts.dressed(one.spec))
+    assert len(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path)) == 4
+    for one in all_figures(cases):
+        assert "Unbounded" not in one.caption
+        assert "datum.open" not in str(one.spec)
+        assert not any("open" in row for row in one.spec["datasets"]["rows"])
+
+
 def test_figures_are_written_as_svg_and_png(tmp_path):
     (tmp_path / "run").mkdir()
     for one in swept():

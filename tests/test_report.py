@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 from functools import cache
 from typing import Any
@@ -350,6 +351,23 @@ def test_one_repetition_shows_no_drift_and_other_drivers_are_other_anchors() -> 
     assert [drift.spread for drift in ranking.drifts(records)] == [None, None]
     assert flat(shown(records)).count("measured once: drift cannot be seen") == 2
     assert "The anchor" not in shown([record("naive")])
+
+
+@pytest.mark.parametrize("ends", [{"ci_low": None, "ci_high": None}, {"ci_low": 0.0, "ci_high": math.inf}])
+def test_what_nothing_bounds_is_not_shown_as_exact(ends) -> None:
+    records = [record("naive", 1.0, **ends), record("float4", 0.5)]
+    note = "unbounded: the samples are too few for an interval of the median"
+    for width in (80, 200):
+        text = shown(records, width)
+        (line,) = [line for line in text.splitlines() if line.startswith("naive") and "± ?" in line]
+        assert line.count("± ?") == 1
+        assert not [line for line in text.splitlines() if line.startswith("float4") and "± ?" in line]
+        assert flat(text).count(f"? {note}") == 1
+    written = ladder_markdown(records, PARENTS, {})
+    assert "| 0.001000 ± ? |" in written
+    assert "| 0.002000 ± 1.00 % |" in written
+    assert f"`?` {note}" in written
+    assert "±" not in flat(shown([record("float4", 0.5)])).replace("± is half", "").replace("± %", "")
 
 
 def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:

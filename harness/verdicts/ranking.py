@@ -106,6 +106,12 @@ def half_width(record: Record) -> float | None:
     return (record.ci_high - record.ci_low) / 2 / seconds(record)
 
 
+def unbounded(record: Record) -> bool:
+    """Tell whether nothing bounds the median: the samples are too few."""
+    width = half_width(record)
+    return width is None or not math.isfinite(width)
+
+
 def conditions(record: Record) -> Conditions:
     """Return what another record has to share, beside n, to be compared with this one."""
     task = tuple(record.conditions.items())

@@ -14,7 +14,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names
-from gravbench.report.numbers import number, percent, six_digits
+from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.published import compare
@@ -26,6 +26,7 @@ TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
 MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
+OPEN_SIGN = "an open sign"
 ERROR_KINDS = {"rms": "error_rms", "median": "error_median", "99 %": "error_p99", "largest": "error_max"}
 
 
@@ -65,7 +66,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) 
         {
             **(row := _point(rung.best)),
             "end": max(row["speed"], row["high"] or 0),
-            "label": f"{rung.best.toolkit}  {number(_speed(rung.best))}",
+            "label": f"{rung.best.toolkit}  {_with_doubt(rung.best, number(_speed(rung.best)))}",
             "changed": summaries.get(rung.best.variant, ""),
         }
         for rung in rungs
@@ -75,6 +76,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str]) 
         "bar's end is the 95 % confidence interval of the median. An approximation is credited with the interactions "
         "that it computes."
     )
+    said += _said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
@@ -87,6 +89,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
+        said += _said_unbounded(rows, OPEN_SIGN)
         yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
@@ -117,6 +120,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
+        said += _said_unbounded(rows, f"a cell with {UNBOUNDED}")
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
         yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
@@ -143,7 +147,7 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
             "x": at_x,
             "y": at_y,
             "relative": six_digits(speed / best),
-            "label": number(speed),
+            "label": _with_doubt(record, number(speed)),
             "of the fastest": f"{100 * speed / best:.0f} %",
         }
 
@@ -165,6 +169,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
         for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
+    said += _said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
     yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
@@ -184,6 +189,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
         "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
         "what it leaves out; its error is that of one evaluation."
     )
+    said += _said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
     yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
@@ -266,6 +272,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
                 "name": f"θ {record.axes['theta']}",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
+                **_doubt(record),
                 "relative error": f"{error:.2e}",
                 "configuration": _configuration(record),
             }
@@ -280,6 +287,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
+        said += _said_unbounded(rows, OPEN_SIGN)
         yield _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
 
 
@@ -295,7 +303,10 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         for kind, (value, relative) in pair.items():
             if relative is not None and relative > 0:
                 written = f"{number(value, zeros=False)} {figure.unit}"
-                rows.append({"step": title, "kind": kind, "relative": six_digits(relative), "value": written})
+                row = {"step": title, "kind": kind, "relative": six_digits(relative), "value": written}
+                if kind == "measured" and step.answer.record and ranking.unbounded(step.answer.record):
+                    row |= {"value": f"{written} {UNBOUNDED}", "open": True}
+                rows.append(row)
     steps = list(dict.fromkeys(row["step"] for row in rows))
     if len(steps) < 2:
         return None
@@ -304,6 +315,7 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         "measured here. What is blank on one side has one sign only."
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
+    said += _said_unbounded(rows, OPEN_SIGN)
     name = f"published-{_slug(name)}-{_slug(figure.id)}"
     return Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
 
@@ -313,15 +325,31 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
 
 def _said(record: Record) -> dict[str, Any]:
     """Write what the tooltip of every figure says."""
-    width = ranking.half_width(record)
     return {
         "variant": record.variant,
         "toolkit": record.toolkit,
         "n": record.n,
         "configuration": _configuration(record),
         "interactions per second": f"{ranking.speed(record):.4g}",
-        "± %": "" if width is None or not math.isfinite(width) else percent(width),
+        **_doubt(record),
     }
+
+
+def _doubt(record: Record) -> dict[str, Any]:
+    """Write the interval for a tooltip; ``open`` only where nothing bounds the median, for its sign."""
+    if ranking.unbounded(record):
+        return {"± %": "unbounded: too few samples", "open": True}
+    return {"± %": percent(ranking.half_width(record))}
+
+
+def _with_doubt(record: Record, written: str) -> str:
+    return f"{written} {UNBOUNDED}" if ranking.unbounded(record) else written
+
+
+def _said_unbounded(rows: Sequence[Row], sign: str) -> str:
+    if not any(row.get("open") for row in rows):
+        return ""
+    return f" Unbounded, because the samples are too few for an interval: {sign}."
 
 
 def _configuration(record: Record) -> str:

@@ -17,13 +17,13 @@ from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
-from gravbench.report.numbers import number, percent, relative_error, times
+from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Ladders, Parents, Rung
 
-THROTTLED, UNSETTLED = "!", "~"
+THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 
@@ -90,8 +90,8 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     names = Names(cases)
 
     def speed(rung: Rung) -> str:
-        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best)
-        return _speed(rung.best) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else "")
+        width, signs = plus_minus(ranking.half_width(rung.best)), _signs(rung.best)
+        return f"{_speed(rung.best)} {width}" + (f" `{signs}`" if signs else "")
 
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: rung.best.variant, text=True),
@@ -141,7 +141,7 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
-        Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
+        Column("± %", lambda rung: _width(rung.best), 1),
         # A sign never gives way; without any, its column is left out.
         Column("", lambda rung: _signs(rung.best), 0, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 7),
@@ -159,6 +159,10 @@ def _ladder_columns(rungs: list[Rung]) -> list[Column[Rung]]:
         Column("SM clock\nMHz", lambda rung: number(_median(rung.best.sm_clock_mhz), 1), 12),
         Column("compile\ns", lambda rung: number(rung.best.compile_seconds, 3), 13),
     ]
+
+
+def _width(record: Record) -> str:
+    return UNBOUNDED if ranking.unbounded(record) else percent(ranking.half_width(record))
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -179,6 +183,8 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
     reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
     if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
+    if any(ranking.unbounded(rung.best) for rung in rungs):
+        notes.append(f"{UNKNOWN} unbounded: the samples are too few for an interval of the median")
     return notes
 
 
