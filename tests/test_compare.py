@@ -240,7 +240,7 @@ def test_the_best_of_a_run_that_drifted_says_so():
     assert re.search(r"^Imaginary CPU,[^^]*\^$", text, re.MULTILINE)
     said = " ".join(text.split())
     assert said.count("^") == 2
-    assert "^ the anchor: numpy_direct cpu n=64 float32 on Imaginary CPU, measured 2 times: the medians spread" in said
+    assert "^ DRIFT above 1 %: the medians of the anchor, measured 2 times, spread over 66.67 %; a smaller" in said
     gpu, cpu = choices_json(found, 1e-3, 0.02)["selections"]
     assert (gpu["drifts"], len(cpu["drifts"])) == ([], 1)
     assert cpu["drifts"][0]["spread"] == pytest.approx(2 / 3)

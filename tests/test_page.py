@@ -418,6 +418,34 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
         assert not any("open" in row for row in one.spec["datasets"]["rows"])
 
 
+def test_figures_and_tables_of_a_device_that_drifted_say_so():
+    """The GPU's anchor drifts, the processor's does not."""
+    anchors = [record("naive", 1.0 + i / 100, n=512, timed="force", anchor=i) for i in range(1, 5)]
+    steady = [record("barnes_hut_cpu", 1.0, n=512, timed="force", toolkit="cpu", axes={"theta": 0.5}, anchor=i)
+              for i in range(1, 5)]  # fmt: skip
+    folder = H200 / "chamomile"
+    cases = RecordFile(folder).read()
+    one = next(one for one in cases if one.anchor)
+    moved = one.model_copy(update={"median_seconds": 2 * one.median_seconds, "anchor": 99})
+    source = published.load(published.find("chamomile"))
+    own = Run("made-up", [*swept(), *anchors, *steady], [])
+    for run in (own, Run("chamomile", [*cases, moved], [], "chamomile", source)):
+        drawn = html.every_figure([run], VARIANTS)
+        told = [figure for figure in drawn if "Imaginary CPU" not in figure.about]
+        assert told
+        for figure in told:
+            assert figure.title.endswith(" ^"), figure.name
+            assert "^ anchor drifted by " in figure.whole_title
+            assert "^ DRIFT above 1 %: the medians of the anchor, measured" in figure.caption
+        assert not any("^" in figure.whole_title + figure.caption for figure in drawn if figure not in told)
+    whole = page([own], VARIANTS)
+    assert '<p class="soft">^ DRIFT above 1 %' in whole
+    compared = page([run], VARIANTS).partition('id="published"')[2]
+    assert re.search(r"<summary>The numbers of: [^<]* \^</summary>", compared)
+    assert '<p class="soft">^ DRIFT above 1 %' in compared
+    assert "^ DRIFT" not in page([Run("made-up", [*swept(), *steady], [])], VARIANTS)
+
+
 def test_figures_are_written_as_svg_and_png(tmp_path):
     (tmp_path / "run").mkdir()
     for one in swept():

@@ -72,6 +72,7 @@ def report(
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
     from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+    from gravbench.verdicts.ranking import drifted
 
     if markdown and (html or figures):
         raise InputError("--markdown prints, --html and --figures write instead; accepted: --markdown alone")
@@ -92,7 +93,7 @@ def report(
     terminal = console()
     render(records, terminal, parents(variants))
     for section in (render_stages, render_accuracy, render_counters):
-        section(runs.latest(records), terminal)
+        section(runs.latest(records), terminal, drifted(records))
     if source:
         render_published(source, records, terminal)
     if source and source.loads:

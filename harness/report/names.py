@@ -96,7 +96,13 @@ def drift_signs(drifts: Iterable[Drift]) -> str:
 
 def drift_notes(drifts: Iterable[Drift]) -> list[str]:
     """Return the sentences below such a table, each behind its sign."""
-    return [f"{DRIFTED} the anchor: {drift_sentence(drift)}" for drift in drifts if drift.beyond]
+    return [
+        f"{DRIFTED} DRIFT above {100 * ranking.DRIFT_LIMIT:g} %: the medians of the anchor, measured "
+        f"{count(drift.repetitions, 'time')}, spread over {percent(drift.spread)} %; a smaller difference may be drift "
+        "alone"
+        for drift in drifts
+        if drift.beyond
+    ]
 
 
 def drift_sentence(drift: Drift) -> str:

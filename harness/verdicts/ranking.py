@@ -73,10 +73,6 @@ class Drift:
         """Whether the spread is above the limit."""
         return self.spread is not None and self.spread > DRIFT_LIMIT
 
-    def affects(self, device: str, device_uuid: str) -> bool:
-        """Tell whether records of a device, as ``Conditions`` names it, were measured while its anchor drifted."""
-        return self.beyond and (self.anchor.device or "", self.anchor.device_uuid or "") == (device, device_uuid)
-
 
 def is_ranked(record: Record) -> bool:
     """Tell whether the record may be compared: verified, and with a median that is a positive number."""
@@ -230,6 +226,13 @@ def drifts(records: Iterable[Record]) -> list[Drift]:
 def drifted(records: Iterable[Record]) -> list[Drift]:
     """Return the drifts beyond the limit."""
     return [drift for drift in drifts(records) if drift.beyond]
+
+
+def affecting(drifts: Iterable[Drift], *places: Conditions) -> list[Drift]:
+    """Return the drifts beyond the limit of the devices that records under these conditions were measured on."""
+    devices = {(shared.device, shared.device_uuid) for shared in places}
+    own = ((drift, conditions(drift.anchor)) for drift in drifts)
+    return [drift for drift, shared in own if drift.beyond and (shared.device, shared.device_uuid) in devices]
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:

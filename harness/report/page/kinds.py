@@ -6,21 +6,21 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.names import Names
+from gravbench.report.names import DRIFTED, Names, drift_notes, drift_signs
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Rung
+from gravbench.verdicts.ranking import Drift, Rung
 
 TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
@@ -49,6 +49,16 @@ class Figure:
         """The title of a figure that stands alone, where nothing can be chosen."""
         shown = self.title if self.n is None else f"{self.title}, n = {self.n:,}"
         return f"{shown}: {self.about}" if self.about else shown
+
+
+def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
+    """Mark a figure whose device's anchors drifted: a sign in the title; how far, in the caption and in ``about``."""
+    if not drifts:
+        return figure
+    spread = max(drift.spread or 0.0 for drift in drifts)
+    about = f"{figure.about}, {DRIFTED} anchor drifted by {percent(spread)} %".removeprefix(", ")
+    caption = " ".join([figure.caption, *drift_notes(drifts)])
+    return replace(figure, title=figure.title + drift_signs(drifts), about=about, caption=caption)
 
 
 def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
@@ -226,7 +236,7 @@ def _front(records: list[Record]) -> Iterator[Row]:
         }
 
 
-def stages(cases: Sequence[Record]) -> Iterator[Figure]:
+def stages(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
     titles = Names(cases)
     for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
@@ -239,7 +249,8 @@ def stages(cases: Sequence[Record]) -> Iterator[Figure]:
             "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
             "configuration there."
         )
-        yield _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        yield marked(made, ranking.affecting(drifts, shared))
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -261,7 +272,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
         start += share
 
 
-def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
+def thetas(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
     titles = Names(cases)
     for (shared, variant, n), chosen in ranking.over_theta(cases).items():
@@ -288,10 +299,13 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
         said += _said_unbounded(rows, OPEN_SIGN)
-        yield _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        yield marked(made, ranking.affecting(drifts, shared))
 
 
-def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
+def published(
+    name: str, source: Source, figure: SourceFigure, cases: Sequence[Record], drifts: Sequence[Drift] = ()
+) -> Figure | None:
     """Draw what a source published beside what was measured; None where fewer than two steps have a value."""
     found = compare(source, figure, cases)
     rows: list[Row] = []
@@ -317,7 +331,8 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
     said += _said_unbounded(rows, OPEN_SIGN)
     name = f"published-{_slug(name)}-{_slug(figure.id)}"
-    return Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
+    made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
+    return marked(made, ranking.affecting(drifts, *(column.conditions for column in found.shown)))
 
 
 # Parts of rows

@@ -12,7 +12,7 @@ from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
 from gravbench.report.numbers import number, percent, relative_error, rough_percent
-from gravbench.report.terminal.printing import heading, say, subsection
+from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection
@@ -67,8 +67,7 @@ def render_choices(
         console.print(table(console, own, selection.choices))
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
-        for sentence in drift_notes(selection.drifts):
-            say(console, sentence, "bold yellow")
+        say_all(console, drift_notes(selection.drifts), "bold yellow")
         for choice in selection.choices:
             if choice.unclear:
                 say(console, f"n = {choice.n:,}, {_uncertainty(choice)}", "yellow")

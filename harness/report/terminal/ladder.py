@@ -16,12 +16,23 @@ from rich.console import Console
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
-from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
+from gravbench.report.names import (
+    DRIFTED,
+    Names,
+    compact,
+    count,
+    drift_notes,
+    drift_sentence,
+    drift_signs,
+    escaped,
+    joined,
+    why_unranked,
+)
 from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
-from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
+from gravbench.report.terminal.printing import GAP, heading, say, say_all, say_facts, section, subsection
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Ladders, Parents, Rung
+from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
@@ -66,14 +77,13 @@ def render(records: list[Record], console: Console, parents: Parents) -> None:
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-    _ladder_section(console, ladders, names, parents)
-    _configuration_section(console, ladders, names, parents)
     drifts = ranking.drifts(records)
+    _ladder_section(console, ladders, names, parents, drifts)
+    _configuration_section(console, ladders, names, parents, drifts)
     if drifts:
         section(console, "The anchor")
     for drift in drifts:
-        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        say(console, drift_sentence(drift), "bold yellow" if bad else "")
+        say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     _not_ok_section(console, cases)
 
 
@@ -103,11 +113,13 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
         Column("max error", lambda rung: relative_error(rung.best.error_max)),
     ]
     lines = []
+    drifts = ranking.drifts(records)
     for shared, by_n in ladders.items():
         n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        drifted = ranking.affecting(drifts, shared)
         title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
-        lines += [title, "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in _footnotes(by_n[n]):
+        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in [*_footnotes(by_n[n]), *drift_notes(drifted)]:
             # The sign as code: a tilde may begin strikethrough.
             lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
     return "\n".join(lines)
@@ -117,17 +129,19 @@ def _speed(record: Record) -> str:
     return number(ranking.speed(record) / 1e9)
 
 
-def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+def _ladder_section(
+    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift]
+) -> None:
     section(console, "The ladder", READING if ladders else "")
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
         return
     for shared, by_n in ladders.items():
+        drifted = ranking.affecting(drifts, shared)
         for n, rungs in by_n.items():
-            subsection(console, f"n = {n:,}, {names.title(shared)}")
+            subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
             console.print(table(console, _ladder_columns(rungs), rungs))
-            for footnote in _footnotes(rungs):
-                say(console, footnote, "yellow")
+            say_all(console, [*_footnotes(rungs), *drift_notes(drifted)], "yellow")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
@@ -188,7 +202,9 @@ def _footnotes(rungs: list[Rung]) -> list[str]:
     return notes
 
 
-def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents) -> None:
+def _configuration_section(
+    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift]
+) -> None:
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: rung.best.variant, 0, text=True),
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
@@ -203,8 +219,10 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
     if tables:
         section(console, "The fastest configurations", COMPARING)
     for shared, rows in tables.items():
-        subsection(console, names.title(shared))
+        drifted = ranking.affecting(drifts, shared)
+        subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
+        say_all(console, drift_notes(drifted), "yellow")
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
