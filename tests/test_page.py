@@ -439,11 +439,18 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
             assert "^ DRIFT above 1 %: the medians of the anchor, measured" in figure.caption
         assert not any("^" in figure.whole_title + figure.caption for figure in drawn if figure not in told)
     whole = page([own], VARIANTS)
-    assert '<p class="soft">^ DRIFT above 1 %' in whole
+    assert re.search(r'<p class="soft">[^<]* \^: \^ DRIFT above 1 %', whole)
     compared = page([run], VARIANTS).partition('id="published"')[2]
     assert re.search(r"<summary>The numbers of: [^<]* \^</summary>", compared)
     assert '<p class="soft">^ DRIFT above 1 %' in compared
     assert "^ DRIFT" not in page([Run("made-up", [*swept(), *steady], [])], VARIANTS)
+    # The drift of a run marks no figure that has none of its records, and two anchors make one sentence.
+    alone = Run("drifted", [one.model_copy(update={"dtype": "float64"}) for one in anchors], [])
+    assert not any("^" in one.title for one in html.every_figure([Run("quiet", swept(), []), alone], VARIANTS))
+    others = [one.model_copy(update={"n": 256, "median_seconds": 3 * (one.median_seconds or 0)}) for one in anchors]
+    ladder, *_ = html.every_figure([Run("two", [*swept(), *anchors, *others], [])], VARIANTS)
+    assert ladder.caption.count("DRIFT above") == 1
+    assert "the worst of 2 anchors" in ladder.caption
 
 
 def test_figures_are_written_as_svg_and_png(tmp_path):

@@ -95,14 +95,15 @@ def drift_signs(drifts: Iterable[Drift]) -> str:
 
 
 def drift_notes(drifts: Iterable[Drift]) -> list[str]:
-    """Return the sentences below such a table, each behind its sign."""
-    return [
-        f"{DRIFTED} DRIFT above {100 * ranking.DRIFT_LIMIT:g} %: the medians of the anchor, measured "
-        f"{count(drift.repetitions, 'time')}, spread over {percent(drift.spread)} %; a smaller difference may be drift "
-        "alone"
-        for drift in drifts
-        if drift.beyond
-    ]
+    """Return the sentence below such a table, behind its sign, about the anchor that drifted most; none without one."""
+    beyond = [drift for drift in drifts if drift.beyond]
+    if not beyond:
+        return []
+    most = max(beyond, key=lambda drift: drift.spread or 0.0)
+    which = "the anchor" if len(beyond) == 1 else f"the worst of {len(beyond)} anchors"
+    spread = f"measured {count(most.repetitions, 'time')}, spread over {percent(most.spread)} %"
+    limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
+    return [f"{DRIFTED} DRIFT above {limit}: the medians of {which}, {spread}; a smaller difference may be drift alone"]
 
 
 def drift_sentence(drift: Drift) -> str:

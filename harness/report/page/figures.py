@@ -12,7 +12,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.page import charts, kinds
-from gravbench.report.page.kinds import Figure, best_n
+from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
 
@@ -34,11 +34,12 @@ class Group:
 
 
 def groups(
-    cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str], drifts: Sequence[Drift] = ()
+    cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str], drifts: DriftsOf = no_drifts
 ) -> list[Group]:
     """Make the figures of every set of conditions, those with most variants first, GPUs before CPUs.
 
-    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them; ``drifts`` those of their runs.
+    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them; ``drifts`` finds those
+    of the runs that records are from.
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
@@ -54,7 +55,7 @@ def groups(
             *kinds.heat_maps(title, records, place),
             *kinds.occupancy(title, records, place),
         ]
-        own = ranking.affecting(drifts, shared)
+        own = ranking.affecting(drifts(records), shared)
         found.append(
             Group(
                 shared,
@@ -69,7 +70,7 @@ def groups(
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
-def of_stages(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:
+def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Figure]:
     """Make the figures of stages and of errors over theta; none where no record has them."""
     return [*kinds.stages(cases, drifts), *kinds.thetas(cases, drifts)]
 

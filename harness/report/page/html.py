@@ -26,7 +26,7 @@ from gravbench.report import names, published, remarks
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, sources
-from gravbench.report.page.kinds import Figure
+from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift
@@ -64,7 +64,7 @@ class Run:
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
     cases = latest(record for run in runs for record in run.records)
-    drifts = [drift for run in runs for drift in run.drifts]
+    drifts = _drifts(runs)
     groups = figures.groups(cases, parents(variants), summaries(variants), drifts)
     return _template().render(
         title=f"gravbench: {', '.join(run.name for run in runs)}",
@@ -89,7 +89,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
     cases = latest(record for run in runs for record in run.records)
-    drifts = [drift for run in runs for drift in run.drifts]
+    drifts = _drifts(runs)
     groups = figures.groups(cases, parents(variants), summaries(variants), drifts)
     return [
         *(group.ladder for group in groups if group.ladder),
@@ -97,6 +97,17 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
         *figures.of_stages(cases, drifts),
         *(figure for run in runs for figure in run.figures()),
     ]
+
+
+def _drifts(runs: Sequence[Run]) -> DriftsOf:
+    """Return a function that knows the runs by their records themselves: equal ones may stand in two."""
+    place = {id(record): i for i, run in enumerate(runs) for record in run.records}
+
+    def drifts(records: Sequence[Record]) -> list[Drift]:
+        own = {place[id(record)] for record in records}
+        return [drift for i, run in enumerate(runs) if i in own for drift in run.drifts]
+
+    return drifts
 
 
 def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
 MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
+DriftsOf = Callable[[Sequence[Record]], list[Drift]]
+"""Finds the drifts of the runs that records are from."""
 OPEN_SIGN = "an open sign"
 ERROR_KINDS = {"rms": "error_rms", "median": "error_median", "99 %": "error_p99", "largest": "error_max"}
 
@@ -49,6 +51,11 @@ class Figure:
         """The title of a figure that stands alone, where nothing can be chosen."""
         shown = self.title if self.n is None else f"{self.title}, n = {self.n:,}"
         return f"{shown}: {self.about}" if self.about else shown
+
+
+def no_drifts(_: Sequence[Record]) -> list[Drift]:
+    """Know of no drift."""
+    return []
 
 
 def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
@@ -236,7 +243,7 @@ def _front(records: list[Record]) -> Iterator[Row]:
         }
 
 
-def stages(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Figure]:
+def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
     titles = Names(cases)
     for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
@@ -250,7 +257,7 @@ def stages(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Fi
             "configuration there."
         )
         made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
-        yield marked(made, ranking.affecting(drifts, shared))
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -272,7 +279,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
         start += share
 
 
-def thetas(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Figure]:
+def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
     titles = Names(cases)
     for (shared, variant, n), chosen in ranking.over_theta(cases).items():
@@ -300,7 +307,7 @@ def thetas(cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> Iterator[Fi
         )
         said += _said_unbounded(rows, OPEN_SIGN)
         made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
-        yield marked(made, ranking.affecting(drifts, shared))
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
 def published(
