@@ -231,11 +231,15 @@ def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
 
 def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, **encoding: Any) -> Any:
     """Draw filled signs, and open ones for the rows whose speed nothing bounds."""
-    filled = base.mark_point(size=area, filled=True, opacity=opacity)
+    whole = base.mark_point(size=area, filled=True, opacity=opacity).encode(**encoding)
     if not any(row.get("open") for row in rows):
-        return filled.encode(**encoding)
-    hollow = base.transform_filter("datum.open").mark_point(size=area, filled=False, strokeWidth=1.5, opacity=1)
-    return filled.transform_filter("!datum.open").encode(**encoding) + hollow.encode(**encoding)
+        return whole
+    # Both layers share one encoding, which is most of a chart's text.
+    filled = whole.transform_filter("!datum.open")
+    hollow = whole.transform_filter("datum.open").mark_point(size=area, filled=False, strokeWidth=1.5, opacity=1)
+    shared = whole.encoding
+    filled.encoding = hollow.encoding = alt.Undefined
+    return alt.LayerChart(layer=[filled, hollow], encoding=shared)
 
 
 def _at_one_n(sizes: list[int], shown: int) -> tuple[Any, Any]:
