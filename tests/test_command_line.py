@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from gravbench import api
 from gravbench.cli.main import main
 from gravbench.cli.options import app
 from gravbench.errors import InputError
-from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model.runs import RECORDS, RecordFile, newest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from test_record import record
@@ -132,6 +133,16 @@ WRONG = {
     "no such device": (["run", "tiny.yaml", "--device", "cuda:7"], "--device cuda:7"),
     "no such device to check on": (["check", "tiny.yaml", "--device", "tpu"], "--device tpu"),
     "no such device in a dry run": (["run", "tiny.yaml", "--dry-run", "--device", "cuda:7"], "--device cuda:7"),
+    "no case of the variant on the toolkit": (["run", "quick", "--variant", "naive", "--toolkit", "cpu"], "no case of"),
+    "no case that the file's when leaves": (["run", "when.yaml"], "no case is left"),
+    "no case that when leaves of what is chosen": (["run", "when.yaml", "-p", "n=8"], "when: n > 16"),
+    "no case for the device": (["run", "gpu.yaml", "--device", "cpu"], "--device cpu: no case of gpu.yaml runs on it"),
+    "no case for the device in a dry run": (["run", "gpu.yaml", "--device", "cpu", "--dry-run"], "cupy, numba"),
+    "no case for the device to check on": (["check", "gpu.yaml", "--device", "cpu"], "no case of gpu.yaml"),
+    "no case for the device and a folder": (
+        ["run", "gpu.yaml", "--device", "cpu", "--out", "o"],
+        "no case of gpu.yaml",
+    ),
     "no such run": (["report", "nosuch"], "nosuch"),
     "a folder without records": (["report", "empty"], "empty"),
     "a run with a spoilt record": (["report", "spoilt"], f"spoilt/{RECORDS}, line 1"),
@@ -147,6 +158,8 @@ def test_a_mistake_is_one_sentence_and_code_2_and_leaves_nothing_behind(folder, 
     (folder / "axis.yaml").write_text("n: 16\nvariants: [{variant: tiled, unrol: 4}]\n")
     (folder / "bodies.yaml").write_text("n: 16\nbodies: missing.txt\nvariants: numpy_direct\n")
     (folder / "none.yaml").write_text("n: 0\nvariants: numpy_direct\n")
+    (folder / "when.yaml").write_text("n: 16\nvariants: [{variant: numpy_direct, when: n > 16}]\n")
+    (folder / "gpu.yaml").write_text("n: 16\nvariants: [{variant: tiled, toolkit: [numba, cupy]}]\n")
     (folder / "empty").mkdir()
     (folder / "spoilt").mkdir()
     (folder / "spoilt" / RECORDS).write_text("nonsense\n")
@@ -226,7 +239,58 @@ def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, com
     assert "n = 20" in done.stdout
     assert "numpy_direct" in done.stdout
     assert "The anchor" in done.stdout
+    assert (f"{run.relative_to(folder)}, the newest with measurements" in done.stdout) == (by == "name")
     assert content(folder) == before
+
+
+def test_from_a_program_too_a_run_without_a_case_leaves_no_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "gpu.yaml").write_text("n: 16\nvariants: {variant: tiled, toolkit: numba}\n")
+    with pytest.raises(InputError, match=r"--device cpu: no case of gpu\.yaml runs on it"):
+        api.run("gpu.yaml", "out", devices=["cpu"])
+    assert not (folder / "out").exists()
+
+
+def test_a_run_of_which_every_case_is_skipped_is_code_1_with_the_reason(folder, command):
+    (folder / "gpu.yaml").write_text(f"n: 16\n{PROTOCOL}variants: {{variant: tiled, toolkit: numba}}\n")
+    done = command("run", "gpu.yaml", "--out", "out")
+    assert (done.returncode, done.stderr) == (1, "")
+    (skipped,) = RecordFile(folder / "out").read()
+    said = flat(done.stdout)
+    assert "0 ok, 0 invalid, 0 failed, 1 skipped" in said
+    assert f"nothing was measured, because every case was skipped: {flat(skipped.reason)}" in said
+    done = command("run", "tiny.yaml", "--out", "out", "--resume", "--device", "cpu")
+    assert done.returncode == 0
+    # What is kept was measured, though all that is new is skipped.
+    (folder / "both.yaml").write_text(
+        f"n: [16, 20]\n{PROTOCOL}variants: [numpy_direct, {{variant: tiled, toolkit: numba}}]\n"
+    )
+    done = command("run", "both.yaml", "--out", "out", "--resume")
+    assert (done.returncode, "2 cases are in out already" in done.stdout) == (0, True), done.stdout
+
+
+def test_the_newest_run_that_measured_anything_is_reported_and_named(folder, command):
+    first, second, third, fourth = (folder / "reports" / f"quick-20270101-00000{i}" for i in range(1, 5))
+    RecordFile(first).append(record(n=16))
+    RecordFile(second).append(record(n=32))
+    RecordFile(third).append(record(n=64, status="skipped", reason="made up"))
+    RecordFile(fourth).append(record(n=64, status="failed", reason="made up"))
+    said = f"quick: {second.relative_to(folder)}, the newest with measurements"
+    done = command("report", "quick")
+    assert said in done.stdout
+    assert "n = 32" in done.stdout
+    assert "made up" not in done.stdout
+    for words in (["report", "quick", "--markdown"], ["best", "quick", "--json", "--error", "1"]):
+        done = command(*words)
+        assert (said in done.stderr, said in done.stdout) == (True, False), done.stderr
+    # A sweep goes on with its newest run, whatever that has.
+    assert newest("quick").name == fourth.name
+    for run in (first, second):
+        (run / RECORDS).unlink()
+    done = command("report", "quick")
+    assert f"{fourth.relative_to(folder)}, the newest; none has measurements" in done.stdout
+    done = command("report", str(third))
+    assert "newest" not in done.stdout
 
 
 def test_a_report_can_be_piped_where_there_is_no_utf8(measured):

@@ -153,18 +153,97 @@ def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_a
     assert found(anchors(1.0)) == {}
 
 
-def test_what_lies_on_both_sides_of_the_threshold_is_as_good_as_the_fastest():
-    for samples, as_good in ((np.linspace(1.01, 1.05, 10), 2), (np.linspace(1.03, 1.05, 10), 1)):
-        other = record(samples, variant="naive", axes={"p": 256})
-        assert len(best([record([1.0] * 10), other], DEFAULTS)[0].choices[0].as_good) == as_good
+def numbers_of(records, **options):
+    """Count what is as good and what is unclear at each n."""
+    (found,) = best(records, DEFAULTS, **options)
+    return {choice.n: (len(choice.as_good), len(choice.unclear)) for choice in found.choices}
 
 
-def test_what_the_anchor_scatters_makes_more_configurations_as_good():
+@pytest.mark.parametrize(
+    ("samples", "numbers"),
+    [
+        (np.linspace(1.00, 1.03, 10), (2, 0)),
+        (np.linspace(1.01, 1.05, 10), (1, 1)),
+        (np.linspace(1.03, 1.05, 10), (1, 0)),
+    ],
+)
+def test_the_median_says_what_is_as_good_and_the_interval_what_is_unclear(samples, numbers):
+    assert numbers_of([record([1.0] * 10), record(samples, variant="naive", axes={"p": 256})])[1024] == numbers
+
+
+def test_what_the_anchor_scatters_makes_more_configurations_unclear():
     records = [record([1.0] * 10), record([1.1] * 10, variant="naive", axes={"p": 256})]
-    assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 1
+    assert numbers_of(records) == {1024: (1, 0)}
     anchors = [record([median] * 10, n=64, anchor=i) for i, median in enumerate((1.0, 1.1, 1.0, 1.1), 1)]
-    found = best(records + anchors, DEFAULTS)[0]
-    assert {choice.n: len(choice.as_good) for choice in found.choices} == {64: 1, 1024: 2}
+    assert numbers_of(records + anchors) == {64: (1, 0), 1024: (1, 1)}
+
+
+def scattering(**changes):
+    """Make up a simple variant six times as slow as the fastest, and an anchor whose two medians bound nothing."""
+    own = {"toolkit": "cpu", "axes": {}} | changes
+    records = [
+        record(1.0, variant="numba_parallel", **own),
+        record(1.3, variant="numba_symmetric", **own),
+        record(6.0, variant="numpy_direct", **own),
+    ]
+    return records + [record(i, variant="numpy_direct", n=64, anchor=i, **(own | {"axes": {}})) for i in (1.0, 2.0)]
+
+
+def printed(selections, width=80, **options):
+    file = io.StringIO()
+    render_choices(selections, Console(width=width, file=file), 1e-3, 0.02, **options)
+    assert max(map(len, file.getvalue().splitlines())) <= width
+    return file.getvalue()
+
+
+def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be():
+    defaults = {"numpy_direct": {}, "numba_symmetric": {}, "numba_parallel": {}}
+    found = best(scattering(), defaults)
+    choice = found[0].choices[1]
+    assert (choice.chosen.variant, choice.behind) == ("numba_parallel", None)
+    assert [(one.record.variant, one.interval.ratio) for one in choice.unclear] == [
+        ("numba_symmetric", pytest.approx(1.3)),
+        ("numpy_direct", pytest.approx(6.0)),
+    ]
+    assert all(one.interval.low < 1 < one.interval.high for one in choice.unclear)
+    for width in (80, 200):
+        text = printed(found, width)
+        assert re.search(r"1,024 +\* +numba_parallel +cpu +UNCLEAR 2 +1,000 +1,000", text)
+        said = " ".join(text.split())
+        assert "n = 1,024, UNCLEAR: 2 configurations take 30 % (numba_symmetric cpu float32) to 500 %" in said
+        assert "than the fastest, numba_parallel cpu float32 with 1,000 ms, and cannot be told from it" in said
+    (of_64, of_1024) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"]
+    assert (of_64["unclear"], of_1024["behind"], of_1024["as_good"]) == ([], None, [])
+    (near, far) = of_1024["unclear"]
+    assert (near["variant"], far["variant"], far["ratio"]) == ("numba_symmetric", "numpy_direct", pytest.approx(6.0))
+    assert 0 < far["low"] < 1 < far["high"]
+
+
+def test_too_few_samples_bound_no_ratio():
+    found = best([record(1.0), record([0.9, 1.1, 1.2], variant="naive", axes={"p": 64})], DEFAULTS)
+    (unclear,) = found[0].choices[0].unclear
+    assert not unclear.sure
+    assert "the samples of it are too few to bound its time" in " ".join(printed(found).split())
+    (one,) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["unclear"]
+    assert (one["ratio"], one["low"], one["high"]) == (pytest.approx(1.1), None, None)
+    found = best([record(1.0, axes={"p": 64, "unroll": 8}), record([1.0, 1.01, 1.02])], DEFAULTS)
+    assert found[0].choices[0].chosen.axes == {"p": 256, "unroll": 32}
+    assert "1.00 ± ?" in printed(found, 200)
+    assert choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["behind"]["low"] is None
+
+
+def test_the_best_of_a_run_that_drifted_says_so():
+    defaults = {"numpy_direct": {}, "numba_symmetric": {}, "numba_parallel": {}}
+    found = best([*scattering(), record(1.0)], defaults)
+    assert [len(one.drifts) for one in found] == [0, 1]
+    text = printed(found)
+    assert re.search(r"^Imaginary CPU,[^^]*\^$", text, re.MULTILINE)
+    said = " ".join(text.split())
+    assert said.count("^") == 2
+    assert "^ DRIFT above 1 %: the medians of the anchor, measured 2 times, spread over 66.67 %; a smaller" in said
+    gpu, cpu = choices_json(found, 1e-3, 0.02)["selections"]
+    assert (gpu["drifts"], len(cpu["drifts"])) == ([], 1)
+    assert cpu["drifts"][0]["spread"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("between", [0.0, 0.02, 0.5])
@@ -392,7 +471,7 @@ def test_the_best_is_all_that_cannot_be_told_from_the_fastest_the_simplest_first
             ("cupy", 256, 32), ("pycuda", 256, 32), ("cupy", 64, 32), ("cupy", 64, 8),
         ]  # fmt: skip
         assert (choice.fastest.axes, choice.compared) == ({"p": 64, "unroll": 8}, 5)
-        assert choice.behind == pytest.approx(0.015)
+        assert choice.behind.interval.ratio == pytest.approx(1.015)
 
 
 def test_the_best_does_not_flicker_with_noise():
@@ -442,11 +521,11 @@ def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
     assert json.loads(json.dumps(choices_json([gpu, cpu], 1e-3, 0.02)))["selections"][0]["choices"][1]["changed"]
 
 
-def test_few_samples_that_all_lie_above_are_not_as_good():
+def test_few_samples_that_all_lie_above_are_not_even_unclear():
     records = [record(1.0), record([100.0] * 3, variant="naive", axes={"p": 256})]
-    assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 1
+    assert numbers_of(records) == {1024: (1, 0)}
     records.append(record([0.99, 1.1, 1.2], variant="naive", axes={"p": 64}))
-    assert len(best(records, DEFAULTS)[0].choices[0].as_good) == 2
+    assert numbers_of(records) == {1024: (1, 1)}
 
 
 # The self-test

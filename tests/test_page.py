@@ -364,6 +364,97 @@ def test_every_chart_is_valid_vega_lite():
     altair.Chart.from_dict(charts.dressed(drawn[0].spec, title="alone"))
 
 
+UNKNOWN = {"ci_low": None, "ci_high": None}
+
+
+def all_figures(records, name="chamomile"):
+    groups = figures.groups(records, {"naive": None, "tiled": "naive"}, {})
+    drawn = [group.ladder for group in groups if group.ladder] + [one for group in groups for one in group.figures]
+    drawn += figures.of_stages(records)
+    source = published.load(published.find(name))
+    answers = latest(RecordFile(H200 / name).read())
+    if records and records[0].ci_low is None:
+        answers = [one.model_copy(update=UNKNOWN) for one in answers]
+    return drawn + figures.of_source(name, source, answers)
+
+
+def marks_of(spec):
+    for layer in spec.get("layer", []):
+        yield from marks_of(layer)
+    if "mark" in spec:
+        yield spec["mark"], spec
+
+
+def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbounded(tmp_path):
+    import altair
+
+    cases = latest(swept())
+    drawn = all_figures([one.model_copy(update=UNKNOWN) for one in cases])
+    told = {kind: [one for one in drawn if one.name.startswith(kind)] for kind in (*KINDS, "published")}
+    assert all(told.values())
+    for kind, those in told.items():
+        if kind == "stages":  # times of stages that were measured apart, without an interval
+            continue
+        for one in those:
+            assert "Unbounded, because the samples are too few for an interval" in one.caption, one.name
+            rows = [row for row in one.spec["datasets"]["rows"] if row.get("kind") != "published"]
+            assert all(row["open"] for row in rows)
+            marks = [mark for mark, _ in marks_of(one.spec)]
+            if kind == "ladder":
+                assert any(mark["type"] == "rule" and mark.get("strokeDash") for mark in marks)
+                assert all(row["label"].endswith("± ?") for row in rows)
+            elif kind.startswith("heat-map"):
+                assert all(row["label"].endswith("± ?") for row in rows)
+            else:
+                assert [mark["filled"] for mark in marks if mark["type"] == "point"] == [True, False], one.name
+            if kind == "published":
+                assert all(row["value"].endswith("± ?") for row in rows)
+            else:
+                assert "{'field': '± %', 'type': 'nominal'}" in str(one.spec), one.name
+                assert {row["± %"] for row in rows} == {"unbounded: too few samples"}
+            altair.Chart.from_dict(charts.dressed(one.spec))
+    assert len(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path)) == 4
+    for one in all_figures(cases):
+        assert "Unbounded" not in one.caption
+        assert "datum.open" not in str(one.spec)
+        assert not any("open" in row for row in one.spec["datasets"]["rows"])
+
+
+def test_figures_and_tables_of_a_device_that_drifted_say_so():
+    """The GPU's anchor drifts, the processor's does not."""
+    anchors = [record("naive", 1.0 + i / 100, n=512, timed="force", anchor=i) for i in range(1, 5)]
+    steady = [record("barnes_hut_cpu", 1.0, n=512, timed="force", toolkit="cpu", axes={"theta": 0.5}, anchor=i)
+              for i in range(1, 5)]  # fmt: skip
+    folder = H200 / "chamomile"
+    cases = RecordFile(folder).read()
+    one = next(one for one in cases if one.anchor)
+    moved = one.model_copy(update={"median_seconds": 2 * one.median_seconds, "anchor": 99})
+    source = published.load(published.find("chamomile"))
+    own = Run("made-up", [*swept(), *anchors, *steady], [])
+    for run in (own, Run("chamomile", [*cases, moved], [], "chamomile", source)):
+        drawn = html.every_figure([run], VARIANTS)
+        told = [figure for figure in drawn if "Imaginary CPU" not in figure.about]
+        assert told
+        for figure in told:
+            assert figure.title.endswith(" ^"), figure.name
+            assert "^ anchor drifted by " in figure.whole_title
+            assert "^ DRIFT above 1 %: the medians of the anchor, measured" in figure.caption
+        assert not any("^" in figure.whole_title + figure.caption for figure in drawn if figure not in told)
+    whole = page([own], VARIANTS)
+    assert re.search(r'<p class="soft">[^<]* \^: \^ DRIFT above 1 %', whole)
+    compared = page([run], VARIANTS).partition('id="published"')[2]
+    assert re.search(r"<summary>The numbers of: [^<]* \^</summary>", compared)
+    assert '<p class="soft">^ DRIFT above 1 %' in compared
+    assert "^ DRIFT" not in page([Run("made-up", [*swept(), *steady], [])], VARIANTS)
+    # The drift of a run marks no figure that has none of its records, and two anchors make one sentence.
+    alone = Run("drifted", [one.model_copy(update={"dtype": "float64"}) for one in anchors], [])
+    assert not any("^" in one.title for one in html.every_figure([Run("quiet", swept(), []), alone], VARIANTS))
+    others = [one.model_copy(update={"n": 256, "median_seconds": 3 * (one.median_seconds or 0)}) for one in anchors]
+    ladder, *_ = html.every_figure([Run("two", [*swept(), *anchors, *others], [])], VARIANTS)
+    assert ladder.caption.count("DRIFT above") == 1
+    assert "the worst of 2 anchors" in ladder.caption
+
+
 def test_figures_are_written_as_svg_and_png(tmp_path):
     (tmp_path / "run").mkdir()
     for one in swept():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 import time
 from functools import cache
 from typing import Any
@@ -10,11 +12,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from conftest import ROOT
+from gravbench.config.published import find, load
 from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.here import Here
 from gravbench.report.terminal.ladder import ladder_markdown, render
 from gravbench.report.terminal.loads import loads_of
+from gravbench.report.terminal.published import render_published
+from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
 from gravbench.verdicts import ranking
 
 PARENTS = {
@@ -346,6 +353,62 @@ def test_anchor_that_drifts_is_said_to() -> None:
     assert "DRIFT above 1 %" in text
 
 
+def drifting() -> list[Record]:
+    """A run with stages, several p and theta, whose GPU drifted and whose CPU did not."""
+    inside = {"stages_seconds": {"build": 0.4, "traverse": 0.5}, "counters": {"achieved_occupancy": 0.5}}
+    found = [record("naive", 1.0 + i / 100, anchor=i, n=500) for i in range(1, 5)]
+    found += [record("naive", 1.0, toolkit="cpu", anchor=i, n=500) for i in range(1, 5)]
+    for toolkit in ("cupy", "cpu"):
+        found += [record("tiled", 0.5, toolkit=toolkit, axes={"p": p}) for p in (64, 256)]
+        found += [
+            record("barnes_hut", 0.5 / theta, toolkit=toolkit, axes={"theta": theta}, **inside) for theta in (0.5, 1.0)
+        ]
+    return found
+
+
+NOTE = "DRIFT above 1 %: the medians of the anchor, measured 4 times, spread over 2.93 %; a smaller difference may be"
+
+
+@pytest.mark.parametrize("render_section", [render, render_stages, render_accuracy, render_counters])
+def test_each_table_of_a_device_that_drifted_has_the_sign_and_the_sentence(render_section) -> None:
+    records = drifting()
+    file = io.StringIO()
+    console = Console(file=file, width=200)
+    if render_section is render:
+        render(records, console, PARENTS)
+    else:
+        render_section(latest(records), console, ranking.drifted(records))
+    titles = [line for line in file.getvalue().splitlines() if GPU in line and "measured" not in line]
+    tables = [line for line in titles if "timed" in line or "kernel" in line]
+    assert tables
+    assert all(line.endswith(" ^") for line in tables)
+    assert not [line for line in file.getvalue().splitlines() if "Imaginary CPU" in line and "^" in line]
+    assert flat(file.getvalue()).count(f"^ {NOTE}") == len(tables)
+
+
+def test_the_ladder_in_markdown_has_the_sign_of_drift() -> None:
+    gpu, cpu = ladder_markdown(drifting(), PARENTS, {}).split("**Imaginary CPU**")
+    assert f"**{GPU}**: n = 1,000" in gpu
+    assert re.search(r"^\*\*.* `\^`$", gpu, re.MULTILINE)
+    assert f"`^` {NOTE}" in gpu
+    assert "^" not in cpu
+
+
+def test_published_values_beside_a_run_that_drifted_have_the_sign() -> None:
+    source = load(find("bodin2026_direct"))
+    records = RecordFile(ROOT / "reports" / "h200" / "bodin2026_direct").read()
+    anchor = next(one for one in records if one.anchor and one.device and one.toolkit != "cpu")
+    slow = anchor.model_copy(update={"median_seconds": 2 * anchor.median_seconds, "anchor": 99})
+    # One figure has the processor's records, whose anchor drifted by itself.
+    assert len(source.figures) == 2
+    for own, drifted in ((records, 1), ([*records, slow], 2)):
+        file = io.StringIO()
+        render_published(source, own, Console(file=file, width=200))
+        heads = [line for line in file.getvalue().splitlines() if line.endswith(" ^")]
+        notes = [line for line in file.getvalue().splitlines() if line.startswith("^ DRIFT above 1 %")]
+        assert len(heads) == len(notes) == drifted
+
+
 def test_anchor_that_stays_is_said_to_and_bad_repetitions_are_counted() -> None:
     records = [record("naive", median, anchor=i) for i, median in enumerate([1.0, 1.002, 1.004], 1)]
     failed = record("naive", None, anchor=4, status="failed", reason="made up")
@@ -360,6 +423,23 @@ def test_one_repetition_shows_no_drift_and_other_drivers_are_other_anchors() -> 
     assert [drift.spread for drift in ranking.drifts(records)] == [None, None]
     assert flat(shown(records)).count("measured once: drift cannot be seen") == 2
     assert "The anchor" not in shown([record("naive")])
+
+
+@pytest.mark.parametrize("ends", [{"ci_low": None, "ci_high": None}, {"ci_low": 0.0, "ci_high": math.inf}])
+def test_what_nothing_bounds_is_not_shown_as_exact(ends) -> None:
+    records = [record("naive", 1.0, **ends), record("float4", 0.5)]
+    note = "unbounded: the samples are too few for an interval of the median"
+    for width in (80, 200):
+        text = shown(records, width)
+        (line,) = [line for line in text.splitlines() if line.startswith("naive") and "± ?" in line]
+        assert line.count("± ?") == 1
+        assert not [line for line in text.splitlines() if line.startswith("float4") and "± ?" in line]
+        assert flat(text).count(f"? {note}") == 1
+    written = ladder_markdown(records, PARENTS, {})
+    assert "| 0.001000 ± ? |" in written
+    assert "| 0.002000 ± 1.00 % |" in written
+    assert f"`?` {note}" in written
+    assert "±" not in flat(shown([record("float4", 0.5)])).replace("± is half", "").replace("± %", "")
 
 
 def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:

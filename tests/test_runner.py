@@ -1,6 +1,8 @@
 """What happens to a sweep when kernels and people misbehave: nothing recorded is lost, nothing wrong is ranked."""
 
+import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -18,7 +20,7 @@ from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import runner
-from gravbench.measuring.plan import plan
+from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.worker import Job, work
 from gravbench.model import generators, initial_conditions
@@ -314,6 +316,55 @@ def test_the_order_is_shuffled_by_the_seed_and_the_anchor_comes_back():
     assert tasks == plan(sweep, [PROCESSOR], None).tasks
     reseeded = load("quick", ["n=64..1024*2", "measure.order_seed=2"], variants=["numpy_direct", "numba_direct"])
     assert [task.case for task in plan(reseeded, [PROCESSOR], None).tasks if not task.anchor] != others
+
+
+def anchors_of(sweep, *existing):
+    """Return where the anchor stands among the tasks on the processor, and its numbers."""
+    tasks = [task for task in plan(sweep, [PROCESSOR], None, *existing).tasks if task.device]
+    return [(position, task.anchor) for position, task in enumerate(tasks) if task.anchor], tasks
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 10, 1000])
+@pytest.mark.parametrize("sizes", ["64..1024*2", "64..2048*2", "64..4096*2", "1..100+1"])
+def test_the_anchor_of_more_than_ten_cases_is_repeated_at_least_five_times(sizes, every):
+    variants = ["numpy_direct", "numba_direct"]
+    sweep = load("quick", [f"n={sizes}", f"measure.anchor_every={every}"], variants=variants)
+    found, tasks = anchors_of(sweep)
+    assert [number for _, number in found] == list(range(1, len(found) + 1))
+    assert (found[0][0], found[-1][0]) == (0, len(tasks) - 1)
+    assert len({task.case.key for task in tasks if task.anchor}) == 1
+    assert len({task.case.key for task in tasks}) == len(sweep.cases) == len(tasks) - len(found) + 1
+    between = [second - first - 1 for (first, _), (second, _) in itertools.pairwise(found)]
+    assert max(between) <= every
+    if len(sweep.cases) > 10:
+        assert len(found) >= 5
+    else:
+        assert len(found) == math.ceil((len(sweep.cases) - 1) / every) + 1
+    if len(found) == 5:
+        assert max(between) <= math.ceil((len(sweep.cases) - 1) / 4)
+
+
+def test_the_anchor_is_repeated_where_most_cases_are_skipped_and_the_estimate_has_it():
+    """Of a packaged run without a GPU a few cases are left, which two repetitions would tell nothing of."""
+    sweep = load("quick", ["n=64"])
+    assert len(sweep.cases) > 10
+    todo = plan(sweep, [PROCESSOR], "no GPU")
+    measured = [task for task in todo.tasks if task.device]
+    assert sum(task.anchor > 0 for task in measured) == 5
+    anchor = next(task for task in measured if task.anchor)
+    alone = plan(sweep, [PROCESSOR], "no GPU", anchors=False)
+    assert sum(todo.estimates) == pytest.approx(sum(alone.estimates) + 4 * estimate_seconds(anchor.case, sweep.measure))
+    assert len(todo.estimates) == len(todo.tasks) == len(alone.tasks) + 4
+
+
+def test_what_is_resumed_brings_the_repetitions_of_its_anchor_to_five():
+    sweep = load("quick", ["n=64..4096*2"], variants=["numpy_direct", "numba_direct"])
+    _, tasks = anchors_of(sweep)
+    for done, added in ((1, [2, 3, 4, 5]), (4, [5, 6]), (9, [10, 11])):
+        waiting = [task for task in tasks if not task.anchor][:3]
+        existing = [made_up(task) for task in tasks if task not in waiting and task.anchor <= done]
+        existing += [made_up(tasks[0], anchor=done)]
+        assert [number for _, number in anchors_of(sweep, existing)[0]] == added
 
 
 def test_a_resumed_run_counts_the_repetitions_of_its_anchor_on():

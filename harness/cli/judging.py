@@ -93,7 +93,7 @@ def best(
         typer.Option(metavar="FILE", help="Write the choices for every n and error as a table for gravbench.force."),
     ] = None,
 ) -> None:
-    """Say what to use for each N: the simplest of all that cannot be told from the fastest. Needs no GPU."""
+    """Say what to use for each N: the simplest of all that are as good as the fastest. Needs no GPU."""
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
     from gravbench.report.terminal.choices import choices_json, render_choices

@@ -42,7 +42,7 @@ def run(
         bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
 ) -> None:
-    """Verify, measure and record every case of a sweep."""
+    """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
     from gravbench.config.load import load
     from gravbench.measuring import runner
     from gravbench.measuring.counters import add_missing
@@ -56,12 +56,13 @@ def run(
     terminal = console()
     if out is None:
         out = runs.newest(sweep.name) if resume else runs.new_folder(sweep.name)
-    existing, words = runner.open_run(out, resume=resume, change=not dry_run)
+    # What cannot be planned leaves no folder behind.
+    existing, _ = runner.open_run(out, resume=resume, change=False)
     todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
     if dry_run:
         _show_plan(todo, terminal)
         return
-    for word in words:
+    for word in runner.open_run(out, resume=resume)[1]:
         terminal.print(word, markup=False)
     if todo.reused:
         terminal.print(f"{todo.reused} cases are in {out} already and are kept")
@@ -83,6 +84,10 @@ def run(
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
     terminal.print(f"{said}; records in {out}. Show them: gravbench report {out}", markup=False, soft_wrap=True)
+    if records and count["skipped"] == len(records) and not todo.reused:
+        why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
+        terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
+        raise typer.Exit(1)
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:

@@ -48,12 +48,23 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr)
 
 
+def find_run(name: str, *, stderr: bool = True) -> Path:
+    """Return the folder of a run, and say which it is where ``name`` is that of its configuration."""
+    from gravbench.model import runs
+
+    folder = runs.find(name)
+    if folder.name.startswith(f"{name}-"):
+        which = "the newest with measurements" if runs.has_measurements(folder) else "the newest; none has measurements"
+        console(stderr=stderr).print(f"{name}: {folder}, {which}", markup=False, highlight=False, soft_wrap=True)
+    return folder
+
+
 def read_runs(names: list[str]) -> list[Run]:
     """Read the records of runs by their folders or names."""
     from gravbench.model import runs
     from gravbench.verdicts.compare import Run
 
-    return [Run(name, runs.RecordFile(runs.find(name)).read()) for name in names]
+    return [Run(name, runs.RecordFile(find_run(name)).read()) for name in names]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import RunsArgument, app, console, read_runs, writing
+from gravbench.cli.options import RunsArgument, app, console, find_run, read_runs, writing
 from gravbench.errors import InputError, nearest
 
 
@@ -73,10 +73,11 @@ def report(
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
     from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+    from gravbench.verdicts.ranking import drifted
 
-    folders = list(dict.fromkeys(map(runs.find, run_names)))
     if markdown and (html or figures):
         raise InputError("--markdown prints, --html and --figures write instead; accepted: --markdown alone")
+    folders = list(dict.fromkeys(find_run(name, stderr=markdown) for name in run_names))
     if html or figures:
         _write_report(folders, published, html, figures)
         return
@@ -94,7 +95,7 @@ def report(
     terminal = console()
     render(records, terminal, parents(variants), here)
     for section in (render_stages, render_accuracy, render_counters):
-        section(runs.latest(records), terminal)
+        section(runs.latest(records), terminal, drifted(records))
     if source:
         render_published(source, records, terminal)
     if source and source.loads:
@@ -156,9 +157,8 @@ def export_history(
 ) -> None:
     """Add the records of runs to asv's results, for `asv publish` to show."""
     from gravbench.asv.export import export, reasons
-    from gravbench.model import runs
 
-    folders = [runs.find(name) for name in run_names or []]
+    folders = [find_run(name) for name in run_names or []]
     with writing(to):
         done = export(folders, to, machine)
     for path in done.files:

@@ -60,7 +60,8 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
         warm_up_seconds: evaluate for this long before the first sample.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
         timeout_seconds: give a case up after this long.
-        anchor_every: cases between two repetitions of the anchor case.
+        anchor_every: cases between two repetitions of the anchor case; of more than ten cases they are at most so many,
+            so that it is repeated five times.
         order_seed: of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.

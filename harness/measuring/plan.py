@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
-from gravbench.model.toolkits import catalogue
+from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, discover
 
 # What estimate_seconds assumes, on the slow side.
@@ -24,6 +27,11 @@ GPU_REFERENCE_INTERACTIONS_PER_SECOND = 2e11
 LAUNCHES_JUDGED = 6
 """Beside those that are timed, where a launch takes long."""
 COMPILE_SECONDS = 2.0
+
+SHORT_RUN = 10
+"""Cases up to which a run may have few repetitions of its anchor."""
+FEWEST_REPETITIONS = 5
+"""Of the anchor in a longer run, whatever ``anchor_every`` is: the scatter of two medians is all but unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +75,16 @@ def plan(
 ) -> Plan:
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
+    Each device has an anchor of its own where it has several cases to measure.
+
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
 
     An existing result is reused when it was ok or invalid and made from the same bodies, source, flags, toolkit,
     driver and device; what failed or was skipped is tried again.
+
+    Raises:
+        InputError: the sweep has no case for the chosen devices.
     """
     result = Plan(sweep.measure)
     by_device: dict[str, list[Task]] = {}
@@ -87,6 +100,12 @@ def plan(
         for device in fitting:
             task = Task(case, environment.fingerprint(case, variants[case.variant], device), device)
             by_device.setdefault(device.selector, []).append(task)
+    if not by_device and not result.tasks:
+        where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
+        toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
+        raise InputError(
+            f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
+        )
 
     finished = _finished(existing)
     shuffler = random.Random(sweep.measure.order_seed)
@@ -96,8 +115,9 @@ def plan(
         result.reused += len(own) - len(missing)
         if anchors and len(missing) > 1:
             typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
-            repetitions = finished.get(typical.identity, 0)
-            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, repetitions))
+            before = finished.get(typical.identity, 0)
+            fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
+            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest))
         result.tasks += missing
     return result
 
@@ -112,15 +132,21 @@ def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _with_anchors(tasks: list[Task], typical: Task, every: int, repetitions: int) -> Iterator[Task]:
-    """Put the ``typical`` task first, again after ``every`` others, and last."""
+def _with_anchors(tasks: list[Task], typical: Task, every: int, before: int, fewest: int) -> Iterator[Task]:
+    """Put the ``typical`` task first, again after ``every`` others, and last; evenly where these are too few.
+
+    It has been repeated ``before`` times; at least ``fewest`` are added, beside each other where there are few others.
+    """
     others = [task for task in tasks if task is not typical]
-    for position, task in enumerate(others):
-        if position % every == 0:
-            repetitions += 1
-            yield replace(typical, anchor=repetitions)
-        yield task
-    yield replace(typical, anchor=repetitions + 1)
+    places = list(range(0, len(others), every))
+    if len(places) < fewest - 1:
+        places = [i * len(others) // (fewest - 1) for i in range(fewest - 1)]
+    numbers = itertools.count(before + 1)
+    repeated = Counter([*places, len(others)])
+    for position in range(len(others) + 1):
+        for _ in range(repeated[position]):
+            yield replace(typical, anchor=next(numbers))
+        yield from others[position : position + 1]
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:

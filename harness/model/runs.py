@@ -29,8 +29,8 @@ def new_folder(name: str) -> Path:
     return REPORTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def newest(name: str) -> Path:
-    """Return the newest reports/NAME-DATE-TIME.
+def newest(name: str, *, measured: bool = False) -> Path:
+    """Return the newest reports/NAME-DATE-TIME; with ``measured`` the newest that measured anything, if one did.
 
     Raises:
         InputError: there is none.
@@ -39,13 +39,24 @@ def newest(name: str) -> Path:
     found = sorted(path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name))
     if not found:
         raise InputError(f"there is no run {REPORTS / name}-DATE-TIME yet; name the folder of one with --out")
-    return found[-1]
+    return next((folder for folder in reversed(found) if measured and has_measurements(folder)), found[-1])
+
+
+def has_measurements(folder: Path) -> bool:
+    """Tell whether a run has a record that is ok; a line that cannot be read counts as none."""
+    with (folder / RECORDS).open("rb") as lines:
+        for line in lines:
+            with contextlib.suppress(ValidationError):
+                if Record.model_validate_json(line).status == "ok":
+                    return True
+    return False
 
 
 def find(run: str) -> Path:
     """Return the folder of a run: a path to it or to its records, or a name below reports/.
 
-    A bare name such as ``quick`` means reports/quick, or else the newest reports/quick-DATE-TIME.
+    A bare name such as ``quick`` means reports/quick, or else the newest reports/quick-DATE-TIME that measured
+    anything, or the newest where none did.
 
     Raises:
         InputError: there is no such run.
@@ -57,7 +68,7 @@ def find(run: str) -> Path:
         if (folder / RECORDS).is_file():
             return folder
     with contextlib.suppress(InputError):
-        return newest(run)
+        return newest(run, measured=True)
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
     if known:
         raise InputError(f"{run}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}")

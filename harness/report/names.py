@@ -85,6 +85,27 @@ class Names:
         return name in self._several if part.said == "several" else part.said == "always" or value != part.usual
 
 
+DRIFTED = "^"
+"""The sign of a table whose run has an anchor that drifted."""
+
+
+def drift_signs(drifts: Iterable[Drift]) -> str:
+    """Return the sign that stands behind the title of a table; nothing without a drift."""
+    return f" {DRIFTED}" if any(drift.beyond for drift in drifts) else ""
+
+
+def drift_notes(drifts: Iterable[Drift]) -> list[str]:
+    """Return the sentence below such a table, behind its sign, about the anchor that drifted most; none without one."""
+    beyond = [drift for drift in drifts if drift.beyond]
+    if not beyond:
+        return []
+    most = max(beyond, key=lambda drift: drift.spread or 0.0)
+    which = "the anchor" if len(beyond) == 1 else f"the worst of {len(beyond)} anchors"
+    spread = f"measured {count(most.repetitions, 'time')}, spread over {percent(most.spread)} %"
+    limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
+    return [f"{DRIFTED} DRIFT above {limit}: the medians of {which}, {spread}; a smaller difference may be drift alone"]
+
+
 def drift_sentence(drift: Drift) -> str:
     """Say how far the repetitions of an anchor lie apart, and whether that is drift."""
     where = f" on {drift.anchor.device}" if drift.anchor.device else ""
@@ -95,6 +116,6 @@ def drift_sentence(drift: Drift) -> str:
         return f"{sentence} drift cannot be seen."
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
     spread = f"the medians spread over {percent(drift.spread)} % ((largest - smallest) / median)"
-    if drift.spread > ranking.DRIFT_LIMIT:
+    if drift.beyond:
         return f"{sentence} {spread}. DRIFT above {limit}: a smaller difference between cases may be drift alone."
     return f"{sentence} {spread}, no drift above {limit}."

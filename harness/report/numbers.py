@@ -38,6 +38,15 @@ def percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.2f}"
 
 
+UNBOUNDED = "± ?"
+"""What stands for the interval of a median that too few samples bound."""
+
+
+def plus_minus(half_width: float | None) -> str:
+    """Write half the width of an interval over its median, in per cent; that it is unbounded where it is unknown."""
+    return UNBOUNDED if half_width is None or not math.isfinite(half_width) else f"± {percent(half_width)} %"
+
+
 def rough_percent(part: float) -> str:
     """Write a part in per cent with three digits; ``unbounded`` where it is infinite."""
     if math.isinf(part):

@@ -1,4 +1,8 @@
-"""The best of a sweep for each n: all configurations that cannot be told from the fastest, the simplest first."""
+"""The best of a sweep for each n: all configurations whose medians are as good as the fastest, the simplest first.
+
+What is slower by its median is never as good, however wide its interval: it is UNCLEAR where it cannot be told from
+the fastest.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
-from gravbench.verdicts.compare import Defaults, Scatter
-from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
+from gravbench.verdicts.compare import Defaults, Interval, Scatter
+from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
@@ -25,40 +29,62 @@ EQUAL_MASS = "equal_mass"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What to use at one n: the simplest of ``as_good``, which are all that cannot be told from the fastest.
+class Behind:
+    """A record beside the fastest: ``interval`` bounds its time over the time of that.
+
+    It is ``sure`` where both have samples enough; elsewhere it is the range of those there are, and bounds nothing.
+    """
+
+    record: Record
+    interval: Interval
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The records of one n: those ``as_good`` as the ``fastest``, the simplest first, and those that are ``unclear``.
+
+    The median of an unclear one is further behind than the threshold, but not its whole interval, so that it may yet
+    be as good. The nearest stands first.
+    """
+
+    as_good: list[Record]
+    unclear: list[Behind]
+    fastest: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Ranked):
+    """What to use at one n: the simplest of ``as_good``.
 
     ``compared`` counts the configurations that are right enough; ``changed`` says that the n before has another.
+    ``behind`` is None where the fastest is chosen.
     """
 
     n: int
-    as_good: list[Record]
-    fastest: Record
     compared: int
     changed: bool
+    behind: Behind | None
 
     @property
     def chosen(self) -> Record:
         """The record of what to use."""
         return self.as_good[0]
 
-    @property
-    def behind(self) -> float:
-        """How much longer the chosen one takes than the fastest, by their medians, as a part."""
-        return seconds(self.chosen) / seconds(self.fastest) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The choices for one device and task; ``task`` names what all of its records share.
 
-    ``missed`` has each n at which nothing is right enough, with the least error that a record has there.
+    ``missed`` has each n at which nothing is right enough, with the least error that a record has there; ``drifts``
+    those of the device's anchors that are beyond the limit.
     """
 
     device: str
     task: Mapping[str, Value]
     choices: list[Choice]
     missed: dict[int, float]
+    drifts: list[Drift]
 
 
 def best(
@@ -74,9 +100,10 @@ def best(
 
     The number type is no part of the task: the error that is asked for decides, unless ``dtype`` names one.
 
-    A configuration cannot be told from the fastest unless its whole interval lies more than the ``threshold``
-    above; where the samples are too few for an interval, unless all of them do. The simplest has the fewest axes away
-    from the ``defaults`` of its variant, then comes the order of the variants in ``defaults``, which is the ladder's.
+    A configuration is as good as the fastest where its median is at most the ``threshold`` above. One further above is
+    unclear unless its whole interval is; where the samples are too few for an interval, unless all of them are. The
+    simplest has the fewest axes away from the ``defaults`` of its variant, then comes the order of the variants in
+    ``defaults``, which is the ladder's.
     ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
 
     Raises:
@@ -84,6 +111,7 @@ def best(
     """
     place = compare.places([records])
     scattered = compare.scatters([records], place)
+    drifts = ranking.drifted(records)
     ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
     if ok and not there:
@@ -112,11 +140,15 @@ def best(
             if not right:
                 missed[n] = min(map(_error, together))
                 continue
-            good, fastest = as_good(right, scattered.get(name, Scatter()), threshold, defaults)
-            changed = bool(choices) and what(choices[-1].chosen) != what(good[0])
-            choices.append(Choice(n, good, fastest, len(right), changed))
+            scatter = scattered.get(name, Scatter())
+            order = ranked(right, scatter, threshold, defaults)
+            chosen, fastest = order.as_good[0], order.fastest
+            changed = bool(choices) and what(choices[-1].chosen) != what(chosen)
+            behind = None if chosen is fastest else over(fastest, chosen, scatter)
+            choices.append(Choice(order.as_good, order.unclear, fastest, n, len(right), changed, behind))
         if choices:
-            found.append(Selection(name, dict(shared), choices, missed))
+            own = [drift for drift in drifts if place(drift.anchor) == name]
+            found.append(Selection(name, dict(shared), choices, missed, own))
     # GPUs first.
     return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == CPU, one.device, str(one.task)))
 
@@ -139,25 +171,28 @@ def task(record: Record) -> dict[str, Value]:
     }
 
 
-def as_good(
-    records: Sequence[Record], scatter: Scatter, threshold: float, defaults: Defaults
-) -> tuple[list[Record], Record]:
-    """Return those that cannot be told from the fastest, itself included, the simplest first; and the fastest.
+def ranked(records: Sequence[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Ranked:
+    """Sort records of one n into those as good as the fastest, itself included, and those that are unclear.
 
     Simpler is what has fewer axes away from the defaults, then the place in the ladder, the toolkit and time decide.
     """
     fastest = min(records, key=seconds)
-    own = compare.span(fastest)
     place = {name: i for i, name in enumerate(defaults)}
-
-    def slower(record: Record) -> bool:
-        return compare.ratio(own, compare.span(record), scatter.of_ratio).low > 1 + threshold
 
     def simplicity(record: Record) -> tuple[int, int, int, str, float]:
         away = len(compare.away(record, defaults))
         return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
-    return sorted((one for one in records if one is fastest or not slower(one)), key=simplicity), fastest
+    within = grouped(records, lambda record: seconds(record) <= (1 + threshold) * seconds(fastest))
+    beyond = [over(fastest, one, scatter) for one in sorted(within.get(False, []), key=seconds)]
+    unclear = [one for one in beyond if not one.interval.low > 1 + threshold]
+    return Ranked(sorted(within[True], key=simplicity), unclear, fastest)
+
+
+def over(fastest: Record, record: Record, scatter: Scatter) -> Behind:
+    """Say how far a record is behind the fastest, as a ratio of their medians."""
+    own, other = compare.span(fastest), compare.span(record)
+    return Behind(record, compare.ratio(own, other, scatter.of_ratio), own.sure and other.sure)
 
 
 def _error(record: Record) -> float:

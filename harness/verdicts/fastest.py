@@ -28,7 +28,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
-from gravbench.verdicts.best import EQUAL_MASS, as_good, is_of, task, what
+from gravbench.verdicts.best import EQUAL_MASS, is_of, ranked, task, what
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run, Scatter, scatters
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 
@@ -259,7 +259,7 @@ def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, 
     For any limit the first of these within it is as good as the fastest within it.
     """
     while records:
-        chosen = as_good(records, scatter, threshold, defaults)[0][0]
+        chosen = ranked(records, scatter, threshold, defaults).as_good[0]
         yield chosen
         records = [record for record in records if (record.error_max or 0.0) < (chosen.error_max or 0.0)]
 

@@ -79,6 +79,11 @@ class Drift:
     not_ok: int
     spread: float | None
 
+    @property
+    def beyond(self) -> bool:
+        """Whether the spread is above the limit."""
+        return self.spread is not None and self.spread > DRIFT_LIMIT
+
 
 def is_ranked(record: Record) -> bool:
     """Tell whether the record may be compared: verified, and with a median that is a positive number."""
@@ -126,6 +131,12 @@ def half_width(record: Record) -> float | None:
     if record.ci_low is None or record.ci_high is None:
         return None
     return (record.ci_high - record.ci_low) / 2 / seconds(record)
+
+
+def unbounded(record: Record) -> bool:
+    """Tell whether nothing bounds the median: the samples are too few."""
+    width = half_width(record)
+    return width is None or not math.isfinite(width)
 
 
 def conditions(record: Record) -> Conditions:
@@ -248,6 +259,18 @@ def drifts(records: Iterable[Record]) -> list[Drift]:
         spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
         found.append(Drift(repeated[0], len(medians), len(repeated) - len(medians), spread))
     return found
+
+
+def drifted(records: Iterable[Record]) -> list[Drift]:
+    """Return the drifts beyond the limit."""
+    return [drift for drift in drifts(records) if drift.beyond]
+
+
+def affecting(drifts: Iterable[Drift], *places: Conditions) -> list[Drift]:
+    """Return the drifts beyond the limit of the devices that records under these conditions were measured on."""
+    devices = {(shared.device, shared.device_uuid) for shared in places}
+    own = ((drift, conditions(drift.anchor)) for drift in drifts)
+    return [drift for drift, shared in own if drift.beyond and (shared.device, shared.device_uuid) in devices]
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:

@@ -40,6 +40,8 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
+    An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge.
+
     The rows of a variant stand together, and in the order of the toolkits.
     """
     most = max(max(row["speed"], row["high"] or 0) for row in rows)
@@ -63,6 +65,10 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
+    if any(row.get("open") for row in rows):
+        # From edge to edge: without a place on the axis it is as wide as the view.
+        edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=6)
+        intervals += edges
     return _spec((drawn + intervals + labels).properties(height=max(60, 15 * len(places))), placed)
 
 
@@ -76,7 +82,7 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     speed = _log(alt.Y, "speed", SPEED, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
     lines = base.mark_line(strokeWidth=1.8).encode(y=speed, **_signs("variant", variants, "strokeDash"))
-    points = base.mark_point(size=55, filled=True, opacity=1).encode(y=speed, **_signs("variant", variants, "shape"))
+    points = _points(base, rows, area=55, opacity=1, y=speed, **_signs("variant", variants, "shape"))
     return _spec((band + lines + points).properties(height=340), rows)
 
 
@@ -86,7 +92,7 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=None),
-        tooltip=_tooltip("n", "configuration", "ips", "ms", "of the fastest"),
+        tooltip=_tooltip("n", "configuration", "ips", "± %", "ms", "of the fastest"),
     )
     scale = alt.Scale(scheme="viridis", domain=[0, 1])
     legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
@@ -101,11 +107,15 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
     chart, at = _at_one_n(sizes, shown)
     ticks = alt.Axis(values=[0, 25, 50, 75, 100])
-    points = chart.mark_point(size=60, filled=True, opacity=0.8).encode(
+    points = _points(
+        chart,
+        rows,
+        area=60,
+        opacity=0.8,
         x=alt.X("occupancy:Q", title="occupancy, %", scale=alt.Scale(domain=[0, 103]), axis=ticks),
         y=alt.Y("speed:Q", title=SPEED, axis=_axis()),
         **_signs("variant", variants, "color", "shape"),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "occupancy", "limited by"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "± %", "ms", "occupancy", "limited by"),
     )
     return _spec(points.properties(height=300), rows, at)
 
@@ -124,9 +134,13 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     front = on_it.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY).encode(
         order=alt.Order("error:Q")
     )
-    points = base.mark_point(size=60, filled=True, opacity=0.85).encode(
+    points = _points(
+        base,
+        rows,
+        area=60,
+        opacity=0.85,
         **_signs("variant", variants, "color", "shape"),
-        tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "largest error", "on the front"),
+        tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "± %", "largest error", "on the front"),
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text="name before:N")
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name after:N")
@@ -156,12 +170,12 @@ def thetas(rows: Sequence[Row]) -> Spec:
         x=_log(alt.X, "ms", "ms an evaluation", rows),
         y=_log(alt.Y, "error", "relative error", rows),
         **_signs("kind", kinds, "color", title="error"),
-        tooltip=_tooltip("theta", "kind", "relative error", "ms", "configuration"),
+        tooltip=_tooltip("theta", "kind", "relative error", "ms", "± %", "configuration"),
     )
     lines = base.mark_line(strokeWidth=1.8).encode(
         **_signs("kind", kinds, "strokeDash", title="error"), order=alt.Order("theta:Q")
     )
-    points = base.mark_point(size=55, filled=True, opacity=1).encode(**_signs("kind", kinds, "shape", title="error"))
+    points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "shape", title="error"))
     first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
     labels = base.transform_filter(first).mark_text(dy=-11).encode(text="name:N")
     return _spec((lines + points + labels).properties(height=320), rows)
@@ -173,7 +187,10 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     base = CHART.encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     relative = _log(alt.X, "relative", "relative to the first step", rows)
     lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(x=relative, detail="step:N")
-    points = base.mark_point(filled=True, opacity=1).encode(
+    points = _points(
+        base,
+        rows,
+        opacity=1,
         x=relative,
         **_signs("kind", kinds, "color", "shape", title=""),
         # Where the two agree, the smaller measured one lies on the published one.
@@ -210,6 +227,19 @@ def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
     # Put in last: Altair would check and copy every row several times.
     made["datasets"] = {ROWS: list(rows)}
     return made
+
+
+def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, **encoding: Any) -> Any:
+    """Draw filled signs, and open ones for the rows whose speed nothing bounds."""
+    whole = base.mark_point(size=area, filled=True, opacity=opacity).encode(**encoding)
+    if not any(row.get("open") for row in rows):
+        return whole
+    # Both layers share one encoding, which is most of a chart's text.
+    filled = whole.transform_filter("!datum.open")
+    hollow = whole.transform_filter("datum.open").mark_point(size=area, filled=False, strokeWidth=1.5, opacity=1)
+    shared = whole.encoding
+    filled.encoding = hollow.encoding = alt.Undefined
+    return alt.LayerChart(layer=[filled, hollow], encoding=shared)
 
 
 def _at_one_n(sizes: list[int], shown: int) -> tuple[Any, Any]:

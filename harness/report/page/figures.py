@@ -11,16 +11,19 @@ from pathlib import Path
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.report.here import NOWHERE, Here
-from gravbench.report.names import Names
+from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.page import charts, kinds
-from gravbench.report.page.kinds import Figure, best_n
+from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, Parents, Rung
+from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The figures of records that may be compared: ``ladder`` is None where a single variant was measured."""
+    """The figures of records that may be compared: ``ladder`` is None where a single variant was measured.
+
+    ``notes`` say how far the anchors of their device drifted.
+    """
 
     shared: Conditions
     title: str
@@ -28,15 +31,20 @@ class Group:
     rungs: list[Rung]
     ladder: Figure | None
     figures: list[Figure]
+    notes: list[str]
 
 
 def groups(
-    cases: Sequence[Record], parents: Parents, summaries: Mapping[str, str], here: Here = NOWHERE
+    cases: Sequence[Record],
+    parents: Parents,
+    summaries: Mapping[str, str],
+    here: Here = NOWHERE,
+    drifts: DriftsOf = no_drifts,
 ) -> list[Group]:
     """Make the figures of every set of conditions, those with most variants first, GPUs before CPUs.
 
     ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
-    source is not the one that is ``here`` are marked.
+    source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from.
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
@@ -52,18 +60,29 @@ def groups(
             *kinds.heat_maps(title, records, place),
             *kinds.occupancy(title, records, place),
         ]
-        found.append(Group(shared, title, n, by_n[n], ladder, others))
+        own = ranking.affecting(drifts(records), shared)
+        found.append(
+            Group(
+                shared,
+                title + drift_signs(own),
+                n,
+                by_n[n],
+                ladder and kinds.marked(ladder, own),
+                [kinds.marked(figure, own) for figure in others],
+                drift_notes(own),
+            )
+        )
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
-def of_stages(cases: Sequence[Record]) -> list[Figure]:
+def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Figure]:
     """Make the figures of stages and of errors over theta; none where no record has them."""
-    return [*kinds.stages(cases), *kinds.thetas(cases)]
+    return [*kinds.stages(cases, drifts), *kinds.thetas(cases, drifts)]
 
 
-def of_source(name: str, source: Source, cases: Sequence[Record]) -> list[Figure]:
+def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:
     """Make the figures of a source beside what was measured, both relative to their own first step."""
-    return [one for figure in source.figures if (one := kinds.published(name, source, figure, cases))]
+    return [one for figure in source.figures if (one := kinds.published(name, source, figure, cases, drifts))]
 
 
 def write(figures: Iterable[Figure], folder: Path) -> list[Path]:

@@ -27,9 +27,10 @@ from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, sources
-from gravbench.report.page.kinds import Figure
+from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Drift
 
 HERE = Path(__file__).parent
 # Nothing may be fetched: Vega compiles its expressions, hence eval.
@@ -51,16 +52,21 @@ class Run:
         """One record per case."""
         return latest(self.records)
 
+    @cached_property
+    def drifts(self) -> list[Drift]:
+        """Those of its anchors that are beyond the limit."""
+        return ranking.drifted(self.records)
+
     def figures(self) -> list[Figure]:
         """Make the figures of the source beside the run."""
-        return figures.of_source(self.source_name, self.source, self.cases) if self.source else []
+        return figures.of_source(self.source_name, self.source, self.cases, self.drifts) if self.source else []
 
 
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
     cases = latest(record for run in runs for record in run.records)
-    here = Here(variants)
-    groups = figures.groups(cases, parents(variants), summaries(variants), here)
+    here, drifts = Here(variants), _drifts(runs)
+    groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
     return _template().render(
         title=f"gravbench: {', '.join(run.name for run in runs)}",
         policy=POLICY,
@@ -75,7 +81,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
-        of_stages=figures.of_stages(cases),
+        of_stages=figures.of_stages(cases, drifts),
         specs={},
         here=here,
         table=_table(runs, here),
@@ -86,13 +92,25 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
     cases = latest(record for run in runs for record in run.records)
-    groups = figures.groups(cases, parents(variants), summaries(variants), Here(variants))
+    drifts = _drifts(runs)
+    groups = figures.groups(cases, parents(variants), summaries(variants), Here(variants), drifts)
     return [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
-        *figures.of_stages(cases),
+        *figures.of_stages(cases, drifts),
         *(figure for run in runs for figure in run.figures()),
     ]
+
+
+def _drifts(runs: Sequence[Run]) -> DriftsOf:
+    """Return a function that knows the runs by their records themselves: equal ones may stand in two."""
+    place = {id(record): i for i, run in enumerate(runs) for record in run.records}
+
+    def drifts(records: Sequence[Record]) -> list[Drift]:
+        own = {place[id(record)] for record in records}
+        return [drift for i, run in enumerate(runs) if i in own for drift in run.drifts]
+
+    return drifts
 
 
 def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:

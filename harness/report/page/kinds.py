@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gravbench.config.published import Figure as SourceFigure
@@ -14,19 +14,22 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
-from gravbench.report.names import Names
-from gravbench.report.numbers import number, percent, six_digits
+from gravbench.report.names import DRIFTED, Names, drift_notes, drift_signs
+from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Rung
+from gravbench.verdicts.ranking import Drift, Rung
 
 TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
 MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
+DriftsOf = Callable[[Sequence[Record]], list[Drift]]
+"""Finds the drifts of the runs that records are from."""
+OPEN_SIGN = "an open sign"
 ERROR_KINDS = {"rms": "error_rms", "median": "error_median", "99 %": "error_p99", "largest": "error_max"}
 
 
@@ -51,6 +54,21 @@ class Figure:
         return f"{shown}: {self.about}" if self.about else shown
 
 
+def no_drifts(_: Sequence[Record]) -> list[Drift]:
+    """Know of no drift."""
+    return []
+
+
+def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
+    """Mark a figure whose device's anchors drifted: a sign in the title; how far, in the caption and in ``about``."""
+    if not drifts:
+        return figure
+    spread = max(drift.spread or 0.0 for drift in drifts)
+    about = f"{figure.about}, {DRIFTED} anchor drifted by {percent(spread)} %".removeprefix(", ")
+    caption = " ".join([figure.caption, *drift_notes(drifts)])
+    return replace(figure, title=figure.title + drift_signs(drifts), about=about, caption=caption)
+
+
 def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
     """Return the n with most entries, and the largest of these."""
     return max(by_n, key=lambda n: (len(by_n[n]), n))
@@ -67,7 +85,8 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
             **(row := _point(record)),
             "variant": name,
             "end": max(row["speed"], row["high"] or 0),
-            "label": f"{record.toolkit}  {number(_speed(record))}{_signs(record, here)} ({row['ms']} ms)",
+            "label": f"{record.toolkit}  {_with_doubt(record, number(_speed(record)))}{_signs(record, here)} "
+            f"({row['ms']} ms)",
             "changed": summaries.get(record.variant, ""),
             "untimed": here.untimed(record),
         }
@@ -87,6 +106,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         f" {note}." for note in [PARTIAL_NOTE] * any(map(ranking.is_partial, shown)) + here.notes(shown, "bar")
     )
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
+    said += _said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
@@ -99,6 +119,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
+        said += _said_unbounded(rows, OPEN_SIGN)
         yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
@@ -129,6 +150,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
+        said += _said_unbounded(rows, f"a cell with {UNBOUNDED}")
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
         yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
@@ -155,7 +177,7 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
             "x": at_x,
             "y": at_y,
             "relative": six_digits(speed / best),
-            "label": number(speed),
+            "label": _with_doubt(record, number(speed)),
             "of the fastest": f"{100 * speed / best:.0f} %",
         }
 
@@ -177,6 +199,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
         for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
+    said += _said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
     yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
@@ -196,6 +219,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
         "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
         "what it leaves out; its error is that of one evaluation."
     )
+    said += _said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
     yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
@@ -231,7 +255,7 @@ def _front(records: list[Record]) -> Iterator[Row]:
         }
 
 
-def stages(cases: Sequence[Record]) -> Iterator[Figure]:
+def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
     titles = Names(cases)
     for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
@@ -244,7 +268,8 @@ def stages(cases: Sequence[Record]) -> Iterator[Figure]:
             "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
             "configuration there."
         )
-        yield _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -266,7 +291,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
         start += share
 
 
-def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
+def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
     titles = Names(cases)
     for (shared, variant, n), chosen in ranking.over_theta(cases).items():
@@ -277,6 +302,7 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
                 "name": f"θ {record.axes['theta']}",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
+                **_doubt(record),
                 "relative error": f"{error:.2e}",
                 "configuration": _configuration(record),
             }
@@ -291,10 +317,14 @@ def thetas(cases: Sequence[Record]) -> Iterator[Figure]:
             "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, of the "
             "worst but 1 %, and the largest. The fastest configuration of each θ."
         )
-        yield _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        said += _said_unbounded(rows, OPEN_SIGN)
+        made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
-def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[Record]) -> Figure | None:
+def published(
+    name: str, source: Source, figure: SourceFigure, cases: Sequence[Record], drifts: Sequence[Drift] = ()
+) -> Figure | None:
     """Draw what a source published beside what was measured; None without two steps, or without any measured."""
     found = compare(source, figure, cases)
     rows: list[Row] = []
@@ -306,7 +336,10 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         for kind, (value, relative) in pair.items():
             if relative is not None and relative > 0:
                 written = f"{number(value, zeros=False)} {figure.unit}"
-                rows.append({"step": title, "kind": kind, "relative": six_digits(relative), "value": written})
+                row = {"step": title, "kind": kind, "relative": six_digits(relative), "value": written}
+                if kind == "measured" and step.answer.record and ranking.unbounded(step.answer.record):
+                    row |= {"value": f"{written} {UNBOUNDED}", "open": True}
+                rows.append(row)
     steps = list(dict.fromkeys(row["step"] for row in rows))
     if len(steps) < 2 or all(row["kind"] == "published" for row in rows):
         return None
@@ -315,8 +348,10 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
         "measured here. What is blank on one side has one sign only."
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
+    said += _said_unbounded(rows, OPEN_SIGN)
     name = f"published-{_slug(name)}-{_slug(figure.id)}"
-    return Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
+    made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
+    return marked(made, ranking.affecting(drifts, *(column.conditions for column in found.shown)))
 
 
 # Parts of rows
@@ -324,7 +359,6 @@ def published(name: str, source: Source, figure: SourceFigure, cases: Sequence[R
 
 def _said(record: Record) -> dict[str, Any]:
     """Write what the tooltip of every figure says."""
-    width = ranking.half_width(record)
     return {
         "variant": record.variant,
         "toolkit": record.toolkit,
@@ -332,13 +366,30 @@ def _said(record: Record) -> dict[str, Any]:
         "configuration": record.configuration,
         "ips": f"{ranking.speed(record):.4g}{PARTIAL * ranking.is_partial(record)}",
         "ms": number(1e3 * ranking.seconds(record)),
-        "± %": "" if width is None or not math.isfinite(width) else percent(width),
+        **_doubt(record),
     }
 
 
 def _signs(record: Record, here: Here) -> str:
     signs = PARTIAL * ranking.is_partial(record) + here.sign(record)
     return f" {signs}" if signs else ""
+
+
+def _doubt(record: Record) -> dict[str, Any]:
+    """Write the interval for a tooltip; ``open`` only where nothing bounds the median, for its sign."""
+    if ranking.unbounded(record):
+        return {"± %": "unbounded: too few samples", "open": True}
+    return {"± %": percent(ranking.half_width(record))}
+
+
+def _with_doubt(record: Record, written: str) -> str:
+    return f"{written} {UNBOUNDED}" if ranking.unbounded(record) else written
+
+
+def _said_unbounded(rows: Sequence[Row], sign: str) -> str:
+    if not any(row.get("open") for row in rows):
+        return ""
+    return f" Unbounded, because the samples are too few for an interval: {sign}."
 
 
 def _configuration(record: Record) -> str:

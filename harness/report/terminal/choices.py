@@ -11,16 +11,19 @@ from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
-from gravbench.report.numbers import number, percent, relative_error
-from gravbench.report.terminal.printing import heading, say, subsection
+from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
+from gravbench.report.numbers import number, percent, relative_error, rough_percent
+from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import EQUAL_MASS, Choice, Selection
+from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection
+from gravbench.verdicts.compare import Verdict
 
 CHANGED = "*"
 READING = (
-    "use: the simplest of the configurations that cannot be told from the fastest. as good: how many others there are. "
-    f"behind: how much longer it takes than the fastest, by their medians. "
+    "use: the simplest of the configurations that are as good as the fastest. as good: how many others there are. "
+    f"{Verdict.UNCLEAR}: how many are slower by their medians, but cannot be told from the fastest. "
+    "behind: how much longer what is used takes than the fastest, by their medians. "
     f"{CHANGED} another choice than at the n before."
 )
 EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
@@ -42,8 +45,9 @@ def render_choices(
     heading(console, "The best")
     say(
         console,
-        f"Of what is right within a largest relative error of {error:g} of one evaluation. Told from the fastest "
-        f"is what takes more than {100 * threshold:g} % longer with {100 * CONFIDENCE:g} % confidence. " + READING,
+        f"Of what is right within a largest relative error of {error:g} of one evaluation. As good as the fastest is "
+        f"what takes at most {100 * threshold:g} % longer by its median; told from it is what takes more than that "
+        f"longer with {100 * CONFIDENCE:g} % confidence. " + READING,
     )
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
@@ -51,11 +55,13 @@ def render_choices(
         Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
         Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
         Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
-        Column("ms", lambda choice: number(1e3 * ranking.seconds(choice.chosen)), 0),
+        Column("", _unclear, 0, text=True),
+        Column("ms", lambda choice: _ms(choice.chosen), 0),
+        Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
         Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
-        Column("behind\n%", lambda choice: percent(choice.behind), 6),
+        Column("behind\n%", _behind, 6),
         Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
         Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
@@ -66,7 +72,8 @@ def render_choices(
             str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
             for name, value in selection.task.items()
         ]
-        subsection(console, ", ".join([selection.device, *task, " and ".join(types)]))
+        title = ", ".join([selection.device, *task, " and ".join(types)])
+        subsection(console, title + drift_signs(selection.drifts))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         console.print(table(console, own, selection.choices))
         chosen = [choice.chosen for choice in selection.choices]
@@ -76,12 +83,54 @@ def render_choices(
             say(console, note)
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
+        say_all(console, drift_notes(selection.drifts), "bold yellow")
+        for choice in selection.choices:
+            if choice.unclear:
+                say(console, f"n = {choice.n:,}, {_uncertainty(choice)}", "yellow")
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
         for n, record in others:
-            words = filter(None, [record.variant, record.toolkit, record.dtype, record.configuration])
-            say(console, f"n = {n:,}, as good: {' '.join(words)}")
+            say(console, f"n = {n:,}, as good: {_name(record)}")
+
+
+def _name(record: Record) -> str:
+    return " ".join(filter(None, [record.variant, record.toolkit, record.dtype, record.configuration]))
+
+
+def _ms(record: Record) -> str:
+    return number(1e3 * ranking.seconds(record))
+
+
+def _unclear(choice: Choice) -> str:
+    return f"{Verdict.UNCLEAR} {len(choice.unclear)}" if choice.unclear else ""
+
+
+def _behind(choice: Choice) -> str:
+    if choice.behind is None:
+        return percent(0.0)
+    return percent(choice.behind.interval.ratio - 1) + ("" if choice.behind.sure else " ± ?")
+
+
+def _uncertainty(choice: Choice) -> str:
+    """Say how far those that are unclear may be from the fastest, and which that is."""
+    nearest, farthest = choice.unclear[0], choice.unclear[-1]
+    if len(choice.unclear) > 1:
+        which, those = f"{count(len(choice.unclear), 'configuration')} take", "the last of them"
+        parts = [f"{_more(nearest)} ({_name(nearest.record)})", f"{_more(farthest)} ({_name(farthest.record)})"]
+    else:
+        which, those, parts = f"{_name(farthest.record)} takes", "it", [_more(farthest)]
+    found = farthest.interval
+    bounds = f"between {number(found.low, 3)} and {number(found.high, 3)} times as long"
+    how_far = f"{those} takes {bounds}" if farthest.sure else f"the samples of {those} are too few to bound its time"
+    return (
+        f"{Verdict.UNCLEAR}: {which} {' to '.join(parts)} longer by the median than the fastest, "
+        f"{_name(choice.fastest)} with {_ms(choice.fastest)} ms, and cannot be told from it; {how_far}."
+    )
+
+
+def _more(behind: Behind) -> str:
+    return f"{rough_percent(behind.interval.ratio - 1)} %"
 
 
 def _signs(record: Record, here: Here) -> str:
@@ -91,7 +140,10 @@ def _signs(record: Record, here: Here) -> str:
 def choices_json(
     selections: Sequence[Selection], error: float, threshold: float, here: Here = NOWHERE
 ) -> dict[str, Any]:
-    """Return the choices as what JSON can hold, with all that is as good; ``source`` as ``here`` says it in words."""
+    """Return the choices as what JSON can hold, with all that is as good and all that is unclear.
+
+    ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them.
+    """
     return {
         "error": error,
         "threshold": threshold,
@@ -107,11 +159,14 @@ def choices_json(
                         "compared": choice.compared,
                         "use": _json(choice.chosen, here),
                         "fastest": _json(choice.fastest, here),
+                        "behind": _behind_json(choice.behind) if choice.behind else None,
                         "as_good": [_json(one, here) for one in choice.as_good[1:]],
+                        "unclear": [_json(one.record, here) | _behind_json(one) for one in choice.unclear],
                     }
                     for choice in selection.choices
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
+                "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections
         ],
@@ -121,3 +176,8 @@ def choices_json(
 def _json(record: Record, here: Here) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "untimed_seconds", "error_max")
     return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
+
+
+def _behind_json(behind: Behind) -> dict[str, Any]:
+    found, bounded = behind.interval, behind.sure and behind.interval.bounded
+    return {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}

@@ -17,14 +17,25 @@ from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
-from gravbench.report.names import Names, compact, count, drift_sentence, escaped, joined, why_unranked
-from gravbench.report.numbers import number, percent, relative_error, times
-from gravbench.report.terminal.printing import GAP, heading, say, say_facts, section, subsection
+from gravbench.report.names import (
+    DRIFTED,
+    Names,
+    compact,
+    count,
+    drift_notes,
+    drift_sentence,
+    drift_signs,
+    escaped,
+    joined,
+    why_unranked,
+)
+from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
+from gravbench.report.terminal.printing import GAP, heading, say, say_all, say_facts, section, subsection
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Ladders, Parents, Rung
+from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
-THROTTLED, UNSETTLED = "!", "~"
+THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 
@@ -71,14 +82,13 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-    _ladder_section(console, ladders, names, parents, here)
-    _configuration_section(console, ladders, names, parents, here)
     drifts = ranking.drifts(records)
+    _ladder_section(console, ladders, names, parents, drifts, here)
+    _configuration_section(console, ladders, names, parents, drifts, here)
     if drifts:
         section(console, "The anchor")
     for drift in drifts:
-        bad = drift.spread is not None and drift.spread > ranking.DRIFT_LIMIT
-        say(console, drift_sentence(drift), "bold yellow" if bad else "")
+        say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     _not_ok_section(console, cases)
 
 
@@ -95,8 +105,8 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
     names = Names(cases)
 
     def speed(rung: Rung) -> str:
-        width, signs = percent(ranking.half_width(rung.best)), _signs(rung.best, here)
-        return _speed(rung.best) + (f" ± {width} %" if width else "") + (f" `{signs}`" if signs else "")
+        width, signs = plus_minus(ranking.half_width(rung.best)), _signs(rung.best, here)
+        return f"{_speed(rung.best)} {width}" + (f" `{signs}`" if signs else "")
 
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: ranking.named(rung.best), text=True),
@@ -111,11 +121,13 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
         Column("max error of pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 1),
     ]
     lines = []
+    drifts = ranking.drifts(records)
     for shared, by_n in ladders.items():
         n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        drifted = ranking.affecting(drifts, shared)
         title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
-        lines += [title, "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in _footnotes(by_n[n], here):
+        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in [*_footnotes(by_n[n], here), *drift_notes(drifted)]:
             # The sign as code: a tilde may begin strikethrough.
             lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
     return "\n".join(lines)
@@ -129,17 +141,19 @@ def _milliseconds(record: Record) -> str:
     return number(1e3 * ranking.seconds(record))
 
 
-def _ladder_section(console: Console, ladders: Ladders, names: Names, parents: Parents, here: Here) -> None:
+def _ladder_section(
+    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift], here: Here
+) -> None:
     section(console, "The ladder", READING if ladders else "")
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
         return
     for shared, by_n in ladders.items():
+        drifted = ranking.affecting(drifts, shared)
         for n, rungs in by_n.items():
-            subsection(console, f"n = {n:,}, {names.title(shared)}")
+            subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
             console.print(table(console, _ladder_columns(rungs, here), rungs))
-            for footnote in _footnotes(rungs, here):
-                say(console, footnote, "yellow")
+            say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
@@ -155,7 +169,7 @@ def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
         Column("ms", lambda rung: _milliseconds(rung.best), 0),
         Column("untimed\ns", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
-        Column("± %", lambda rung: percent(ranking.half_width(rung.best)), 1),
+        Column("± %", lambda rung: _width(rung.best), 1),
         # A sign never gives way; without any, its column is left out.
         Column("", lambda rung: _signs(rung.best, here), 0, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 0),
@@ -177,6 +191,10 @@ def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
     ]
 
 
+def _width(record: Record) -> str:
+    return UNBOUNDED if ranking.unbounded(record) else percent(ranking.half_width(record))
+
+
 def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
@@ -196,12 +214,16 @@ def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
     reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
     if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
+    if any(ranking.unbounded(rung.best) for rung in rungs):
+        notes.append(f"{UNKNOWN} unbounded: the samples are too few for an interval of the median")
     if any(ranking.is_partial(rung.best) for rung in rungs):
         notes.append(PARTIAL_NOTE)
     return notes + here.notes(rung.best for rung in rungs)
 
 
-def _configuration_section(console: Console, ladders: Ladders, names: Names, parents: Parents, here: Here) -> None:
+def _configuration_section(
+    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift], here: Here
+) -> None:
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
@@ -218,10 +240,10 @@ def _configuration_section(console: Console, ladders: Ladders, names: Names, par
     if tables:
         section(console, "The fastest configurations", COMPARING)
     for shared, rows in tables.items():
-        subsection(console, names.title(shared))
+        drifted = ranking.affecting(drifts, shared)
+        subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
-        for footnote in _footnotes(rows, here):
-            say(console, footnote, "yellow")
+        say_all(console, [*_footnotes(rows, here), *drift_notes(drifted)], "yellow")
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:

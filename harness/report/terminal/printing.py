@@ -41,6 +41,12 @@ def say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
     console.print(Padding(line, (0, 0, 0, indent), expand=False) if indent else line)
 
 
+def say_all(console: Console, sentences: Iterable[str], style: str = "") -> None:
+    """Print one sentence after the other."""
+    for sentence in sentences:
+        say(console, sentence, style)
+
+
 def say_lines(console: Console, title: str, lines: Sequence[str]) -> None:
     """Print a part of a section that is a list of sentences; nothing without any."""
     if lines:

@@ -14,10 +14,13 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
+from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.numbers import number
 from gravbench.report.published import Comparison
 from gravbench.report.remarks import conditions_of, every_step, evidence, fact_words, names_of, remarks, shared_by
 from gravbench.report.terminal.printing import bare_table, say, say_lines, section, subsection
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Drift
 
 READING = (
     "published is the source's value on its device, measured the value here. relative: the value over that of the "
@@ -36,7 +39,7 @@ def render_published(source: Source, records: Sequence[Record], console: Console
     if source.figures:
         say(console, READING.format(flops=source.flops_per_interaction))
     for figure in source.figures:
-        _figure(console, source, published.compare(source, figure, cases))
+        _figure(console, source, published.compare(source, figure, cases), ranking.drifted(records))
     if source.claims:
         subsection(console, "Claims")
     for decision in (published.decide(source, claim, records) for claim in source.claims):
@@ -46,11 +49,13 @@ def render_published(source: Source, records: Sequence[Record], console: Console
     say_lines(console, "Notes", source.notes)
 
 
-def _figure(console: Console, source: Source, found: Comparison) -> None:
+def _figure(console: Console, source: Source, found: Comparison, drifts: Sequence[Drift]) -> None:
     figure = found.figure
+    drifted = ranking.affecting(drifts, *(column.conditions for column in found.shown))
     cells = [step.cell for step in found.steps]
     everywhere = every_step(found)
-    subsection(console, f"{figure.title}, {figure.unit}" + (f"; every step: {everywhere}" if everywhere else ""))
+    every = f"; every step: {everywhere}" if everywhere else ""
+    subsection(console, f"{figure.title}, {figure.unit}{every}{drift_signs(drifted)}")
     if found.shown:
         say(console, f"measured here: {'; '.join(map(conditions_of, found.shown))}")
     table = bare_table(GAP)
@@ -67,5 +72,5 @@ def _figure(console: Console, source: Source, found: Comparison) -> None:
         written = [f"{n:,}" if isinstance(n, int) else "", *(number(one, zeros=False) for one in numbers)]
         table.add_row(*map(Text, [name, *written]))
     console.print(table)
-    for remark in remarks(found):
+    for remark in [*drift_notes(drifted), *remarks(found)]:
         say(console, remark)

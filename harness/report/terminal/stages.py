@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from gravbench.model.record import Record
-from gravbench.report.names import Names
+from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
-from gravbench.report.terminal.printing import plain_table, say, section, subsection
+from gravbench.report.terminal.printing import plain_table, say, say_all, section, subsection
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import fastest_with_stages, over_theta
+from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
 
 STAGES = (
     "Milliseconds of each stage of the fastest configuration at each n, every stage waiting for the one before it. "
@@ -35,7 +35,7 @@ BAR = 12
 """Characters of the longest bar."""
 
 
-def render_stages(records: Sequence[Record], console: Console) -> None:
+def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
     """Print a table of stages over n for each variant that has them, the fastest toolkit's; nothing where none has."""
     found = fastest_with_stages(records)
     if not found:
@@ -43,12 +43,14 @@ def render_stages(records: Sequence[Record], console: Console) -> None:
     names = Names(records)
     section(console, "The stages", STAGES)
     for (shared, name), chosen in found.items():
-        subsection(console, f"{name}, {names.title(shared)}")
+        drifted = affecting(drifts, shared)
+        subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
         # So many columns fit into 80 characters.
         for first in range(0, len(chosen), 6):
             console.print(_stage_table(chosen[first : first + 6]))
         for record in chosen:
             say(console, f"n = {record.n:,}: {record.toolkit}, {record.configuration}", "dim")
+        say_all(console, drift_notes(drifted), "yellow")
 
 
 def _stage_table(records: list[Record]) -> Table:
@@ -72,7 +74,7 @@ def _rate(record: Record, name: str) -> str:
     return f"{record.stages_bytes[name] / seconds / 1e9:.3g}" if seconds and name in record.stages_bytes else ""
 
 
-def render_accuracy(records: Sequence[Record], console: Console) -> None:
+def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
     """Print errors, interactions and time over theta for each variant that has it; nothing where none has."""
     groups = over_theta(records)
     if not groups:
@@ -80,7 +82,8 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
     names = Names(records)
     section(console, "Speed and accuracy", ACCURACY)
     for (shared, name, n), chosen in groups.items():
-        subsection(console, f"{name}, n = {n:,}, {names.title(shared)}")
+        drifted = affecting(drifts, shared)
+        subsection(console, f"{name}, n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
         table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
         slowest = max(map(ranking.seconds, chosen))
         for record in chosen:
@@ -90,9 +93,10 @@ def render_accuracy(records: Sequence[Record], console: Console) -> None:
             bar = "=" * max(1, round(BAR * seconds / slowest))
             table.add_row(str(record.axes["theta"]), milliseconds(seconds), *computed, *errors, bar)
         console.print(table)
+        say_all(console, drift_notes(drifted), "yellow")
 
 
-def render_counters(records: Sequence[Record], console: Console) -> None:
+def render_counters(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
     """Print what Nsight Compute counted, the records' fastest configurations first; nothing where nobody asked."""
     counted = [record for record in records if ranking.is_ranked(record) and record.counters]
     reasons = sorted({record.counters_unavailable for record in records if record.counters_unavailable})
@@ -103,12 +107,14 @@ def render_counters(records: Sequence[Record], console: Console) -> None:
     for reason in reasons:
         say(console, f"unavailable: {reason}", "yellow")
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
-        subsection(console, names.title(shared))
+        drifted = affecting(drifts, shared)
+        subsection(console, names.title(shared) + drift_signs(drifted))
         numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
         table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
             table.add_row(f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
+        say_all(console, drift_notes(drifted), "yellow")
 
 
 def _counted(record: Record) -> list[str]:
