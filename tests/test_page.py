@@ -402,9 +402,9 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
             marks = [mark for mark, _ in marks_of(one.spec)]
             if kind == "ladder":
                 assert any(mark["type"] == "rule" and mark.get("strokeDash") for mark in marks)
-                assert all(row["label"].endswith("± ?") for row in rows)
+                assert all("± ?" in row["label"] for row in rows)
             elif kind.startswith("heat-map"):
-                assert all(row["label"].endswith("± ?") for row in rows)
+                assert all("± ?" in row["label"] for row in rows)
             else:
                 assert [mark["filled"] for mark in marks if mark["type"] == "point"] == [True, False], one.name
             if kind == "published":

@@ -19,7 +19,7 @@ from rich.console import Console
 from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import runner
+from gravbench.measuring import protocol, runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.worker import Job, work
@@ -247,6 +247,25 @@ def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error()
     assert measured.status == "invalid"
     assert measured.reason.startswith("right at first, but after sample 1: ")
     assert measured.found.errors.error_max == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize("samples", range(3, 10))
+def test_a_case_is_right_however_many_samples_it_has(samples, monkeypatch):
+    """What is spoilt to be judged is written again, also where sampling ends just then."""
+    monkeypatch.setattr(protocol, "median_interval", lambda found: Enough(found, samples))
+    case = load("quick", ["n=40"], variants=["numpy_direct"]).cases[0]
+    quick = Measure(budget_seconds=60, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
+    outcome = work(Job(case, quick), (), lambda: None, lambda _: None)
+    assert (outcome.status, outcome.reason) == ("ok", None)
+    assert len(outcome.found.measurement.samples_seconds) == samples
+
+
+class Enough:
+    """An interval that is narrow once there are so many samples."""
+
+    def __init__(self, found, samples):
+        self.median = self.low = self.high = found[0]
+        self.half_width = 0.0 if len(found) == samples else 1.0
 
 
 class Editor(runner.Watcher):

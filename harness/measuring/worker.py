@@ -265,14 +265,17 @@ def _measure(
     from gravbench.measuring.protocol import measure, stage_seconds
 
     prepared = judge.prepared
+    spoilt = False
 
     def look(samples: int) -> bool:
         """Judge what some of the samples left."""
+        nonlocal spoilt
+        spoilt = False
         if prepared.cycle > 1 or not timed.leaves_the_force:
             return False
         if samples in LOOKED_AT and (objection := _left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
-        if samples + 1 in LOOKED_AT:
+        if spoilt := samples + 1 in LOOKED_AT:
             buffers.spoil(judge.toolkit, prepared, judge.own)
         return samples in LOOKED_AT or samples + 1 in LOOKED_AT
 
@@ -282,6 +285,8 @@ def _measure(
         found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look)
     except _WrongError as wrong:
         return str(wrong)
+    if spoilt:  # and no sample followed
+        timed.launch()
     toolkit.synchronize()
     seconds = found.measurement.median_seconds
     assert seconds is not None
