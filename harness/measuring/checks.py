@@ -99,20 +99,20 @@ def memory(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, seconds: 
         return min(found)
 
     jitter = JITTER[isinstance(toolkit, GpuToolkit)]
-    objection = None
     few = 3 if seconds < SHORT else 1
     for many in (few, 3 * few):  # once more where the first look says that something is wrong
         again, fresh = least(many, change=False), least(many, change=True)
         again = min(again, least(many, change=False))
-        if fresh <= LONGER * again + jitter:
-            objection = None
+        slower = fresh > LONGER * again + jitter
+        if not slower:
             break
-        objection = (
-            f"a launch takes {fresh / again:.2g} times as long once a body has moved: it keeps what it found for "
-            "bodies that it has seen"
-        )
     buffers.write_bodies(toolkit, prepared, own)
-    return objection
+    if not slower:
+        return None
+    return (
+        f"a launch takes {fresh / again:.2g} times as long once a body has moved: it keeps what it found for bodies "
+        "that it has seen"
+    )
 
 
 def wall(toolkit: DeviceToolkit, launch: Callable[[], None], seconds: float, launch_seconds: float) -> str | None:

@@ -212,7 +212,7 @@ class Judge:
         found = buffers.sums(self.toolkit, self.prepared).astype(np.float64)
         judged = self._mean_of_a_cycle() if self.prepared.cycle > 1 else found
         rows = self._rows()
-        sums = self._sums(rows)
+        sums, limits = self._reference(rows)
         errors = whole = compare(found[rows], sums.exact, vectors, sums.magnitudes)
         if self.prepared.cycle > 1:
             whole = compare(judged[rows], sums.exact, vectors, sums.magnitudes)
@@ -223,8 +223,6 @@ class Judge:
                     "error_cycle_rms": whole.error_rms,
                 }
             )
-        factor = self.toolkit.interaction.tolerance
-        limits = limits_of(self.tolerance, sums, vectors, self.dtype, factor)
         objection = objection_to(whole, limits)
         bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
         if bad and not objection:
@@ -255,10 +253,6 @@ class Judge:
         _, objection = self.launched()
         return objection and f"right at first, but not after a launch on other bodies: {objection}"
 
-    @cached_property
-    def _identified(self) -> _Identified:
-        return _Identified(self.own)
-
     def _place(self, bodies: Bodies) -> None:
         self.bodies = bodies
         values = buffers.host_bodies(self.toolkit, self.prepared, bodies)
@@ -270,10 +264,21 @@ class Judge:
         rows = verified_rows(self.bodies.n, self.generator, most=most)
         return rows if len(rows) == self.bodies.n else np.union1d(rows, extreme_bodies(self.bodies))
 
-    def _sums(self, rows: NDArray[np.int64]) -> Sums:
+    def _reference(self, rows: NDArray[np.int64]) -> tuple[Sums, Limits]:
         if len(rows) == self.own.n and self.bodies is self.own:
-            return _all_sums(self.toolkit.interaction, self._identified, self.dtype, self.on_gpu)
-        return direct_sums(self.toolkit.interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
+            return self._whole
+        sums = direct_sums(self.toolkit.interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
+        return sums, self._limits(sums)
+
+    @cached_property
+    def _whole(self) -> tuple[Sums, Limits]:
+        """Sum over all of its own bodies, once for all verdicts: some fall between two samples."""
+        sums = _all_sums(self.toolkit.interaction, _Identified(self.own), self.dtype, self.on_gpu)
+        return sums, self._limits(sums)
+
+    def _limits(self, sums: Sums) -> Limits:
+        interaction = self.toolkit.interaction
+        return limits_of(self.tolerance, sums, interaction.vectors(), self.dtype, interaction.tolerance)
 
     def _all_together(self, found: Array, sums: Sums, rows: NDArray[np.int64], limits: Limits) -> str | None:
         """Judge what no single body shows: accelerations that are all too large, forces that do not sum to zero."""
