@@ -13,34 +13,8 @@
 // n rows; reach: 1 / theta, distance within which a cell is opened, in widths of the cell (not read where COMPACT is
 // 1).
 
-#if COMPACT
-struct __align__(16) StoredNode {
-    real x, y, z, mass;
-    float open2;             // the squared distance up to which the node is opened
-    int begin, next, count;  // a leaf has count bodies from begin on; in an inner node count is 0, begin its child
-};
-#else
-struct __align__(sizeof(real) == 8 ? 16 : 8) StoredNode {
-    real x, y, z, mass;
-    real width, offset;                // of the cell; the second is 0
-    int children, next, first, count;  // children is -1 in a leaf, whose bodies are count from first on
-};
-#endif
-
-// Read a node with the widest loads its alignment permits; the compiler does not join loads of different types.
-__device__ __forceinline__ StoredNode load(const StoredNode* from) {
-    StoredNode node;
-#if COMPACT || defined(FLOAT64)
-    typedef int4 Word;
-#else
-    typedef int2 Word;
-#endif
-#pragma unroll
-    for (int k = 0; k < int(sizeof(StoredNode) / sizeof(Word)); ++k) {
-        reinterpret_cast<Word*>(&node)[k] = reinterpret_cast<const Word*>(from)[k];
-    }
-    return node;
-}
+#include "node.cuh"
+#include "node_load.cuh"
 
 // Bodies of a leaf that are read ahead; in float64 several would not fit into the registers.
 constexpr int unroll = sizeof(real) == 4 ? 4 : 1;
