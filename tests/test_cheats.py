@@ -15,10 +15,11 @@ import pytest
 from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import worker
+from gravbench.measuring import checks, worker
 from gravbench.measuring.direct_sums import Sums
 from gravbench.measuring.worker import Job, work
 from gravbench.model.variant import Prepared, discover
+from gravbench.toolkits.opening import open_toolkit
 
 SETTINGS = Measure(budget_seconds=0.3, warm_up_seconds=0.01, min_samples=10, sample_seconds=0.001)
 VARIANTS = discover()
@@ -303,6 +304,13 @@ def test_a_clock_that_a_variant_replaces_is_not_the_one_that_times(monkeypatch):
     outcome = outcome_of(cheat, monkeypatch, 1000)
     assert outcome.status == "ok", outcome.reason
     assert outcome.found.measurement.median_seconds > 1e-4
+
+
+def test_more_interactions_than_the_cores_can_start_are_refused():
+    """A direct sum of a million bodies in a millisecond; one that takes a minute is nothing unusual."""
+    cpu = open_toolkit("cpu", VARIANTS["numpy_direct"], "float32")
+    assert "more than" in checks.speed(cpu, 1e12, 1e-3)
+    assert checks.speed(cpu, 1e12, 60.0) is None
 
 
 def test_the_documentation_lists_every_fault():

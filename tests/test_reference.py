@@ -363,6 +363,12 @@ def test_forces_that_do_not_cancel_are_found_outside_of_the_sampled_bodies():
     assert "where they have to cancel" in judge.verdict()[1]
 
 
+def test_the_accepted_error_of_a_thousand_bodies_is_what_the_documentation_says():
+    sums = direct_sums(find(GRAVITY), plummer(1000, 1, 0.025), np.arange(1000), "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    assert limits.rms == pytest.approx(1.5e-6, rel=0.15)
+
+
 def test_all_accelerations_together_are_judged_more_closely_than_each():
     bodies = plummer(2000, 3, 0.05)
     sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
