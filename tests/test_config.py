@@ -12,9 +12,9 @@ from conftest import missing_variants
 from gravbench.config.condition import Condition
 from gravbench.config.load import find, load, packaged
 from gravbench.config.override import parse
-from gravbench.config.settings import Measure, Subset
+from gravbench.config.settings import FEWEST_SAMPLES, Measure, Subset
 from gravbench.errors import InputError
-from gravbench.measuring.plan import estimate_seconds
+from gravbench.measuring.plan import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds
 from gravbench.model.initial_conditions import SUBSETS
 from gravbench.model.variant import discover
 
@@ -760,6 +760,8 @@ def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):
     assert 2 < estimate_seconds(small, measure) < 10 < estimate_seconds(large, measure)
     assert estimate_seconds(small, Measure(budget_seconds=8)) > estimate_seconds(small, measure) + 5
     assert estimate_seconds(large, Measure(timeout_seconds=3)) == 3
+    patient, evaluation = Measure(timeout_seconds=1e6), large.interactions / CPU_INTERACTIONS_PER_SECOND
+    assert estimate_seconds(large, patient) > (LAUNCHES_JUDGED + FEWEST_SAMPLES) * evaluation
     gpu = cases(write("n: 100000\nvariants: {variant: naive, toolkit: cupy}"))[0]
     assert estimate_seconds(gpu, measure) < estimate_seconds(large, measure)
 

@@ -379,6 +379,40 @@ def test_all_accelerations_together_are_judged_more_closely_than_each():
     assert math.isnan(reference.scale_error(sums.exact * math.nan, sums, reference.ACCELERATION))
 
 
+def test_the_judge_refuses_what_is_too_long_together_though_no_body_is():
+    bodies = plummer(2000, 3, 0.05)
+    sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    judge, columns = judge_of(sums.exact, bodies, DIRECT_SUM["float32"], dtype="float32")
+    assert judge.verdict()[1] is None
+    for column, exact in zip(columns, sums.exact.T, strict=True):
+        column[:] = exact * (1 + 1.5 * limits.scale)
+    errors, objection = judge.verdict()
+    assert objection_to(errors, limits) is None
+    assert objection.startswith("all accelerations together are wrong by")
+
+
+def test_other_bodies_are_near_each_other_and_the_first_and_the_last_are_heavy():
+    bodies = plummer(1000, 3, 0.025)
+    other = other_bodies(bodies, np.random.default_rng(1), near=True)
+    assert np.sqrt(np.mean(other.position**2)) == pytest.approx(bodies.eps)
+    assert other.mass.sum() == pytest.approx(bodies.mass.sum())
+    assert min(other.mass[[0, -1]]) > 10 * np.median(other.mass)
+    as_far = other_bodies(bodies, np.random.default_rng(1), near=False)
+    assert np.ptp(as_far.position, axis=0)[2] == pytest.approx(np.ptp(bodies.position, axis=0)[2])
+
+
+def test_gravity_is_judged_on_near_bodies_and_other_interactions_on_their_own_lengths(monkeypatch):
+    asked = []
+    monkeypatch.setattr(reference, "other_bodies", lambda bodies, _, near: asked.append(near) or bodies)
+    bodies = plummer(50, 3, 0.05)
+    for interaction in ("gravity", "hermite"):
+        toolkit = open_toolkit("numba", discover()["tiled"], "float32", find(interaction))
+        prepared = discover()["tiled"].prepare(toolkit, bodies, **discover()["tiled"].complete({"p": 64, "unroll": 8}))
+        assert Judge(toolkit, prepared, bodies, DIRECT_SUM["float32"], "float32").elsewhere() is None
+    assert asked == [True, False]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_plain_sum_is_that_of_a_loop_in_the_number_type(dtype):
     bodies, real = plummer(60, 3, 0.05), np.dtype(dtype).type
