@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -245,7 +246,8 @@ def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error()
                           for settings in (None, quick))  # fmt: skip
     assert verified.status == "ok"
     assert measured.status == "invalid"
-    assert measured.reason.startswith("right at first, but after sample 1: ")
+    # How many launches the samples hold depends on how fast the machine is just then.
+    assert re.match(r"right at first, but after sample [137]: ", measured.reason)
     assert measured.found.errors.error_max == pytest.approx(0.1, rel=1e-4)
 
 

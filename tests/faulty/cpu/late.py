@@ -1,4 +1,4 @@
-"""Is right when it is verified, and wrong from the hundredth launch on."""
+"""Is right when it is verified, and wrong from the fifteenth launch on."""
 
 from faulty_direct import direct
 
@@ -13,7 +13,7 @@ def prepare(cpu, bodies):
     def spoil(accelerations):
         nonlocal launches
         launches += 1
-        if launches >= 100:
+        if launches >= 15:
             accelerations *= 1.1
 
     return direct(cpu, bodies, spoil)
