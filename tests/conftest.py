@@ -57,6 +57,7 @@ def missing_variants(config: str) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+    parser.addoption("--attacks", type=int, default=1, help="how many times as many random inputs tests/attack tries")
 
 
 TOGETHER = (
@@ -87,6 +88,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if item.config.getoption("--require-gpu"):
             pytest.fail(f"--require-gpu: {NO_GPU}")
         pytest.skip(NO_GPU or "no GPU")
+
+
+@pytest.fixture(scope="session")
+def attacks(request: pytest.FixtureRequest) -> int:
+    """How many times as many random inputs to try as usual."""
+    return request.config.getoption("--attacks")
 
 
 @pytest.fixture(scope="session")
