@@ -5,6 +5,7 @@ Each check returns a sentence that says what is wrong, and None where nothing is
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from time import perf_counter
@@ -82,6 +83,7 @@ def memory(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, seconds: 
     if seconds > SLOW:
         return None
     own = buffers.host_bodies(toolkit, prepared, bodies)
+    times = 0
 
     def moved(times: int) -> tuple[np.ndarray, ...]:
         first = own[0].copy()
@@ -89,20 +91,22 @@ def memory(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, seconds: 
         first[place] += first.dtype.type(times) * np.spacing(max(abs(first[place]), first.dtype.type(1e-3)))
         return (first, *own[1:])
 
-    def least(many: int, *, change: bool) -> float:
-        found = []
-        for number in range(many):
-            values = moved(number + 1) if change else own
-            buffers.write_bodies(toolkit, prepared, values)
-            toolkit.synchronize()
-            found.append(toolkit.time(prepared.launch, prepared.cycle, lambda: None).seconds)
-        return min(found)
+    def timed(values: tuple[np.ndarray, ...]) -> float:
+        buffers.write_bodies(toolkit, prepared, values)
+        toolkit.synchronize()
+        return toolkit.time(prepared.launch, prepared.cycle, lambda: None).seconds
 
     jitter = JITTER[isinstance(toolkit, GpuToolkit)]
     few = 3 if seconds < SHORT else 1
-    for many in (few, 3 * few):  # once more where the first look says that something is wrong
-        again, fresh = least(many, change=False), least(many, change=True)
-        again = min(again, least(many, change=False))
+    again, fresh = math.inf, math.inf
+    # Both in turns, so that what else the machine does meets both; more of them where that seems wrong.
+    for many in (few, 3 * few, 9 * few):
+        timed(own)
+        for _ in range(many):
+            times += 1
+            again = min(again, timed(own))
+            fresh = min(fresh, timed(moved(times)))
+            timed(own)
         slower = fresh > LONGER * again + jitter
         if not slower:
             break
