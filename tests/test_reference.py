@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from direct import direct_accelerations
 from gravbench.measuring import verify as reference
-from gravbench.measuring.direct_sums import direct_sums
+from gravbench.measuring.direct_sums import _on_cpu, direct_sums
 from gravbench.measuring.probe import other_bodies
 from gravbench.measuring.verify import Judge, compare, limits_of, objection_to, verified_rows
+from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
@@ -427,3 +429,24 @@ def test_the_plain_sum_is_that_of_a_loop_in_the_number_type(dtype):
     np.testing.assert_allclose(sums.plain, expected, rtol=0, atol=40 * np.finfo(dtype).eps)
     np.testing.assert_allclose(sums.exact, longdouble(bodies, dtype).astype(float), rtol=1e-11, atol=1e-13)
     assert (np.abs(sums.exact) <= sums.magnitudes * (1 + 1e-12)).all()
+
+
+def test_what_numba_keeps_on_the_disk_is_of_the_same_interaction_and_whole(tmp_path, monkeypatch):
+    """Two interactions that differ by a constant have the same bytecode, and a disk can lose what was written."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    gravity = (interaction_files.FOLDER / "gravity.py").read_text()
+    bodies = plummer(20, 1, 0.1)
+
+    def sums(factor):
+        path = tmp_path / f"times_{factor}.py"
+        path.write_text(gravity.replace("strength = ", f"strength = {factor}.0 * "))
+        _on_cpu.cache_clear()  # as another process
+        return direct_sums(find(str(path)), bodies, np.arange(20), "float64").exact
+
+    for damage in (lambda _: None, lambda kept: kept.write_bytes(kept.read_bytes()[:50])):
+        for _ in range(2):
+            np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
+        kept = [path for path in tmp_path.rglob("*sum_rows*") if path.is_file()]
+        assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+        for path in kept:
+            damage(path)

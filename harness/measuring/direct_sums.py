@@ -6,6 +6,7 @@ and a plain sum: the same terms computed and added one after another in the kern
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
+from pickle import PickleError
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ def {name}(bodies, eps2, i, row, {results}):
 BOTH = "exact_row(bodies, eps2, rows[row], row, sums, magnitudes); plain_row(rounded, small, rows[row], row, plain)"
 
 ON_CPU = f"""
-def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+def {{name}}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
     for row in range(rows.size):
         {BOTH}
 """
@@ -168,17 +170,30 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": numba.njit(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
         "plain_row": numba.njit(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
     }
-    # Threads of our own: a parallel loop takes Numba three times as long to compile.
-    compiled = numba.njit(nogil=True)(_made(ON_CPU, **rows))
+    # Numba finds what it keeps on the disk by the name, and would not see that the text is another.
+    text = hashlib.sha256("\n".join([exact, plain, dtype]).encode()).hexdigest()
+    function = _made(ON_CPU.format(name=f"sum_rows_{text}"), file=__file__, **rows)
+
+    @cache
+    def compiled(*types: Any) -> Callable[..., None]:
+        # Threads of our own: a parallel loop takes Numba three times as long to compile.
+        try:
+            made = numba.njit(nogil=True, cache=True)(function)
+            made.compile(types)
+        except (RuntimeError, OSError, ValueError, EOFError, PickleError):  # no folder for it, or no whole file in it
+            made = numba.njit(nogil=True)(function)
+            made.compile(types)
+        kept: Callable[..., None] = made
+        return kept
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
         threads = os.cpu_count() or 1
         edges = np.linspace(0, rows.size, threads + 1).astype(int)
         parts = [slice(*pair) for pair in pairwise(edges) if pair[0] < pair[1]]
-        compiled.compile(tuple(map(numba.typeof, (bodies, eps2, rounded, small, rows, *found))))
+        sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *found)))
         with ThreadPoolExecutor(threads) as pool:
             futures = [
-                pool.submit(compiled, bodies, eps2, rounded, small, rows[part], *(array[part] for array in found))
+                pool.submit(sums, bodies, eps2, rounded, small, rows[part], *(array[part] for array in found))
                 for part in parts
             ]
         for future in futures:
@@ -224,9 +239,9 @@ def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     return sum_rows
 
 
-def _made(text: str, **known: Any) -> Callable[..., None]:
-    """Make the one function that a text defines; it sees what is ``known``."""
-    namespace: dict[str, Any] = {**MATH, **known}
-    exec(text, namespace)
+def _made(text: str, file: str = "<made>", **known: Any) -> Callable[..., None]:
+    """Make the one function that a text defines, as if it stood in ``file``; it sees what is ``known``."""
+    namespace: dict[str, Any] = {"__name__": __name__, **MATH, **known}
+    exec(compile(text, file, "exec"), namespace)
     made: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
     return made
