@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import saying
 from direct import direct_accelerations
 from gravbench.measuring import verify as reference
 from gravbench.measuring.direct_sums import _on_cpu, direct_sums
@@ -443,10 +444,11 @@ def test_what_numba_keeps_on_the_disk_is_of_the_same_interaction_and_whole(tmp_p
         _on_cpu.cache_clear()  # as another process
         return direct_sums(find(str(path)), bodies, np.arange(20), "float64").exact
 
-    for damage in (lambda _: None, lambda kept: kept.write_bytes(kept.read_bytes()[:50])):
-        for _ in range(2):
+    for _ in range(2):
+        np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
+    kept = [path for path in tmp_path.rglob("*sum_rows*") if path.is_file()]
+    for suffix in (".nbc", ".nbi"):
+        for path in (path for path in kept if path.suffix == suffix):
+            path.write_bytes(path.read_bytes()[:50])
+        with saying(f"{suffix} cut off"):
             np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
-        kept = [path for path in tmp_path.rglob("*sum_rows*") if path.is_file()]
-        assert {path.suffix for path in kept} == {".nbi", ".nbc"}
-        for path in kept:
-            damage(path)
