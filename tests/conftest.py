@@ -65,22 +65,32 @@ TOGETHER = (
     "test_page.py",
     "test_emulated.py",
     "numba_symmetric",
+    "numba_parallel",
     "test_loads.py",
     "test_command_line.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        return next((number for number, word in enumerate(TOGETHER) if word in item.nodeid), len(TOGETHER))
+def _shared(test: str) -> str | None:
+    return next((word for word in TOGETHER if word in test), None)
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The long ones begin, and single tests fill the time of whichever process is through first.
-    items.sort(key=place)
-    for item in items:
-        if place(item) < len(TOGETHER):
-            item.add_marker(pytest.mark.xdist_group(TOGETHER[place(item)]))
+    places = {word: number for number, word in enumerate(TOGETHER)}
+    items.sort(key=lambda item: places.get(_shared(item.nodeid) or "", len(TOGETHER)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    # pytest-xdist's own groups are without effect from pytest 9.2 on, which no longer lets it rename tests.
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _shared(nodeid) or nodeid
+
+    return Together(config, log) if config.getvalue("dist") == "load" else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
