@@ -49,16 +49,16 @@ _IMPORTS: Mapping[str | None, tuple[str, ...]] = {
     "math": tuple(MATH),
 }
 _IMPORTED = " and ".join(f"from {source} import {', '.join(names)}" for source, names in _IMPORTS.items())
-# A sum is a member of a struct in CUDA C: what C++, its compilers on Linux or the struct mean by a word already.
-_RESERVED = """
+RESERVED = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await
 co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
 double dynamic_cast else enum explicit export extern false filler0 filler1 filler2 float for friend goto if inline int
 linux long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public real register
 reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
-thread_local throw true try typedef typeid typename union unix unsigned using virtual void volatile wchar_t while xor
-xor_eq
+thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void volatile wchar_t while
+xor xor_eq
 """.split()  # noqa: SIM905
+"""What no sum is called, for sums are members of a struct in CUDA C: words of C++, of its compilers, of the struct."""
 
 
 def packaged() -> dict[str, Path]:
@@ -180,7 +180,7 @@ class _Reader:
         """Return a line of the function, its value with constants as numbers."""
         match node:
             case ast.AugAssign(ast.Attribute(ast.Name("sums"), name), ast.Add() | ast.Sub() as op, value):
-                target, added = self._free(name, node, _RESERVED), self._value(value)
+                target, added = self._free(name, node, RESERVED), self._value(value)
                 line = Line(target, True, added if isinstance(op, ast.Add) else ast.UnaryOp(ast.USub(), added))
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 target = self._free(name, node, FUNCTIONS) + self.ending
