@@ -272,6 +272,14 @@ def test_every_interaction_compiles_without_float64_and_without_spills(name, int
         check_that_it_compiles(discover()[name], interaction_files.find(interaction), architecture)
 
 
+def test_names_of_cuda_c_compile_as_names_of_values_and_sums():
+    names = "int2 float4 rsqrtf min max clock asm linux union j_mass bodies sums_ax p unroll real dx".split()  # noqa: SIM905
+    lines = "".join(f"    {name} = j.x * {number}\n" for number, name in enumerate(names))
+    lines += "    sums.float4 += " + " + ".join(names) + "\n    sums.rsqrtf += i.y\n    sums.bodies += i.z\n"
+    own = interaction_files.parse(f'"""Own."""\n\n\ndef interact(sums, i, j, eps2):\n{lines}', "own.py", "own.py")
+    check_that_it_compiles(discover()["tiled"], own, "sm_90")
+
+
 def test_a_variant_that_takes_any_interaction_is_tested_without_a_new_test(tmp_path):
     """One whose constants no test knows: what its own ``prepare`` asks for is compiled."""
     folder = BUILT_IN / "all_pairs"

@@ -1,7 +1,7 @@
 """Take the text of an interaction's file apart, within bounds.
 
 All that follows walks the syntax tree, writes it out again and hands it to compilers, in Python's and in their own
-recursion. The bounds are far above what an interaction needs, and far below what any of them can do.
+recursion. The bounds are far above what an interaction needs, and below what any of these can take.
 """
 
 from __future__ import annotations
