@@ -394,9 +394,9 @@ LINE = "    dx = j.x - i.x  # 1\n"
         ((LINE, "    dx = 10**400 * j.x\n"), "line 11: 10**400 is not accepted; accepted: names, numbers"),
         ((LINE, f"    dx = j.x  # {'9' * 5000}\n"), "line 11: its comment counts 99999"),
         ((LINE, f"    dx = {'-' * 900}j.x\n"), "line 11: an expression has more than 50 levels; accepted: parts of it"),
-        ((LINE, f"    dx = {'(' * 250}j.x{')' * 250}\n"), "not Python: too many nested parentheses"),
+        ((LINE, f"    dx = {'(' * 250}j.x{')' * 250}\n"), "line 11: not Python: too many nested parentheses"),
         ((LINE, f"    dx = {'sqrt(' * 60}j.x{')' * 60}\n"), "line 11: an expression has more than 50 levels; accepted"),
-        ((LINE, f"    dx = 1{' + j.x' * 5000}\n"), "line 11: nested too deeply; accepted: 50 levels"),
+        ((LINE, f"    dx = 1{' + j.x' * 5000}\n"), "line 11: an expression has more than 50 levels; accepted"),
         ((LINE, f"    dx = 1{' + j.x' * 20000}\n"), " bytes; accepted: at most 32,768"),
         ((LINE, "    sums.fx += j.x\n" * 1500), ": 1,528 operations; accepted: at most 1,000"),
         ((LINE, LINE * 100000), " bytes; accepted: at most 32,768"),
@@ -418,7 +418,7 @@ LINE = "    dx = j.x - i.x  # 1\n"
         (("REST = 0.7", "REST = 0.7\nTOLERANCE = 0"), "TOLERANCE is 0; accepted: more than 0"),
         (("REST = 0.7", "REST = [1]"), "line 5: [1] is not accepted; accepted: 0, and numbers"),
         (("REST = 0.7", "print(1)"), "line 5: accepted: NAME = NUMBER and the function interact"),
-        (("REST = 0.7", "REST ="), "not Python: invalid syntax"),
+        (("REST = 0.7", "REST ="), "line 5: not Python: invalid syntax"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_file_is_one_sentence(spring, tmp_path, change, said):

@@ -11,7 +11,8 @@ import io
 import stat
 import tokenize
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from gravbench.errors import InputError
@@ -21,12 +22,13 @@ FILE_BYTES = 32_768
 LEVELS = 50
 """How deep an expression may be: ``a + b + c`` has 3 levels, the innermost of which is ``a``."""
 OPERATIONS = 1_000
-"""Operators, functions, choices and additions to a sum; Numba compiles a thousand in seconds."""
+"""Operators, functions, choices and additions to a sum; Numba compiles a thousand in less than half a minute."""
 CHOICES = 50
 """``A if B < C else D``; Numba's recursion grows with each of them."""
 SUMS = 64
 """Numbers added up for a body; Numba's time to compile grows with their square."""
 
+_DEEP = f"an expression has more than {LEVELS} levels; accepted: parts of it with names of their own"
 _OPERATION = (ast.BinOp, ast.UnaryOp, ast.Call, ast.IfExp, ast.AugAssign)
 
 
@@ -57,14 +59,22 @@ def parsed(text: str, where: str) -> tuple[ast.Module, dict[int, str]]:
         InputError: it is not Python, or out of bounds.
     """
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         module = python_code.tree(text)
-    except (SyntaxError, ValueError, tokenize.TokenError) as error:
-        raise InputError(f"{where}: not Python: {' '.join(str(error).split())}") from None
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise InputError(f"{where}{line}: not Python: {error.msg}") from None
+    except ValueError as error:
+        raise InputError(f"{where}: not Python: {error}") from None
     except (RecursionError, MemoryError):
-        raise InputError(f"{where}{_longest(tokens)}: nested too deeply; accepted: {LEVELS} levels") from None
+        raise InputError(f"{where}{_longest(text)}: {_DEEP}") from None
     _check(module, where)
-    return module, {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+    return module, {token.start[0]: token.string for token in _tokens(text) if token.type == tokenize.COMMENT}
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """Split a text into tokens, up to where it is not Python."""
+    with suppress(SyntaxError, tokenize.TokenError):
+        yield from tokenize.generate_tokens(io.StringIO(text).readline)
 
 
 def _check(module: ast.Module, where: str) -> None:
@@ -76,8 +86,7 @@ def _check(module: ast.Module, where: str) -> None:
         if isinstance(node, ast.expr):
             level += 1
             if level > LEVELS:
-                said = f"an expression has more than {LEVELS} levels"
-                raise InputError(f"{where}, line {node.lineno}: {said}; accepted: parts of it with names of their own")
+                raise InputError(f"{where}, line {node.lineno}: {_DEEP}")
         found[type(node)] += 1
         waiting += [(child, level) for child in ast.iter_child_nodes(node)]
     operations = sum(found[kind] for kind in _OPERATION)
@@ -86,15 +95,14 @@ def _check(module: ast.Module, where: str) -> None:
             raise InputError(f"{where}: {count:,} {what}; accepted: at most {most:,}")
 
 
-def _longest(tokens: Iterable[tokenize.TokenInfo]) -> str:
+def _longest(text: str) -> str:
     """Say where the longest statement is, if one is long."""
     counts: Counter[int] = Counter()
     first = None
-    for token in tokens:
+    for token in _tokens(text):
         if token.type not in (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
             first = first or token.start[0]
             counts[first] += 1
             if token.type == tokenize.NEWLINE:
                 first = None
-    ((line, count),) = counts.most_common(1)
-    return f", line {line}" if count > LEVELS else ""
+    return "".join(f", line {line}" for line, count in counts.most_common(1) if count > LEVELS)
