@@ -5,11 +5,16 @@ with itself. Here the file's own text is evaluated by Python, which has no part 
 Python for Numba, the lines of the judge and the CUDA C.
 """
 
+import builtins
 import ctypes
+import keyword
 import math
 import re
 import subprocess
+import tempfile
+from contextlib import suppress
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +23,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from emulator import COMPILER, HEADERS, SHIM
+from gravbench.errors import InputError
+from gravbench.measuring import direct_sums as judge
 from gravbench.measuring.direct_sums import direct_sums
+from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
+from gravbench.model.identity import cuda_tokens
 from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPERATORS, inverse_sqrt
-from gravbench.model.interaction_files import parse
-from gravbench.model.variant import SHARED
+from gravbench.model.interaction_files import ENDING, packaged, parse
+from gravbench.model.interaction_text import SUMS
+from gravbench.model.variant import SHARED, discover
 
 # Said here once more, for a table that is wrong must not choose its own examples.
 SIGNS = ("+", "-", "*", "/")
@@ -146,7 +156,14 @@ EXPRESSIONS = list(dict.fromkeys([*pairs_of_operators(), *other_expressions()]))
 
 @pytest.fixture(scope="module")
 def every_expression():
-    return sums_of(EXPRESSIONS), [by_python(one) for one in EXPRESSIONS]
+    """Evaluate every expression in a way, as many of them at a time as one interaction may have sums."""
+    parts = [sums_of(EXPRESSIONS[first : first + SUMS]) for first in range(0, len(EXPRESSIONS), SUMS)]
+    expected = [by_python(one) for one in EXPRESSIONS]
+
+    def check(way):
+        assert_same(np.concatenate([way(part) for part in parts]), expected)
+
+    return check
 
 
 def assert_same(found, expected, expressions=EXPRESSIONS):
@@ -170,19 +187,16 @@ def test_the_expressions_can_tell_one_order_of_operations_from_another():
 
 
 def test_the_python_for_numba_means_what_the_file_says(every_expression):
-    interaction, expected = every_expression
-    assert_same(by_the_python_for_numba(interaction), expected)
+    every_expression(by_the_python_for_numba)
 
 
 def test_the_lines_of_the_judge_mean_what_the_file_says(every_expression):
-    interaction, expected = every_expression
-    assert_same(by_the_lines_of_the_judge(interaction), expected)
+    every_expression(by_the_lines_of_the_judge)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 def test_the_cuda_c_means_what_the_file_says(every_expression, tmp_path):
-    interaction, expected = every_expression
-    assert_same(by_the_cuda_c(interaction, tmp_path), expected)
+    every_expression(lambda interaction: by_the_cuda_c(interaction, Path(tempfile.mkdtemp(dir=tmp_path))))
 
 
 LINES = [
@@ -245,3 +259,97 @@ def test_any_expression_is_written_with_the_parentheses_it_needs(expression):
     (line,) = re.findall(r"sums\.s0 \+= (.*);", sums_of([expression]).cuda_source())[:1]
     if "?" not in line:
         assert by_python(line, real=float) == expected, line
+
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+# Words that compilers know and that no text of ours may have today.
+OTHERS = """
+asm bool char double float4 goto int linux long max min nullptr restrict signed static struct switch typeof union unix
+unsigned void volatile warpsize numpy cuda libdevice cls rows out bodies eps j_mass i_x sums_ax sums_s total_ax lost_ax
+""".split()  # noqa: SIM905
+
+JUDGE = "\n".join([judge.ROW, judge.ON_CPU, judge.ON_GPU, judge.ADD, judge.ADD_EXACTLY])
+
+
+def words_of(*texts):
+    return {word for text in texts for word in WORD.findall("\n".join(cuda_tokens(text)))}
+
+
+@pytest.fixture(scope="module")
+def words():
+    """Every word in the texts around an interaction, and of the languages they are in: the judge's, then the rest."""
+    gravity = interaction_files.find("gravity")
+    python = words_of(JUDGE, gravity.python_source(), *gravity.python_lines(repr))
+    kernels = words_of(*(one.cuda_source(gravity) for one in discover().values() if one.has_cuda_c))
+    languages = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *interaction_files.RESERVED, *OTHERS}
+    return list(dict.fromkeys([*OTHERS, *sorted(python), *sorted(kernels | languages)]))
+
+
+def accepted(words, line):
+    """Return the words that a line of a file may name; the others are refused."""
+    found = []
+    for word in words:
+        with suppress(InputError):
+            interaction_of([line.format(word), "sums.last += 1"])
+            found.append(word)
+    return found
+
+
+def test_a_value_of_any_name_is_computed_as_with_a_name_that_means_nothing(words, tmp_path):
+    names = accepted(words, "{} = j.x")
+    assert set(OTHERS) <= {*names}
+    assert {"sums", "i", "j", "eps2", "sqrt", "lambda", "UNROLL", "P", "__name__"} <= {*words} - {*names}
+    assert len(names) > 400
+
+    def of(names):
+        lines = [f"{name} = {number + 1} * j.x" for number, name in enumerate(names)]
+        lines += [f"sums.{'sa'[number % 2]}x += {name}" for number, name in enumerate(names)]
+        return interaction_of([*lines, "sums.ax += i.mass * j.mass"])
+
+    def judged(interaction):
+        numbers = np.array([list(OWN.values()), list(OTHER.values())])
+        bodies = Bodies(numbers[:, 3], numbers[:, :3], numbers[:, 4:], math.sqrt(EPS2))
+        return direct_sums(interaction, bodies, np.arange(2), "float64").exact
+
+    def neutral(names):
+        return [f"neutral{number}" for number in range(len(names))]
+
+    ways = [by_the_python_for_numba, by_the_lines_of_the_judge]
+    ways += [lambda one: by_the_cuda_c(one, Path(tempfile.mkdtemp(dir=tmp_path)))] if COMPILER else []
+    for first in range(0, len(names), 200):
+        part = names[first : first + 200]
+        for way in ways:
+            assert np.array_equal(way(of(part)), way(of(neutral(part))))
+    # Compiling takes longer, and every word of the judge is among the first.
+    assert words_of(JUDGE) & {*names} <= {*names[:100]}
+    assert np.array_equal(judged(of(names[:100])), judged(of(neutral(names[:100]))))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+def test_a_sum_of_any_accepted_name_compiles(words, tmp_path):
+    names = accepted(words, "sums.{} += i.x")
+    assert {"float", "nullptr", "linux", "filler0", "real"} <= {*words} - {*names}
+    parts = [sums_named(names[first : first + SUMS]) for first in range(0, len(names), SUMS)]
+    text = "".join(f"namespace part{number} {{\n{part.cuda_source()}}}\n" for number, part in enumerate(parts))
+    source = tmp_path / "own.cpp"
+    source.write_text(HEADERS + SHIM + (SHARED / "body.cuh").read_text() + text)
+    subprocess.run([COMPILER, "-std=gnu++20", "-fsyntax-only", "-w", source], check=True)
+    for part in parts:
+        assert_same(by_the_python_for_numba(part), np.arange(1, len(part.sums) + 1) * OWN["x"], part.sums)
+
+
+def sums_named(names):
+    return interaction_of([f"sums.{name} += {number + 1} * i.x" for number, name in enumerate(names)])
+
+
+@pytest.mark.parametrize("name", sorted(packaged()))
+def test_the_names_in_a_packaged_interaction_are_free_without_an_ending(name):
+    """They are written as they stand, so that records keep the hash of what ran."""
+    path = packaged()[name]
+    plain, ended = interaction_files.find(name), parse(path.read_text(), name, str(path))
+    own = {line.target for line in plain.lines if not line.adds}
+    assert {line.target for line in ended.lines if not line.adds} == {f"{one}{ENDING}" for one in own}
+    header = (SHARED / "body.cuh").read_text()
+    around = words_of(header, ended.cuda_source(), ended.python_source(), *ended.python_lines(repr))
+    assert own.isdisjoint(around | words_of(JUDGE))
+    assert own.isdisjoint({*keyword.kwlist, *dir(builtins), *interaction_files.RESERVED, "unix", "linux"})

@@ -2,21 +2,24 @@
 
 import dataclasses
 import importlib.util
+import os
 import re
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import verify as reference
 from gravbench.measuring.direct_sums import direct_sums
 from gravbench.measuring.verify import Judge
 from gravbench.measuring.worker import Job, work
-from gravbench.model import generators, interaction, interaction_files
+from gravbench.model import generators, interaction, interaction_files, interaction_text
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
 from gravbench.model.variant import BUILT_IN, discover
@@ -184,6 +187,20 @@ def test_sums_that_belong_together_are_one_vector():
     assert interaction_files.find("lennard_jones").vectors() == {"f": (0, 1, 2), "energy": (3,)}
 
 
+@pytest.mark.parametrize(
+    ("sums", "vectors"),
+    [
+        ("ax ay az a", {"ax": (0,), "ay": (1,), "az": (2,), "a": (3,)}),
+        ("ax ay az aw", {"a": (0, 1, 2), "aw": (3,)}),
+        ("x y z", {"x": (0,), "y": (1,), "z": (2,)}),
+    ],
+)
+def test_a_sum_that_is_no_part_of_a_vector_stands_alone(spring, sums, vectors):
+    lines = "".join(f"    sums.{name} += j.x\n" for name in sums.split())
+    spring.write_text(re.sub(r"    dx = .*", lines, SPRING, flags=re.DOTALL))
+    assert interaction_files.find(str(spring)).vectors() == vectors
+
+
 def test_the_worst_vector_has_the_error():
     expected = np.array([[1.0, 0.0, 0.0, 4.0], [0.0, 2.0, 0.0, 4.0]])
     found = expected.copy()
@@ -253,6 +270,14 @@ def check_that_it_compiles(variant, interaction, architecture):
 def test_every_interaction_compiles_without_float64_and_without_spills(name, interaction, architecture):
     if discover()[name].has_cuda_c:
         check_that_it_compiles(discover()[name], interaction_files.find(interaction), architecture)
+
+
+def test_names_of_cuda_c_compile_as_names_of_values_and_sums():
+    names = "int2 float4 rsqrtf min max clock asm linux union j_mass bodies sums_ax p unroll real dx".split()  # noqa: SIM905
+    lines = "".join(f"    {name} = j.x * {number}\n" for number, name in enumerate(names))
+    lines += "    sums.float4 += " + " + ".join(names) + "\n    sums.rsqrtf += i.y\n    sums.bodies += i.z\n"
+    own = interaction_files.parse(f'"""Own."""\n\n\ndef interact(sums, i, j, eps2):\n{lines}', "own.py", "own.py")
+    check_that_it_compiles(discover()["tiled"], own, "sm_90")
 
 
 def test_a_variant_that_takes_any_interaction_is_tested_without_a_new_test(tmp_path):
@@ -352,11 +377,48 @@ LINE = "    dx = j.x - i.x  # 1\n"
         ((LINE, "    dx = j.x - other  # 1\n"), "line 11: other is not accepted"),
         ((LINE, "    import os  # 1\n"), "line 11: not accepted; accepted: name = ..., sums.name += ..."),
         ((LINE, LINE + LINE), "line 12: dx has a value already; accepted: each name once"),
-        ((LINE, "    float = 2  # 1\n"), "line 11: the name float is not accepted; accepted: small letters"),
+        ((LINE, "    Float = 2  # 1\n"), "line 11: the name Float is not accepted; accepted: small letters"),
+        ((LINE, "    lambda_ = 2\n"), "line 11: the name lambda_ is not accepted; accepted: small letters"),
+        ((LINE, "    sqrt = j.x\n"), "line 11: the name sqrt is not accepted; accepted: small letters"),
+        ((LINE, "    sums.float += j.x\n"), "line 11: the name float is not accepted; accepted: small letters"),
+        ((LINE, "    sums.filler0 += j.x\n"), "line 11: the name filler0 is not accepted; accepted: small letters"),
+        ((LINE, "    dx = 1 / (REST - 0.7)\n"), "line 11: 1 / (REST - 0.7) is no number in float32 or float64 (div"),
+        ((LINE, "    dx = j.x / (REST - 0.7)\n"), "line 11: REST - 0.7 is zero; accepted: divisors that are not"),
+        ((LINE, "    dx = j.x - sqrt(1 - 2)\n"), "line 11: sqrt(1 - 2) is no number in float32 or float64 (inva"),
+        ((LINE, "    dx = j.x if log(0) < i.x else i.x\n"), "line 11: log(0) is no number in float32 or float64"),
+        ((LINE, "    dx = 1e30 * 1e30 * j.x\n"), "line 11: 1e30 * 1e30 is no number in float32 or float64 (over"),
+        ((LINE, "    dx = 1e400 * j.x\n"), "line 11: 1e400 is not accepted; accepted: 0, and numbers of a magni"),
+        ((LINE, "    dx = 1e39 * j.x\n"), "line 11: 1e39 is not accepted; accepted: 0, and numbers of a magni"),
+        ((LINE, "    dx = 1e-46 * j.x\n"), "line 11: 1e-46 is not accepted; accepted: 0, and numbers of a magni"),
+        ((LINE, f"    dx = 1{'0' * 400} * j.x\n"), "line 11: 1000000000000000000000000000000000000000000000000000000"),
+        ((LINE, "    dx = 10**400 * j.x\n"), "line 11: 10**400 is not accepted; accepted: names, numbers"),
+        ((LINE, f"    dx = j.x  # {'9' * 5000}\n"), "line 11: its comment counts 99999"),
+        ((LINE, f"    dx = {'-' * 900}j.x\n"), "line 11: an expression has more than 50 levels; accepted: parts of it"),
+        ((LINE, f"    dx = {'(' * 250}j.x{')' * 250}\n"), "line 11: not Python: too many nested parentheses"),
+        ((LINE, f"    dx = {'sqrt(' * 60}j.x{')' * 60}\n"), "line 11: an expression has more than 50 levels; accepted"),
+        ((LINE, f"    dx = 1{' + j.x' * 5000}\n"), "line 11: an expression has more than 50 levels; accepted"),
+        ((LINE, f"    dx = 1{' + j.x' * 20000}\n"), " bytes; accepted: at most 32,768"),
+        ((LINE, "    sums.fx += j.x\n" * 1500), ": 1,528 operations; accepted: at most 1,000"),
+        ((LINE, LINE * 100000), " bytes; accepted: at most 32,768"),
+        ((LINE, LINE + "    dx = 1 if j.x < 2 else 3\n" * 51), ": 52 choices; accepted: at most 50"),
+        ((LINE, "".join(f"    sums.s{k} += j.x\n" for k in range(61)) + LINE), ": 65 sums; accepted: at most 64"),
+        ((LINE, "    dx = j.x\0\n"), "not Python: source code string cannot contain null bytes"),
+        ((LINE, f"    dx = 0x{'f' * 5000}\n"), "line 11: 0xfffffffff"),
+        ((LINE, f"    dx = {'9' * 5000}\n"), "not Python: "),
+        (("def interact(", "@compiled\ndef interact("), "no function interact(sums, i, j, eps2); accepted: one"),
+        (("i, j, eps2)", "i, j, eps2=1)"), "no function interact(sums, i, j, eps2); accepted: one"),
+        (("i, j, eps2)", "i, j, eps2, *more)"), "no function interact(sums, i, j, eps2); accepted: one"),
+        (("from gravbench.model.interaction import", "from numpy import"), "line 3: from numpy import inverse_sqrt is"),
+        (("import inverse_sqrt", "import inverse_sqrt as sqrt"), "accepted: from gravbench.model.interaction import"),
+        (("REST = 0.7", "from math import log as exp\nREST = 0.7"), "line 5: from math import log as exp is not"),
+        (("REST = 0.7", "REST = 0.7\ni = 3"), "line 6: the name i is not accepted; accepted: capitals"),
+        (("REST = 0.7", "REST = 1e400"), "line 5: 1e400 is not accepted; accepted: 0, and numbers of a"),
+        (("REST = 0.7", f"REST = 1{'0' * 400}"), "line 5: 100000"),
+        (('"""A spring', '"""A \\r spring'), "the first line of the docstring is 'A \\r spring between"),
         (("REST = 0.7", "REST = 0.7\nTOLERANCE = 0"), "TOLERANCE is 0; accepted: more than 0"),
-        (("REST = 0.7", "REST = [1]"), "line 5: REST is [1]; accepted: a finite number"),
+        (("REST = 0.7", "REST = [1]"), "line 5: [1] is not accepted; accepted: 0, and numbers"),
         (("REST = 0.7", "print(1)"), "line 5: accepted: NAME = NUMBER and the function interact"),
-        (("REST = 0.7", "REST ="), "not Python: invalid syntax"),
+        (("REST = 0.7", "REST ="), "line 5: not Python: invalid syntax"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_file_is_one_sentence(spring, tmp_path, change, said):
@@ -368,6 +430,74 @@ def test_a_mistake_in_a_file_is_one_sentence(spring, tmp_path, change, said):
     assert str(error.value).startswith(str(spring))
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+def test_what_is_at_a_bound_is_computed(spring):
+    lines = [f"sums.s{number} += i.x" for number in range(interaction_text.SUMS - 4)]
+    lines += [f"deep = {'-' * (interaction_text.LEVELS - 2)}i.x", f"same = {'(' * 190}i.x{')' * 190}"]
+    spring.write_text(SPRING.replace(LINE, LINE + "".join(f"    {line}\n" for line in lines)))
+    found = interaction_files.find(str(spring))
+    assert len(found.sums) == interaction_text.SUMS
+    i, j = (2.0,) * len(found.body), (3.0,) * len(found.body)
+    assert found.python(float, interaction.inverse_sqrt)((0.0,) * len(found.sums), i, j, 1.0)[0] == 2.0
+    assert interaction_files.code_sha256(str(spring))
+    assert discover()["tiled"].code_sha256("numba", found)
+
+
+def test_one_expression_may_be_as_deep_as_the_bound_says_below_other_calls(spring):
+    """What walks a tree calls itself: not too often, even where much has been called already."""
+    most = interaction_text.LEVELS - 3  # beside a comparison and i.x, which is two
+    for text in (f"{'sqrt(' * most}i.x{')' * most}", "i.x + " * most + "i.x", "i.x if i.y < 1 else " * most + "i.x"):
+        spring.write_text(SPRING.replace(LINE, f"{LINE}    deep = {text}\n"))
+
+        def below(calls):
+            return below(calls - 1) if calls else interaction_files.find(str(spring))
+
+        assert interaction_files.code_sha256(str(spring))
+        assert discover()["tiled"].code_sha256("numba", below(400))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: path.write_bytes(SPRING.encode() + b"# \xff\n"), "line 22: not UTF-8; accepted: a text in UTF-8"),
+        (Path.mkdir, "is a directory; accepted: a file"),
+        (os.mkfifo, "is a pipe or a device; accepted: a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is a pipe or a device; accepted: a file"),
+        (lambda path: path.symlink_to(path), "no packaged one, and no file (Too many levels of symbolic links)"),
+        (lambda path: path.touch(), "no docstring; an interaction's file begins with one"),
+    ],
+)
+def test_what_is_no_text_is_not_waited_for(tmp_path, make, said):
+    make(tmp_path / "own.py")
+    with pytest.raises(InputError) as error:
+        interaction_files.find(str(tmp_path / "own.py"))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["gravity", 'a".py', "a\\.py", "a\nb.py"])
+def test_a_file_is_not_called_as_a_packaged_interaction_nor_as_cuda_c_cannot_say(tmp_path, name):
+    (tmp_path / name).write_text(SPRING)
+    with pytest.raises(InputError, match="accepted: another name, such as own"):
+        interaction_files.find(str(tmp_path / name))
+
+
+def test_a_path_no_system_has_is_one_sentence():
+    for name in ("a\0b", "a" * 5000, "", "/dev/null/a", "\ud800"):
+        with pytest.raises(InputError):
+            interaction_files.find(name)
+
+
+def test_the_guide_says_the_bounds():
+    guide = " ".join((ROOT / "docs" / "guide.md").read_text().split())
+    said = (
+        f"{interaction_text.FILE_BYTES:,} bytes", f"{interaction_text.OPERATIONS:,} operations",
+        f"{interaction_text.CHOICES} choices", f"{interaction_text.SUMS} sums", f"{interaction_text.LEVELS} levels",
+        f"{interaction_files.SMALLEST:.2g}", f"{interaction_files.LARGEST:.2g}",
+    )  # fmt: skip
+    assert [one for one in said if one not in guide] == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,8 +107,11 @@ class Interaction:
         """Group the sums' places: ax, ay, az make the vector a; a sum on its own keeps its name."""
         found: dict[str, tuple[int, ...]] = {}
         for place, name in enumerate(self.sums):
-            parts = [f"{name[:-1]}{axis}" for axis in "xyz"]
-            vector = name[:-1] if len(name) > 1 and all(part in self.sums for part in parts) else name
+            whole = name[:-1]
+            parts = [f"{whole}{axis}" for axis in "xyz"]
+            # Where a sum is called as the vector would be, each number stays on its own.
+            free = whole and whole not in self.sums
+            vector = whole if free and name in parts and all(part in self.sums for part in parts) else name
             found[vector] = (*found.get(vector, ()), place)
         return found
 
@@ -150,7 +153,7 @@ class Interaction:
 
     def interact_source(self) -> str:
         """Write the text that ``python`` makes a function of."""
-        lines = "".join(f"    {line}\n" for line in self.python_lines(lambda value: f"real({value!r})"))
+        lines = "".join(f"    {_PYTHON.line(line)}\n" for line in self.lines)
         sums = _names("sums", self.sums)
         return (
             f"def interact(sums, i, j, eps2):\n    {sums} = sums\n"
@@ -164,8 +167,25 @@ class Interaction:
 
     def python_lines(self, number: Callable[[float], str]) -> Iterator[str]:
         """Write the lines in Python, ``i.x`` as ``i_x`` and numbers as ``number`` does."""
-        language = _Language(number, "_", "({1} if {0} else {2})")
-        return map(language.line, self.lines)
+        return map(replace(_PYTHON, number=number).line, self.lines)
+
+
+def constant(node: ast.AST) -> bool:
+    """Tell whether a part of an expression names no variable, only numbers and functions."""
+    functions = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
+    return not any(isinstance(part, ast.Name) and part not in functions for part in ast.walk(node))
+
+
+def value_of_constants(node: ast.expr, real: Callable[[float], Any]) -> Any:
+    """Compute what is made of constants alone in a number type of NumPy.
+
+    Raises:
+        FloatingPointError: a step of it divides by zero, is not a number or leaves the range of the number type.
+    """
+    functions = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "fabs": np.fabs}
+    known = {**functions, "real": real, "inverse_sqrt": lambda value: 1 / np.sqrt(value)}
+    with np.errstate(all="raise"):
+        return eval(_PYTHON.write(node), known)
 
 
 def _filled_up(names: Sequence[str]) -> list[str]:
@@ -180,17 +200,11 @@ def _operations(node: ast.AST) -> int:
     """Count floating-point operations; see the head of this module."""
     own = 0
     match node:
-        case ast.BinOp() if not _constant(node):
+        case ast.BinOp() if not constant(node):
             own = 1
-        case ast.Call(func=ast.Name(id=name)) if not _constant(node):
+        case ast.Call(func=ast.Name(id=name)) if not constant(node):
             own = FLOPS[name]
     return own + sum(map(_operations, ast.iter_child_nodes(node)))
-
-
-def _constant(node: ast.AST) -> bool:
-    """Tell whether a part of an expression names no variable, only numbers and functions."""
-    functions = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
-    return not any(isinstance(part, ast.Name) and part not in functions for part in ast.walk(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +249,7 @@ class _Language:
 
 
 _CUDA_C = _Language(lambda value: f"real({value!r})", ".", "({0} ? {1} : {2})", "const real ")
+_PYTHON = _Language(lambda value: f"real({value!r})", "_", "({1} if {0} else {2})")
 
 
 def _strength(node: ast.expr) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +94,19 @@ def normal(text: str) -> str:
     """Write a text of Python without what does not run: comments, docstrings, layout."""
     writer = _Writer(())
     module = Module(Path())
-    return "\n".join(writer.write(node, module, {}) for node in ast.parse(text).body)
+    return "\n".join(writer.write(node, module, {}) for node in tree(text).body)
+
+
+def tree(text: str) -> ast.Module:
+    """Parse a text of Python that is never run, so that what Python would warn of does not matter.
+
+    Raises:
+        SyntaxError: it is not Python.
+        RecursionError, MemoryError: it is nested too deeply for Python.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 class _Writer:
