@@ -452,3 +452,12 @@ def test_what_numba_keeps_on_the_disk_is_of_the_same_interaction_and_whole(tmp_p
             path.write_bytes(path.read_bytes()[:50])
         with saying(f"{suffix} cut off"):
             np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
+
+
+def test_an_interaction_that_divides_by_zero_gives_what_floating_point_gives(tmp_path):
+    """As it does on a GPU, instead of an exception that ends the case."""
+    path = tmp_path / "steep.py"
+    path.write_text('"""Steep."""\n\n\ndef interact(sums, i, j, eps2):\n    sums.a += j.mass / (j.x - i.x)\n')
+    sums = direct_sums(find(str(path)), plummer(5, 1, 0.1), np.arange(5), "float64")
+    assert not np.isfinite(sums.exact).any()
+    assert not np.isfinite(sums.plain).any()

@@ -158,17 +158,17 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     real = np.dtype(dtype).type
     one = real(1)
 
-    @numba.njit  # type: ignore[untyped-decorator]
+    @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def exact_inverse_sqrt(value: float) -> float:
         return 1.0 / math.sqrt(value)
 
-    @numba.njit  # type: ignore[untyped-decorator]
+    @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def plain_inverse_sqrt(value: float) -> Any:
         return one / math.sqrt(value)
 
     rows = {
-        "exact_row": numba.njit(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
-        "plain_row": numba.njit(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
+        "exact_row": numba.njit(error_model="numpy")(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
+        "plain_row": numba.njit(error_model="numpy")(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
     }
     # Numba finds what it keeps on the disk by the name, and would not see that the text is another.
     text = hashlib.sha256("\n".join([exact, plain, dtype]).encode()).hexdigest()
