@@ -20,7 +20,7 @@ from rich.console import Console
 from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import protocol, runner
+from gravbench.measuring import process, protocol, runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.worker import Job, work
@@ -89,7 +89,7 @@ class Impatient(runner.Watcher):
         self.passed = 0.0
         self.hanging = False
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.passed, time=time.time)
-        monkeypatch.setattr(runner, "time", clock)
+        monkeypatch.setattr(process, "time", clock)
 
     def begins(self, label, device):  # noqa: ARG002
         self.hanging = label.startswith("hangs ")

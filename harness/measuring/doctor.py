@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gravbench.measuring import environment
-from gravbench.measuring.runner import SILENT, Worker
+from gravbench.measuring.process import Worker
 from gravbench.measuring.worker import Job
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
@@ -46,7 +46,7 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker(device, (), Path(folder) / "worker.log")
         try:
-            outcome = worker.ask(Job(case, None), TIMEOUT_SECONDS, SILENT)
+            outcome = worker.ask(Job(case, None), TIMEOUT_SECONDS, lambda _: None)
         finally:
             worker.stop()
     if outcome.status != "ok":
