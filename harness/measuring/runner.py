@@ -67,8 +67,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
                 if own not in workers:
-                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG)
-                outcome = workers[own].ask(job, sweep.measure.timeout_seconds, watcher.phase)
+                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG, sweep.measure)
+                outcome = workers[own].ask(job, watcher.phase)
                 if outcome.broken:
                     workers.pop(own).stop()
                 if what := _edited(task, variants[task.case.variant]):

@@ -6,10 +6,7 @@ faults takes this process with it and nothing else.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,6 +22,7 @@ from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import checks
 from gravbench.measuring.direct_sums import gpu_is_usable
+from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
@@ -61,13 +59,13 @@ LOOKED_AT = (1, 3, 7)
 class Start:
     """How long this process took from being asked for to its first usable device."""
 
-    asked: float = field(default_factory=time.time)
+    asked: float = field(default_factory=time.monotonic)
     found: float | None = None
 
     def seconds(self) -> float:
         """Return it; the first call sets it."""
         if self.found is None:
-            self.found = time.time() - self.asked
+            self.found = time.monotonic() - self.asked
         return self.found
 
 
@@ -117,20 +115,22 @@ class Outcome:
 
 
 def serve(
-    connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int, asked: float
+    connection: Connection,
+    words: Connection,
+    device: Device,
+    folders: tuple[Path, ...],
+    log: Path,
+    limits: Limits,
+    parent: int,
+    asked: float,
 ) -> None:
-    """Work on jobs until the other side goes away; ``asked`` is the time at which the process was asked for.
+    """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
-    What libraries print, and the tracebacks of what went wrong, go to the file ``log``.
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words``, ``limits`` and
+    ``parent`` are those of ``guarded``.
     """
     START.asked = asked
-    with log.open("ab", buffering=0) as file:
-        os.dup2(file.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
-    # Ctrl-C reaches the whole group of processes; the parent decides what it means, and blocked it until here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    _die_with(parent)
+    guarded(connection, words, log, limits, parent)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
     try:
@@ -140,6 +140,7 @@ def serve(
                 read = stack.enter_context(sensor(device.uuid))
             while True:
                 job = connection.recv()
+                begin_case()
                 outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
                 if outcome.status == "failed" and device.is_gpu:
                     # After a fault the CUDA context refuses all further work; only a new process helps.
@@ -341,12 +342,3 @@ def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
 def _first_lines(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:4])[:600]
-
-
-def _die_with(parent: int) -> None:
-    """Ask Linux to end this process when its parent is gone, even if that was killed while a kernel runs."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
