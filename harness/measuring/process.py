@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gravbench.config.settings import Measure
 from gravbench.measuring.guard import Limits
-from gravbench.measuring.worker import Job, Outcome, Phase, serve
+from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.worker import Job, Phase, serve
 from gravbench.model.device import Device
 
 
@@ -63,6 +64,9 @@ class Worker:
         except (EOFError, OSError):
             verb, why = self._ending()
             return Outcome("failed", f"the worker {verb} while {phase}: {why}", broken=True)
+        except Exception as error:  # not a message, so that nothing that follows can be trusted
+            said = f"the worker sent what cannot be read while {phase}: {type(error).__name__}"
+            return Outcome("failed", said, broken=True)
         said = f"no end after {self.timeout:g} s (measure.timeout_seconds) while {phase}"
         return Outcome("failed", said, broken=True)
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.process import Worker
-from gravbench.measuring.worker import Job, Outcome
+from gravbench.measuring.worker import Job
 from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
 from gravbench.model.record import Record

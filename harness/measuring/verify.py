@@ -229,11 +229,15 @@ class Judge:
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
         return errors, objection or self._all_together(judged, sums, rows, limits)
 
-    def launched(self) -> tuple[Errors, str | None]:
-        """Fill what a launch has to write with NaN, launch, and judge."""
+    def launch(self) -> None:
+        """Fill what a launch has to write with NaN, launch, and wait for it."""
         buffers.spoil(self.toolkit, self.prepared, self.bodies)
         self.prepared.launch()
         self.toolkit.synchronize()
+
+    def launched(self) -> tuple[Errors, str | None]:
+        """Launch, and judge."""
+        self.launch()
         return self.verdict()
 
     def elsewhere(self) -> str | None:
@@ -305,9 +309,7 @@ class Judge:
     def _mean_of_a_cycle(self) -> Array:
         total: Array = np.zeros(1)
         for _ in range(self.prepared.cycle):
-            buffers.spoil(self.toolkit, self.prepared, self.bodies)
-            self.prepared.launch()
-            self.toolkit.synchronize()
+            self.launch()
             total = total + buffers.sums(self.toolkit, self.prepared)
         return total / self.prepared.cycle
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-
-from pydantic import BaseModel
 
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import checks
 from gravbench.measuring.direct_sums import gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
+from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
@@ -33,14 +33,12 @@ from gravbench.model.device import Device, Reading
 from gravbench.model.record import (
     Errors,
     Inside,
-    Measurement,
     Preparation,
-    Resources,
-    Status,
-    Stepping,
 )
+from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, discover
 from gravbench.toolkits import buffers
+from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
@@ -51,6 +49,8 @@ IN_A_ROW = 5
 """Launches that are judged one after another before anything is timed, beside those on other bodies."""
 QUICK = 0.5
 """Seconds after which no more of them follow."""
+COMPILING = "compiling"
+"""The name of a phase."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -88,30 +88,23 @@ class Phase:
     name: str
 
 
-@dataclass(slots=True)
-class Found:
-    """What is known of a case so far: the parts of its record, each whole."""
+class Phases:
+    """Tells which phase has begun; what is compiled by a launch is a phase of its own within another."""
 
-    preparation: Preparation = field(default_factory=Preparation)
-    errors: Errors = field(default_factory=Errors)
-    resources: Resources = field(default_factory=Resources)
-    measurement: Measurement = field(default_factory=Measurement)
-    stepping: Stepping = field(default_factory=Stepping)
-    inside: Inside = field(default_factory=Inside)
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is given the names of phases."""
+        self.tell = tell
+        self.name = ""
 
-    def parts(self) -> Iterator[BaseModel]:
-        """Return them all."""
-        return (getattr(self, part.name) for part in fields(self))
+    def __call__(self, name: str) -> None:
+        """Begin a phase."""
+        self.name = name
+        self.tell(name)
 
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker."""
-
-    status: Status
-    reason: str | None = None
-    found: Found = field(default_factory=Found)
-    broken: bool = False
+    def compiling(self, begins: bool) -> None:
+        """Begin to compile, or go on with what was done before."""
+        if self.name != COMPILING:
+            self.tell(COMPILING if begins else self.name)
 
 
 def serve(
@@ -161,13 +154,16 @@ def work(
     try:
         objection = _work(job, folders, read, begin, found)
     except (ToolkitMissingError, InputError) as error:
-        return Outcome("skipped", str(error), found)
+        return Outcome("skipped", said(error), found).recordable()
+    except CaseError as error:
+        return Outcome("failed", said(error), found).recordable()
     except MemoryError as error:
-        return Outcome("failed", f"out of memory: {error}", found)
-    except Exception as error:
-        traceback.print_exc()
-        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", found)
-    return Outcome("invalid" if objection else "ok", objection, found)
+        return Outcome("failed", f"out of memory: {said(error)}", found).recordable()
+    except (Exception, SystemExit) as error:
+        with suppress(Exception):  # of an error, or an output, that cannot be printed
+            traceback.print_exc()
+        return Outcome("failed", f"{type(error).__name__}: {said(error)}", found).recordable()
+    return Outcome("invalid" if objection else "ok", objection, found).recordable()
 
 
 def _work(
@@ -179,11 +175,12 @@ def _work(
 ) -> str | None:
     """Fill ``found``; return why the case is invalid, None when it is right."""
     case = job.case
+    begin = Phases(begin)
     begin("loading")
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.of_case(case)
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
-    begin("compiling")
+    begin(COMPILING)
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
     opened = {
         "start_seconds": START.seconds(),
@@ -192,7 +189,9 @@ def _work(
     }
     found.preparation = found.preparation.model_copy(update=opened)
     began = perf_counter() - toolkit.compile_seconds
-    prepared = variant.prepare(toolkit, bodies, **case.axes)
+    toolkit.on_compiling = begin.compiling
+    with counting_numba(toolkit):
+        prepared = variant.prepare(toolkit, bodies, **case.axes)
     if variant.of_positions:
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
@@ -209,8 +208,10 @@ def _work(
         most_rows=_most_rows(job.verify, bodies.n, on_gpu=on_gpu),
         on_gpu=on_gpu,
     )
-    found.errors, objection = judge.launched()
+    with counting_numba(toolkit):
+        judge.launch()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
+    found.errors, objection = judge.verdict()
     if prepared.kernel is not None:
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
@@ -262,9 +263,8 @@ def _measure(
     found: Found,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
-    # SciPy and what it imports would otherwise load while the first case is measured.
-    from gravbench.measuring.protocol import measure, stage_seconds
-
+    # This imports SciPy, which would otherwise spend the time of the first case that is measured.
+    median_interval((1.0,))
     prepared = judge.prepared
     spoilt = False
 
@@ -296,7 +296,7 @@ def _measure(
         found.inside = Inside(stages_seconds=stage_seconds(toolkit, timed.stages))
     if prepared.insight is not None:
         begin("counting")
-        found.inside = Inside(**{**found.inside.model_dump(), **prepared.insight()})
+        found.inside = counted(prepared.insight, judge.own.n, found.inside)
     begin("verifying again")
     if timed.clock is toolkit:
         slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
@@ -337,8 +337,3 @@ def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
     if objection:
         found.errors = errors
     return objection
-
-
-def _first_lines(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "; ".join(lines[:4])[:600]
