@@ -14,7 +14,7 @@ from pathlib import Path
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.process import Worker
 from gravbench.measuring.worker import Job
@@ -101,13 +101,21 @@ def _edited(task: Task, variant: Variant) -> str | None:
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
+    """Make the record of an outcome; where no record can hold what was found, that of a failed case."""
+    try:
+        return _made(task, outcome, flops, started)
+    except (ValueError, ArithmeticError) as error:
+        return _made(task, Outcome("failed", f"what was found of it makes no record: {said(error)}"), flops, started)
+
+
+def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     described = {
         **task.case.model_dump(),
         "bodies": Path(task.case.bodies).name,
         "interaction": Path(task.case.interaction).name,
     }
     for part in (task.fingerprint, *outcome.found.parts()):
-        described |= part.model_dump()
+        described |= part.model_dump(warnings=False)
     record = Record(
         **described,
         status=outcome.status,

@@ -27,7 +27,7 @@ from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
-from gravbench.model.bodies import Bodies
+from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
 from gravbench.model.record import (
@@ -180,6 +180,8 @@ def _work(
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.of_case(case)
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
+    if reason := unfit(bodies, case.dtype):
+        raise CaseError(f"{case.bodies}: {reason}")
     begin(COMPILING)
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
     opened = {
