@@ -25,6 +25,8 @@ from gravbench.config.settings import Measure
 
 LOOK_SECONDS = 0.2
 """Between two looks at a worker's memory, and at whether it is alive."""
+LIST_SECONDS = 2.0
+"""Between two listings of its processes, which take long where one has many threads."""
 SAFE_PART = 0.9
 """Of the machine's memory, or of the container's, where no limit is set."""
 CONTAINERS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -119,7 +121,7 @@ def _guard(worker: int, output: _Output, words: Connection, memory_gigabytes: fl
 
 def _watch(worker: int, output: _Output, memory_gigabytes: float) -> Ending:
     """Copy output until the worker has ended or is beyond a limit."""
-    looked = time.monotonic()
+    processes, looked, listed = [worker], 0.0, time.monotonic()
     while True:
         if output.copy(LOOK_SECONDS):
             said = f"it wrote more than {output.megabytes:g} MB of output (measure.log_megabytes)"
@@ -127,9 +129,12 @@ def _watch(worker: int, output: _Output, memory_gigabytes: float) -> Ending:
         for process, status in _ended():
             if process == worker:
                 return "died", _said(status)
-        if time.monotonic() - looked >= LOOK_SECONDS:
-            looked = time.monotonic()
-            if _uses_more(worker, memory_gigabytes * 1e9):
+        now = time.monotonic()
+        if now - listed >= LIST_SECONDS:
+            processes, listed = _below(os.getpid()), now
+        if now - looked >= LOOK_SECONDS:
+            looked = now
+            if _use_more(processes, memory_gigabytes * 1e9):
                 said = f"it used more than {memory_gigabytes:.3g} GB of memory (measure.memory_gigabytes)"
                 return "was stopped", said
 
@@ -184,12 +189,11 @@ class _Output:
             self.copy(0)
 
 
-def _uses_more(worker: int, most: float) -> bool:
-    """Tell whether a process and those below it use more bytes than ``most``, without files that are only mapped.
+def _use_more(processes: list[int], most: float) -> bool:
+    """Tell whether processes use more bytes than ``most`` together, without files that are only mapped.
 
     The resident memory of each is quick to read but counts twice what two share, so that it rules out only.
     """
-    processes = _tree(worker)
     quick = sum(_bytes(one, "status", ("RssAnon", "RssShmem", "VmSwap")) for one in processes)
     if quick <= most:
         return False
@@ -205,9 +209,9 @@ def _bytes(process: int, file: str, names: tuple[str, ...]) -> int:
     return sum(int(value.split()[0]) * 1024 for name, _, value in rows if name in names)
 
 
-def _tree(process: int) -> list[int]:
-    """List a process and all below it."""
-    found = [process]
+def _below(process: int) -> list[int]:
+    """List all processes below one."""
+    found = _children(process)
     for one in found:  # grows meanwhile
         found += _children(one)
     return found
@@ -217,8 +221,10 @@ def _children(process: int) -> list[int]:
     """List the children of a process; of one that ends meanwhile, some or none."""
     found: list[int] = []
     with suppress(OSError):
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            found += map(int, (thread / "children").read_text("ascii").split())
+        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208 - read at once, while threads come and go
+            with suppress(OSError):
+                text = Path(f"/proc/{process}/task/{thread}/children").read_text("ascii")
+                found += map(int, text.split())
     return found
 
 
@@ -246,6 +252,7 @@ def _end_all(worker: int) -> None:
 
 
 def _stop(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise _Stopped
 
 

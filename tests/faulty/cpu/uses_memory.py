@@ -1,4 +1,4 @@
-"""Uses more and more memory in a process of its own, and never ends."""
+"""Uses more and more memory in a process that has left it, and never ends."""
 
 import os
 import time
@@ -15,9 +15,13 @@ def prepare(cpu, bodies):
 
     def spoil(accelerations):
         if os.fork() == 0:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
             kept = []
             while sum(array.nbytes for array in kept) < 4e9:
                 kept.append(np.ones(1 << 22))
+                time.sleep(0.01)
         time.sleep(600)
 
     return direct(cpu, bodies, spoil)
