@@ -20,7 +20,7 @@ from rich.console import Console
 from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import protocol, runner
+from gravbench.measuring import process, protocol, runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.worker import Job, work
@@ -74,6 +74,9 @@ FAULTS = {
     "nan": ("invalid", "NaN"),
     "unwritten": ("invalid", "NaN"),
     "raises": ("failed", "RuntimeError: the planted error"),
+    "raises_oddly": ("failed", "OddError: (its text cannot be made)"),
+    "raises_surrogates": ("failed", r"RuntimeError: half a pair: \ud800"),
+    "tells_nonsense": ("failed", "insight() returned what no record can hold: computed.half a pair"),
     "exhausts_memory": ("failed", "out of memory"),
     "late": ("invalid", "right at first, but after sample"),
     "hangs": ("failed", "no end after 900 s (measure.timeout_seconds) while verifying"),
@@ -89,7 +92,7 @@ class Impatient(runner.Watcher):
         self.passed = 0.0
         self.hanging = False
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.passed, time=time.time)
-        monkeypatch.setattr(runner, "time", clock)
+        monkeypatch.setattr(process, "time", clock)
 
     def begins(self, label, device):  # noqa: ARG002
         self.hanging = label.startswith("hangs ")

@@ -60,6 +60,9 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
         warm_up_seconds: evaluate for this long before the first sample.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
         timeout_seconds: give a case up after this long.
+        memory_gigabytes: and once its process, with those that it starts, uses more memory of the host. By default nine
+            tenths of what the machine or the container has.
+        log_megabytes: and once it has printed more; what it prints up to there is in ``worker.log`` beside the records.
         anchor_every: cases between two repetitions of the anchor case; of more than ten cases they are at most so many,
             so that it is repeated five times.
         order_seed: of the shuffled order of the cases.
@@ -73,6 +76,8 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     warm_up_seconds: Annotated[Number, Field(ge=0)] = 0.5
     sample_seconds: Positive = 0.01
     timeout_seconds: Positive = 300.0
+    memory_gigabytes: Positive | None = None
+    log_megabytes: Positive = 10.0
     anchor_every: Annotated[int, Field(ge=1)] = 10
     order_seed: int = 1
     verify: Verify | None = None

@@ -12,6 +12,7 @@ from typing import Any
 from gravbench.config.condition import Condition
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
+from gravbench.model.bodies import unfit_eps
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
 from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
@@ -43,7 +44,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
     Only a step has an integrator and its dt.
 
     Raises:
-        InputError: a condition cannot be computed, or n is left open and the bodies do not say it.
+        InputError: a condition cannot be computed, n is left open and the bodies do not say it, or eps is too large
+            for a number type.
     """
     variant = block.variant
     grid = _able(block, removed)
@@ -65,6 +67,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
         for toolkit, axes in grid:
             said = {name: value for name, value in settings.items() if value is not None}
             if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **said, **axes}):
+                if reason := unfit_eps(settings["eps"], settings["dtype"]):
+                    raise InputError(f"{block.where}: {reason}")
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)
             else:
                 removed[f"when: {block.wanted.text}"] += 1

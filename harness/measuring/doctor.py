@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from gravbench.config.settings import Measure
 from gravbench.measuring import environment
-from gravbench.measuring.runner import SILENT, Worker
+from gravbench.measuring.process import Worker
 from gravbench.measuring.worker import Job
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
@@ -19,7 +20,7 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, discover
 from gravbench.toolkits.devices import gpus, processor_name
 
-TIMEOUT_SECONDS = 120
+MEASURE = Measure(timeout_seconds=120)
 
 
 def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
@@ -44,9 +45,9 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         timed="force",
     )
     with tempfile.TemporaryDirectory() as folder:
-        worker = Worker(device, (), Path(folder) / "worker.log")
+        worker = Worker(device, (), Path(folder) / "worker.log", MEASURE)
         try:
-            outcome = worker.ask(Job(case, None), TIMEOUT_SECONDS, SILENT)
+            outcome = worker.ask(Job(case, None), lambda _: None)
         finally:
             worker.stop()
     if outcome.status != "ok":

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import multiprocessing
-import os
-import signal
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +14,10 @@ from pathlib import Path
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
-from gravbench.measuring.worker import Job, Outcome, Phase, serve
+from gravbench.measuring.process import Worker
+from gravbench.measuring.worker import Job
 from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
 from gravbench.model.record import Record
@@ -46,58 +44,6 @@ class Watcher:
 SILENT = Watcher()
 
 
-class Worker:
-    """The process of one device, seen from the parent."""
-
-    def __init__(self, device: Device, folders: tuple[Path, ...], log: Path) -> None:
-        """Start it."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(
-            target=serve, args=(theirs, device, folders, log, os.getpid(), time.time()), daemon=True
-        )
-        # A Ctrl-C now would end the worker before it could say that it leaves them to us.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        # Only the worker may hold its end, so that the pipe shows when the worker is gone.
-        theirs.close()
-
-    def ask(self, job: Job, timeout: float, watcher: Watcher) -> Outcome:
-        """Have one job done. A worker that hangs or dies gives a failed outcome and is of no further use."""
-        deadline = time.monotonic() + timeout
-        phase = "starting"
-        try:
-            self.connection.send(job)
-            while self.connection.poll(max(0.0, deadline - time.monotonic())):
-                message = self.connection.recv()
-                if isinstance(message, Outcome):
-                    return message
-                assert isinstance(message, Phase)
-                phase = message.name
-                watcher.phase(phase)
-        except (EOFError, OSError):
-            return Outcome("failed", f"the worker died while {phase}: {self._epitaph()}", broken=True)
-        return Outcome("failed", f"no end after {timeout:g} s (measure.timeout_seconds) while {phase}", broken=True)
-
-    def _epitaph(self) -> str:
-        self.process.join(10)
-        code = self.process.exitcode
-        if code is not None and code < 0:
-            name = signal.Signals(-code).name
-            hint = ", which the system sends when memory runs out" if name == "SIGKILL" else ""
-            return f"signal {name}{hint}"
-        return f"exit code {code}"
-
-    def stop(self) -> None:
-        """End it at once; it holds nothing that needs cleaning up."""
-        self.connection.close()
-        self.process.kill()
-        self.process.join(10)
-
-
 def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only: bool = False) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
@@ -122,8 +68,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
                 if own not in workers:
-                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG)
-                outcome = workers[own].ask(job, sweep.measure.timeout_seconds, watcher)
+                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG, sweep.measure)
+                outcome = workers[own].ask(job, watcher.phase)
                 if outcome.broken:
                     workers.pop(own).stop()
                 if what := _edited(task, variants[task.case.variant]):
@@ -155,13 +101,21 @@ def _edited(task: Task, variant: Variant) -> str | None:
 
 
 def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
+    """Make the record of an outcome; where no record can hold what was found, that of a failed case."""
+    try:
+        return _made(task, outcome, flops, started)
+    except (ValueError, ArithmeticError) as error:
+        return _made(task, Outcome("failed", f"what was found of it makes no record: {said(error)}"), flops, started)
+
+
+def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     described = {
         **task.case.model_dump(),
         "bodies": Path(task.case.bodies).name,
         "interaction": Path(task.case.interaction).name,
     }
     for part in (task.fingerprint, *outcome.found.parts()):
-        described |= part.model_dump()
+        described |= part.model_dump(warnings=False)
     record = Record(
         **described,
         status=outcome.status,

@@ -41,6 +41,8 @@ DEVIATIONS = 6.0
 TOGETHER = 0.2
 """The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
 
+TINY = float(np.finfo(np.float64).tiny)
+
 Array = NDArray[np.float64]
 Vectors = Mapping[str, tuple[int, ...]]
 ACCELERATION: Vectors = MappingProxyType({"a": (0, 1, 2)})
@@ -98,9 +100,16 @@ def compare(
     return errors.model_copy(update=own)
 
 
+def lengths(vectors: Array) -> Array:
+    """Return the length of each row, also of one whose squares would underflow or overflow."""
+    _, exponents = np.frexp(np.abs(vectors).max(axis=1, initial=0))
+    scaled: Array = np.linalg.norm(np.ldexp(vectors, -exponents[:, None]), axis=1)
+    return np.ldexp(scaled, exponents)
+
+
 def _relative(found: NDArray[Any], expected: Array, size: Array, places: tuple[int, ...]) -> Array:
-    distance = np.linalg.norm(found[:, places].astype(np.float64) - expected[:, places], axis=1)
-    length = np.linalg.norm(size[:, places], axis=1)
+    distance = lengths(found[:, places].astype(np.float64) - expected[:, places])
+    length = lengths(size[:, places])
     relative = np.where(distance == 0, 0.0, np.inf)
     np.divide(distance, length, out=relative, where=length > 0)
     relative[np.isnan(distance)] = np.nan
@@ -119,8 +128,8 @@ def scale_error(found: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
     """Return how much too long the vectors are on the whole, relative; that of the worst of ``vectors``."""
     worst = 0.0
     for places in vectors.values():
-        exact, length = sums.exact[:, places], np.linalg.norm(sums.magnitudes[:, places], axis=1)
-        weight = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+        exact, length = sums.exact[:, places], lengths(sums.magnitudes[:, places])
+        weight = np.divide(1.0, length, out=np.zeros_like(length), where=length >= TINY)[:, None]
         own = float(np.square(exact * weight).sum())
         if own:
             along = float(((found[:, places] - exact) * weight * (exact * weight)).sum())
@@ -223,17 +232,21 @@ class Judge:
                     "error_cycle_rms": whole.error_rms,
                 }
             )
-        objection = objection_to(whole, limits)
+        objection = self._nothing_expected(sums) or objection_to(whole, limits)
         bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
         if bad and not objection:
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
         return errors, objection or self._all_together(judged, sums, rows, limits)
 
-    def launched(self) -> tuple[Errors, str | None]:
-        """Fill what a launch has to write with NaN, launch, and judge."""
+    def launch(self) -> None:
+        """Fill what a launch has to write with NaN, launch, and wait for it."""
         buffers.spoil(self.toolkit, self.prepared, self.bodies)
         self.prepared.launch()
         self.toolkit.synchronize()
+
+    def launched(self) -> tuple[Errors, str | None]:
+        """Launch, and judge."""
+        self.launch()
         return self.verdict()
 
     def elsewhere(self) -> str | None:
@@ -280,6 +293,12 @@ class Judge:
         interaction = self.toolkit.interaction
         return limits_of(self.tolerance, sums, interaction.vectors(), self.dtype, interaction.tolerance)
 
+    def _nothing_expected(self, sums: Sums) -> str | None:
+        """Say that there is nothing to judge by: a kernel that computes nothing would be as right as any."""
+        if self.bodies.n == 1 or np.abs(sums.exact).max() >= np.finfo(self.toolkit.real).tiny:
+            return None
+        return f"the accelerations expected of these bodies are all zero in {self.dtype}, so that none can be judged"
+
     def _all_together(self, found: Array, sums: Sums, rows: NDArray[np.int64], limits: Limits) -> str | None:
         """Judge what no single body shows: accelerations that are all too large, forces that do not sum to zero."""
         vectors = self.toolkit.interaction.vectors()
@@ -289,9 +308,10 @@ class Judge:
         if self.toolkit.interaction.name != GRAVITY or not self.tolerance.of_rounding or len(rows) == len(found):
             return None
         mass = self.bodies.mass.astype(self.toolkit.real).astype(np.float64)
-        forces = mass[:, None] * found
-        pulled = np.linalg.norm(sums.exact, axis=1).sum()
-        ratio = np.linalg.norm(sums.magnitudes, axis=1).sum() / pulled if pulled else 0.0
+        # Only ratios of forces count, and their squares have to be finite.
+        forces = mass[:, None] / (mass.max() or 1.0) * (found / (np.abs(found).max() or 1.0))
+        pulled = lengths(sums.exact).sum()
+        ratio = lengths(sums.magnitudes).sum() / pulled if pulled else 0.0
         sizes = ratio * np.linalg.norm(forces, axis=1)
         if not sizes.any():
             return None
@@ -305,9 +325,7 @@ class Judge:
     def _mean_of_a_cycle(self) -> Array:
         total: Array = np.zeros(1)
         for _ in range(self.prepared.cycle):
-            buffers.spoil(self.toolkit, self.prepared, self.bodies)
-            self.prepared.launch()
-            self.toolkit.synchronize()
+            self.launch()
             total = total + buffers.sums(self.toolkit, self.prepared)
         return total / self.prepared.cycle
 

@@ -6,43 +6,39 @@ faults takes this process with it and nothing else.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-
-from pydantic import BaseModel
 
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import checks
 from gravbench.measuring.direct_sums import gpu_is_usable
+from gravbench.measuring.guard import Limits, begin_case, guarded
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
+from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
-from gravbench.model.bodies import Bodies
+from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
 from gravbench.model.record import (
     Errors,
     Inside,
-    Measurement,
     Preparation,
-    Resources,
-    Status,
-    Stepping,
 )
+from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, discover
 from gravbench.toolkits import buffers
+from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
@@ -53,6 +49,8 @@ IN_A_ROW = 5
 """Launches that are judged one after another before anything is timed, beside those on other bodies."""
 QUICK = 0.5
 """Seconds after which no more of them follow."""
+COMPILING = "compiling"
+"""The name of a phase."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -61,13 +59,13 @@ LOOKED_AT = (1, 3, 7)
 class Start:
     """How long this process took from being asked for to its first usable device."""
 
-    asked: float = field(default_factory=time.time)
+    asked: float = field(default_factory=time.monotonic)
     found: float | None = None
 
     def seconds(self) -> float:
         """Return it; the first call sets it."""
         if self.found is None:
-            self.found = time.time() - self.asked
+            self.found = time.monotonic() - self.asked
         return self.found
 
 
@@ -90,47 +88,42 @@ class Phase:
     name: str
 
 
-@dataclass(slots=True)
-class Found:
-    """What is known of a case so far: the parts of its record, each whole."""
+class Phases:
+    """Tells which phase has begun; what is compiled by a launch is a phase of its own within another."""
 
-    preparation: Preparation = field(default_factory=Preparation)
-    errors: Errors = field(default_factory=Errors)
-    resources: Resources = field(default_factory=Resources)
-    measurement: Measurement = field(default_factory=Measurement)
-    stepping: Stepping = field(default_factory=Stepping)
-    inside: Inside = field(default_factory=Inside)
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is given the names of phases."""
+        self.tell = tell
+        self.name = ""
 
-    def parts(self) -> Iterator[BaseModel]:
-        """Return them all."""
-        return (getattr(self, part.name) for part in fields(self))
+    def __call__(self, name: str) -> None:
+        """Begin a phase."""
+        self.name = name
+        self.tell(name)
 
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker."""
-
-    status: Status
-    reason: str | None = None
-    found: Found = field(default_factory=Found)
-    broken: bool = False
+    def compiling(self, begins: bool) -> None:
+        """Begin to compile, or go on with what was done before."""
+        if self.name != COMPILING:
+            self.tell(COMPILING if begins else self.name)
 
 
 def serve(
-    connection: Connection, device: Device, folders: tuple[Path, ...], log: Path, parent: int, asked: float
+    connection: Connection,
+    words: Connection,
+    device: Device,
+    folders: tuple[Path, ...],
+    log: Path,
+    limits: Limits,
+    parent: int,
+    asked: float,
 ) -> None:
-    """Work on jobs until the other side goes away; ``asked`` is the time at which the process was asked for.
+    """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
-    What libraries print, and the tracebacks of what went wrong, go to the file ``log``.
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words``, ``limits`` and
+    ``parent`` are those of ``guarded``.
     """
     START.asked = asked
-    with log.open("ab", buffering=0) as file:
-        os.dup2(file.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
-    # Ctrl-C reaches the whole group of processes; the parent decides what it means, and blocked it until here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    _die_with(parent)
+    guarded(connection, words, log, limits, parent)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
     try:
@@ -140,6 +133,7 @@ def serve(
                 read = stack.enter_context(sensor(device.uuid))
             while True:
                 job = connection.recv()
+                begin_case()
                 outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
                 if outcome.status == "failed" and device.is_gpu:
                     # After a fault the CUDA context refuses all further work; only a new process helps.
@@ -160,13 +154,16 @@ def work(
     try:
         objection = _work(job, folders, read, begin, found)
     except (ToolkitMissingError, InputError) as error:
-        return Outcome("skipped", str(error), found)
+        return Outcome("skipped", said(error), found).recordable()
+    except CaseError as error:
+        return Outcome("failed", said(error), found).recordable()
     except MemoryError as error:
-        return Outcome("failed", f"out of memory: {error}", found)
-    except Exception as error:
-        traceback.print_exc()
-        return Outcome("failed", f"{type(error).__name__}: {_first_lines(error)}", found)
-    return Outcome("invalid" if objection else "ok", objection, found)
+        return Outcome("failed", f"out of memory: {said(error)}", found).recordable()
+    except (Exception, SystemExit) as error:
+        with suppress(Exception):  # of an error, or an output, that cannot be printed
+            traceback.print_exc()
+        return Outcome("failed", f"{type(error).__name__}: {said(error)}", found).recordable()
+    return Outcome("invalid" if objection else "ok", objection, found).recordable()
 
 
 def _work(
@@ -178,11 +175,14 @@ def _work(
 ) -> str | None:
     """Fill ``found``; return why the case is invalid, None when it is right."""
     case = job.case
+    begin = Phases(begin)
     begin("loading")
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.of_case(case)
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
-    begin("compiling")
+    if reason := unfit(bodies, case.dtype):
+        raise CaseError(f"{case.bodies}: {reason}")
+    begin(COMPILING)
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
     opened = {
         "start_seconds": START.seconds(),
@@ -191,7 +191,9 @@ def _work(
     }
     found.preparation = found.preparation.model_copy(update=opened)
     began = perf_counter() - toolkit.compile_seconds
-    prepared = variant.prepare(toolkit, bodies, **case.axes)
+    toolkit.on_compiling = begin.compiling
+    with counting_numba(toolkit):
+        prepared = variant.prepare(toolkit, bodies, **case.axes)
     if variant.of_positions:
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
@@ -208,8 +210,10 @@ def _work(
         most_rows=_most_rows(job.verify, bodies.n, on_gpu=on_gpu),
         on_gpu=on_gpu,
     )
-    found.errors, objection = judge.launched()
+    with counting_numba(toolkit):
+        judge.launch()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
+    found.errors, objection = judge.verdict()
     if prepared.kernel is not None:
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
@@ -261,9 +265,8 @@ def _measure(
     found: Found,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
-    # SciPy and what it imports would otherwise load while the first case is measured.
-    from gravbench.measuring.protocol import measure, stage_seconds
-
+    # This imports SciPy, which would otherwise spend the time of the first case that is measured.
+    median_interval((1.0,))
     prepared = judge.prepared
     spoilt = False
 
@@ -295,7 +298,7 @@ def _measure(
         found.inside = Inside(stages_seconds=stage_seconds(toolkit, timed.stages))
     if prepared.insight is not None:
         begin("counting")
-        found.inside = Inside(**{**found.inside.model_dump(), **prepared.insight()})
+        found.inside = counted(prepared.insight, judge.own.n, found.inside)
     begin("verifying again")
     if timed.clock is toolkit:
         slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
@@ -336,17 +339,3 @@ def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
     if objection:
         found.errors = errors
     return objection
-
-
-def _first_lines(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "; ".join(lines[:4])[:600]
-
-
-def _die_with(parent: int) -> None:
-    """Ask Linux to end this process when its parent is gone, even if that was killed while a kernel runs."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)

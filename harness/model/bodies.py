@@ -6,6 +6,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,21 @@ Floats = NDArray[np.float64]
 Arrays = tuple[Floats, Floats, Floats]
 
 SMALLEST_EPS = 1e-9
+
+
+class Range(NamedTuple):
+    """What a number type can compute with: outside, squares and cubes, and so pulls, overflow or underflow.
+
+    ``length`` is the largest softening length, coordinate and velocity; between ``smallest`` and ``largest`` lies
+    mass / (distance^2 + eps^2)^(3/2).
+    """
+
+    length: float
+    smallest: float
+    largest: float
+
+
+RANGES = {"float32": Range(1e12, 1e-37, 1e38), "float64": Range(1e100, 1e-300, 1e300)}
 _PAIRS_A_BLOCK = 1 << 20  # an 8 MiB temporary: the potential is summed in blocks of about so many pairs
 
 
@@ -94,6 +110,39 @@ class Bodies:
             inverse = np.triu(1.0 / np.sqrt(squared), k=1)
             potential -= float(self.mass[start : start + rows] @ (inverse @ self.mass[start:]))
         return kinetic + potential
+
+
+def unfit_eps(eps: float, dtype: str) -> str | None:
+    """Say why a softening length is too large for kernels in a number type; None where it is not."""
+    most = RANGES[dtype].length
+    return f"eps is {eps:g}; accepted in {dtype}: up to {most:g}, since eps^-3 underflows above" if eps > most else None
+
+
+def unfit(bodies: Bodies, dtype: str) -> str | None:
+    """Say which numbers are too large or too small for kernels in a number type; None where all can be computed with.
+
+    The smallest pull that is looked at is that of a mean mass over the diagonal of the box around all bodies.
+    """
+    limits = RANGES[dtype]
+    if reason := unfit_eps(bodies.eps, dtype):
+        return reason
+    for name, array in (("position", bodies.position), ("velocity", bodies.velocity)):
+        if np.abs(array).max() > limits.length:
+            body = int(np.abs(array).max(axis=1).argmax())
+            return f"{name} of body {body} is {array[body]}; accepted in {dtype}: up to {limits.length:g} on each axis"
+    with np.errstate(over="ignore", under="ignore"):
+        total = float(bodies.mass.sum())
+        most = limits.largest * min(1.0, bodies.eps**3)
+        if total > most:
+            return f"the masses add up to {total:g}; accepted in {dtype} with eps = {bodies.eps:g}: up to {most:g}"
+        far = math.sqrt(float(np.square(np.ptp(bodies.position, axis=0)).sum()) + bodies.eps**2)
+        least = total / bodies.n / far**3
+    if bodies.n > 1 and total > 0 and least < limits.smallest:
+        return (
+            f"the pull of a mean mass over the length of all bodies, mass / (distance^2 + eps^2)^(3/2), is {least:g}; "
+            f"accepted in {dtype}: {limits.smallest:g} or more"
+        )
+    return None
 
 
 def flattened(bodies: Bodies) -> Bodies:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,35 @@ ENTRY = Entry(
     place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
     companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
 )  # fmt: skip
+
+
+@contextmanager
+def counting_numba(toolkit: DeviceToolkit) -> Iterator[None]:
+    """Count as compile time of ``toolkit`` what Numba compiles for the host meanwhile, in whichever function.
+
+    Numba compiles a function when it is first called, and variants have functions beside their kernel, such as those
+    that build a tree.
+    """
+    from numba.core import event
+
+    class Compilations(event.Listener):  # type: ignore[misc]
+        """Counts the outermost of compilations that start others."""
+
+        depth = 0
+        counted = ExitStack()
+
+        def on_start(self, _: Any) -> None:
+            if not self.depth:
+                self.counted.enter_context(compiling(toolkit))
+            self.depth += 1
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                self.counted.close()
+
+    with event.install_listener("numba:compile", Compilations()):
+        yield
 
 
 class CpuToolkit(DeviceToolkit):

@@ -81,6 +81,9 @@ class DeviceToolkit(ABC):
         self.dtype = dtype
         self.interaction = interaction
         self.compile_seconds = 0.0
+        self.is_compiling = False
+        self.on_compiling: Callable[[bool], None] = lambda _: None
+        """Told when compiling begins (true) and when it has ended."""
         self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
         try:
             self.start()
@@ -263,10 +266,19 @@ class CudaToolkit(GpuToolkit):
 
 @contextmanager
 def compiling(toolkit: DeviceToolkit) -> Iterator[None]:
-    """Count what is done meanwhile as compile time."""
+    """Count what is done meanwhile as compile time; what is compiled within it is counted once."""
+    if toolkit.is_compiling:
+        yield
+        return
+    toolkit.is_compiling = True
+    toolkit.on_compiling(True)
     began = perf_counter()
-    yield
-    toolkit.compile_seconds += perf_counter() - began
+    try:
+        yield
+    finally:
+        toolkit.compile_seconds += perf_counter() - began
+        toolkit.is_compiling = False
+        toolkit.on_compiling(False)
 
 
 class FirstCall:

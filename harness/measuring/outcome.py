@@ -1,0 +1,114 @@
+"""What became of a case in its worker, in a form that a record can hold whatever a variant or an exception says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from gravbench.model.record import (
+    Errors,
+    Inside,
+    Measurement,
+    Preparation,
+    Resources,
+    Status,
+    Stepping,
+)
+
+Name = Annotated[str, Field(strict=True, pattern=r"^\P{C}{1,60}$")]
+Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Numbers = Annotated[dict[Name, Number], Field(max_length=100)]
+
+
+class CaseError(Exception):
+    """A case fails, with this sentence as the reason."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of a case so far: the parts of its record, each whole."""
+
+    preparation: Preparation = field(default_factory=Preparation)
+    errors: Errors = field(default_factory=Errors)
+    resources: Resources = field(default_factory=Resources)
+    measurement: Measurement = field(default_factory=Measurement)
+    stepping: Stepping = field(default_factory=Stepping)
+    inside: Inside = field(default_factory=Inside)
+
+    def parts(self) -> Iterator[BaseModel]:
+        """Return them all."""
+        return (getattr(self, part.name) for part in fields(self))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker."""
+
+    status: Status
+    reason: str | None = None
+    found: Found = field(default_factory=Found)
+    broken: bool = False
+
+    def recordable(self) -> Outcome:
+        """Return it in plain values of the types that a record has; or, where it has others, that the case failed."""
+        found = Found()
+        status, reason = self.status, self.reason
+        for part in fields(Found):
+            own = getattr(self.found, part.name)
+            try:
+                own = type(own).model_validate(own.model_dump(warnings=False))
+                json.dumps(own.model_dump(), ensure_ascii=False).encode()
+                setattr(found, part.name, own)
+            except Exception as error:
+                if status != "failed":
+                    status, reason = "failed", f"the {part.name} found of it cannot be recorded: {said(error)}"
+        return Outcome(status, reason and printable(reason), found, self.broken)
+
+
+class Told(BaseModel, extra="forbid"):
+    """What a variant may tell of an evaluation: fields of ``Inside``, the numbers finite and zero or more."""
+
+    stages_seconds: Numbers = {}
+    stages_bytes: Numbers = {}
+    computed: Numbers = {}
+    walk_overlap: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
+
+
+def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
+    """Add to ``inside`` what the variant's ``insight`` tells of an evaluation of n bodies.
+
+    Raises:
+        CaseError: it is no mapping of fields of ``Inside``, or a number of it is none that can be true.
+    """
+    answer = insight()
+    try:
+        told = Told.model_validate(dict(answer) if isinstance(answer, Mapping) else answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CaseError(f"insight() returned what no record can hold: {where and where + ': '}{first['msg']}") from None
+    interactions = sum(told.computed.values())
+    if told.computed and not 0 < interactions <= n:
+        raise CaseError(
+            f"insight() returned {interactions:g} interactions per body (computed); accepted: above 0, up to {n}"
+        )
+    return inside.model_copy(update=told.model_dump(exclude_unset=True))
+
+
+def said(error: BaseException) -> str:
+    """Return the first lines of an exception's text, in one line, whatever its text is."""
+    try:
+        text = printable(str(error))
+    except Exception:
+        return "(its text cannot be made)"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(lines[:4])[:1000]
+
+
+def printable(text: str) -> str:
+    """Return a text with an escape for each character, such as half of a surrogate pair, that is not printable."""
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)

@@ -1,0 +1,90 @@
+"""The process of one device, as the process that runs a sweep sees it: started, asked, stopped."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gravbench.config.settings import Measure
+from gravbench.measuring.guard import Limits
+from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.worker import Job, Phase, serve
+from gravbench.model.device import Device
+
+
+class Worker:
+    """The worker of one device, behind its guard.
+
+    The process that is started becomes the guard and forks the worker. Once the guard has ended, so has everything that
+    the worker started.
+    """
+
+    def __init__(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> None:
+        """Start it; ``measure`` has the limits of what it may use and how long it may take."""
+        context = multiprocessing.get_context("spawn")
+        self.timeout = measure.timeout_seconds
+        self.connection, theirs = context.Pipe()
+        self.words, says = context.Pipe(duplex=False)
+        self.process = context.Process(
+            target=serve,
+            args=(theirs, says, device, folders, log, Limits.of(measure), os.getpid(), time.monotonic()),
+            daemon=True,
+        )
+        # A Ctrl-C now would end the worker before it could say that it leaves them to us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        # Only the worker and its guard may hold their ends, so that the pipes show when they are gone.
+        theirs.close()
+        says.close()
+
+    def ask(self, job: Job, begins: Callable[[str], None]) -> Outcome:
+        """Have one job done; ``begins`` is told each of its phases.
+
+        A worker that hangs, dies or uses too much gives a failed outcome and is of no further use.
+        """
+        deadline = time.monotonic() + self.timeout
+        phase = "starting"
+        try:
+            self.connection.send(job)
+            while self.connection.poll(max(0.0, deadline - time.monotonic())):
+                message = self.connection.recv()
+                if isinstance(message, Outcome):
+                    return message
+                assert isinstance(message, Phase)
+                phase = message.name
+                begins(phase)
+        except (EOFError, OSError):
+            verb, why = self._ending()
+            return Outcome("failed", f"the worker {verb} while {phase}: {why}", broken=True)
+        except Exception as error:  # not a message, so that nothing that follows can be trusted
+            said = f"the worker sent what cannot be read while {phase}: {type(error).__name__}"
+            return Outcome("failed", said, broken=True)
+        said = f"no end after {self.timeout:g} s (measure.timeout_seconds) while {phase}"
+        return Outcome("failed", said, broken=True)
+
+    def _ending(self) -> tuple[str, str]:
+        """Ask the guard what became of the worker; where the guard died too, say how."""
+        with suppress(EOFError, OSError):
+            if self.words.poll(10):
+                verb, why = self.words.recv()
+                return verb, why
+        self.process.join(10)
+        return "died", f"its guard ended with exit code {self.process.exitcode}"
+
+    def stop(self) -> None:
+        """End it at once, with everything that it started; it holds nothing that needs cleaning up."""
+        self.connection.close()
+        self.process.terminate()
+        self.process.join(10)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join(10)
+        self.words.close()

@@ -1,0 +1,192 @@
+"""What a variant says of itself, and how, does not end a run: it is the failure of its own case."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from gravbench.config.load import load
+from gravbench.config.settings import Measure
+from gravbench.errors import InputError
+from gravbench.measuring import worker
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted
+from gravbench.measuring.worker import Job, work
+from gravbench.model.record import Errors, Inside, Preparation
+from gravbench.model.variant import discover
+
+QUICK = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
+
+
+def case_of(variant, n=40):
+    (case,) = load("quick", [f"n={n}"], variants=[variant]).cases
+    return case
+
+
+def outcome_of(monkeypatch, change, settings=QUICK):
+    """Work on numpy_direct with what ``change`` makes of its ``Prepared``; return the outcome and the phases."""
+    one = discover(())["numpy_direct"]
+    changed = replace(one, prepare=lambda *arguments, **axes: change(one.prepare(*arguments, **axes)))
+    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": changed})
+    phases = []
+    return work(Job(case_of("numpy_direct"), settings), (), lambda: None, phases.append), phases
+
+
+NONSENSE = {
+    "no mapping": (["computed"], "insight() returned what no record can hold: Input should be a valid dictionary"),
+    "nothing": (None, "insight() returned what no record can hold: Input should be a valid dictionary"),
+    "another key": ({"compute": {}}, "compute: Extra inputs are not permitted"),
+    "a number for a mapping": ({"computed": 3.0}, "computed: Input should be a valid dictionary"),
+    "a text": ({"computed": {"body_body": "40"}}, "computed.body_body: Input should be a valid number"),
+    "true": ({"computed": {"body_body": True}}, "computed.body_body: Input should be a valid number"),
+    "NaN": ({"computed": {"body_body": math.nan}}, "computed.body_body: Input should be a finite number"),
+    "infinite": ({"stages_bytes": {"upload": math.inf}}, "stages_bytes.upload: Input should be a finite number"),
+    "too large for a float": ({"stages_bytes": {"upload": 10**400}}, "stages_bytes.upload: Input should be"),
+    "huge": ({"computed": {"body_body": 1e30}}, "1e+30 interactions per body (computed); accepted: above 0, up to 40"),
+    "zero": ({"computed": {"body_body": 0.0}}, "0 interactions per body (computed); accepted: above 0, up to 40"),
+    "negative": ({"computed": {"body_body": -1.0}}, "should be greater than or equal to 0"),
+    "overlap": ({"walk_overlap": 1.5}, "walk_overlap: Input should be less than or equal to 1"),
+    "surrogates": ({"computed": {"\ud800": 1.0}}, "unable to parse raw data as a unicode string"),
+    "many": (
+        {"computed": {f"kind {number}": 0.1 for number in range(200)}},
+        "computed: Dictionary should have at most",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_of_insight_is_the_failure_of_its_case_in_one_sentence(name, monkeypatch):
+    answer, reason = NONSENSE[name]
+    outcome, _ = outcome_of(monkeypatch, lambda prepared: replace(prepared, insight=lambda: answer))
+    assert outcome.status == "failed"
+    assert reason in outcome.reason
+    assert outcome.reason.startswith("insight() returned ")
+    assert "\n" not in outcome.reason
+    assert outcome.reason.isprintable()
+    assert outcome.found.inside == Inside()
+
+
+def test_what_insight_may_say_is_recorded():
+    told = {"computed": {"body_body": np.float64(2.5), "body_cell": np.int64(3)}, "stages_bytes": {"upload": 12}}
+    kept = Inside(stages_seconds={"build": 1.0})
+    found = counted(lambda: MappingProxyType(told), 40, kept)
+    assert found.stages_seconds == {"build": 1.0}
+    assert found.computed == {"body_body": 2.5, "body_cell": 3.0}
+    assert found.stages_bytes == {"upload": 12.0}
+    assert counted(lambda: {"walk_overlap": None}, 40, kept) == kept
+    assert counted(lambda: {"computed": {"body_body": 40.0}}, 40, kept).computed == {"body_body": 40.0}
+    with pytest.raises(CaseError, match="41 interactions"):
+        counted(lambda: {"computed": {"body_body": 40.0, "body_cell": 1.0}}, 40, kept)
+
+
+class OddError(InputError):
+    """Has no text."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (OddError(), "skipped", "(its text cannot be made)"),
+        (InputError("half: \ud800"), "skipped", r"half: \ud800"),
+        (ValueError("bell: \x07\nsecond"), "failed", r"ValueError: bell: \x07; second"),
+        (MemoryError("\udfff"), "failed", r"out of memory: \udfff"),
+        (SystemExit(3), "failed", "SystemExit: 3"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_variant_raises_has_a_sentence(error, status, reason, monkeypatch):
+    def launch():
+        raise error
+
+    outcome, _ = outcome_of(monkeypatch, lambda prepared: replace(prepared, launch=launch))
+    assert (outcome.status, outcome.reason) == (status, reason)
+    json.dumps(outcome.reason, ensure_ascii=False).encode()
+
+
+def test_names_of_stages_that_no_file_can_hold_fail_the_case(monkeypatch):
+    def change(prepared):
+        def stages(lap):
+            prepared.launch()
+            lap("\ud800")
+
+        return replace(prepared, stages=stages)
+
+    outcome, _ = outcome_of(monkeypatch, change)
+    assert outcome.status == "failed"
+    assert outcome.reason.startswith("the inside found of it cannot be recorded: ")
+
+
+def test_an_outcome_has_the_plain_types_of_a_record():
+    class Real(float):
+        """Is known here alone."""
+
+    found = Found(
+        errors=Errors().model_copy(update={"cycle": np.int64(2), "error_max": np.float32(0.5)}),
+        preparation=Preparation().model_copy(update={"compile_seconds": Real(2)}),
+    )
+    plain = Outcome("ok", None, found).recordable()
+    assert plain.status == "ok"
+    assert type(plain.found.errors.cycle) is int
+    assert type(plain.found.errors.error_max) is float
+    assert type(plain.found.preparation.compile_seconds) is float
+    assert plain.found.preparation.compile_seconds == 2
+    found.errors = Errors().model_copy(update={"cycle": object()})
+    failed = Outcome("ok", None, found).recordable()
+    assert failed.status == "failed"
+    assert failed.reason.startswith("the errors found of it cannot be recorded: ")
+    assert failed.found.preparation.compile_seconds == 2
+
+
+LOADED = """
+import sys
+
+from gravbench.config.load import load
+from gravbench.config.settings import Measure
+from gravbench.measuring import worker
+
+measure = worker.measure
+
+
+def counted(*arguments):
+    before = set(sys.modules)
+    found = measure(*arguments)
+    print(sorted(set(sys.modules) - before), "scipy.special" in before)
+    return found
+
+
+worker.measure = counted
+(case,) = load("quick", ["n=40"], variants=["numpy_direct"]).cases
+job = worker.Job(case, Measure(budget_seconds=0.05, warm_up_seconds=0))
+outcome = worker.work(job, (), lambda: None, lambda _: None)
+print(outcome.status)
+"""
+
+
+def test_nothing_is_imported_while_the_first_case_is_measured():
+    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[] True", "ok"], done.stderr
+
+
+def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling():
+    case = case_of("numpy_direct").model_copy(update={"variant": "compiles_late"})
+    phases = []
+    outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, phases.append)
+    assert (outcome.status, outcome.reason) == ("ok", None)
+    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying"]
+    assert 0.01 < outcome.found.preparation.compile_seconds < 60
+
+
+def test_the_kernel_of_a_first_launch_is_compiled_in_the_phase_of_that_name():
+    phases = []
+    outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, phases.append)
+    assert outcome.status == "ok"
+    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying"]
+    assert outcome.found.preparation.compile_seconds > 0.01
