@@ -48,10 +48,11 @@ def write_config(folder, variants, n=40, of=FAULTY / "cpu"):
 
 def run(config, out, watcher=runner.SILENT, resume=False):
     sweep = load(str(config))
-    existing, words = runner.open_run(out, resume=resume)
+    existing = runner.recorded(out, resume=resume)
     todo = plan(sweep, [PROCESSOR], None, existing)
-    records = runner.run(sweep, todo, out, watcher)
-    return {record.variant: record for record in records}, todo, words
+    with runner.open_run(out, existing, [PROCESSOR], [], sweep) as (store, word):
+        records = runner.run(sweep, todo, store, watcher)
+    return {record.variant: record for record in records}, todo, word
 
 
 def made_up(task, **changes):
