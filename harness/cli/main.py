@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 
 # In the order in which --help names their commands.
 from gravbench.cli import judging, measuring, reporting  # noqa: F401
@@ -16,12 +17,15 @@ from gravbench.errors import InputError
 
 def main() -> None:
     """Run the command line; what a person did wrong ends in one sentence and exit code 2."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a folder may be no text
     try:
         with stopping():
             try:
                 app()
             finally:
-                sys.stdout.flush()
+                if sys.stdout is not None:  # as Python has it where the shell closed it
+                    sys.stdout.flush()
     except InputError as error:
         _end(str(error), 2)
     except Stopped as stopped:
@@ -38,7 +42,8 @@ def _end(sentence: str, code: int) -> None:
         if sentence:
             print(f"gravbench: {sentence}", file=sys.stderr)  # noqa: T201
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         # Python would try again as it ends, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

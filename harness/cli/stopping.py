@@ -41,10 +41,9 @@ def stopping() -> Iterator[None]:
     try:
         yield
     finally:
-        # After a signal those that follow are passed over until the process has ended.
-        if last < 0:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        # After a signal those that follow are passed over until the very end, which no handler of Python sees.
+        for number, handler in before.items():
+            signal.signal(number, handler if last < 0 else signal.SIG_IGN)
 
 
 @contextmanager
