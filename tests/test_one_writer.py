@@ -193,7 +193,7 @@ def test_the_rounds_of_a_selftest_are_held_while_they_are_measured(skipping, tmp
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "run", look)
-        patch.setattr(ConsoleWatcher, "__init__", lambda self, *_: None)
+        patch.setattr(ConsoleWatcher, "__init__", lambda *_: None)
         patch.setattr(ConsoleWatcher, "__enter__", lambda _: runner.SILENT)
         patch.setattr(ConsoleWatcher, "__exit__", lambda *_: None)
         rounds = [(skipping, plan(skipping, [], "no GPU"))] * 2
@@ -335,7 +335,7 @@ def test_what_fits_on_no_disk_but_another_is_kept_there(tmp_path, monkeypatch, c
     real = getattr(os, call)
 
     def full(descriptor, *rest):
-        if not os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(tmp_path / "other")):
+        if not Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(tmp_path / "other"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(descriptor, *rest)
 
@@ -463,7 +463,8 @@ def signals():
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_stops_and_those_that_follow_do_not_disturb_the_cleaning_up(signals, first):
     cleaned = []
-    with pytest.raises(Stopped) as stopped, stopping(), hinting("outer"):
+
+    def work():
         try:
             with hinting("inner"):
                 os.kill(os.getpid(), first)
@@ -473,6 +474,9 @@ def test_the_first_signal_stops_and_those_that_follow_do_not_disturb_the_cleanin
                 os.kill(os.getpid(), number)
             time.sleep(0.01)
             cleaned.append(True)
+
+    with pytest.raises(Stopped) as stopped, stopping(), hinting("outer"):
+        work()
     for number in signals:
         os.kill(os.getpid(), number)
     assert cleaned

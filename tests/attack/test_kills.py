@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments and resumed, again and again: nothing is lost or doubled, no process is left."""
+"""Runs that are killed at random moments and resumed: nothing is lost or doubled, and no process is left."""
 
 import json
 import os
@@ -25,7 +25,7 @@ n: {list(SIZES)}
 measure: {{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 4}}
 variants: interpreted
 """
-VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else of a run."""
+VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else."""
 
 import numba
 
@@ -49,7 +49,7 @@ def prepare(cpu, bodies):
     """Prepare what numpy_direct does."""
     return numpy_direct.prepare.prepare(cpu, bodies)
 '''
-# What a signal to the parent gives: before gravbench has begun, the system's or Python's own end; then the shells' code.
+# The exit codes after a signal to the parent: before gravbench has begun, that of the system; then that of shells.
 ENDS = {
     signal.SIGKILL: {-signal.SIGKILL},
     **{number: {-number, 128 + number} for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)},
@@ -77,6 +77,16 @@ class Started:
         while self.process.poll() is None and not condition():
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+    def go_on_for_a_while(self, chance):
+        """Wait for a random time, or until so many records are there and a bit longer."""
+        if chance.random() < 0.25:
+            moment = time.monotonic() + chance.uniform(0, 4)
+            self.wait_for(lambda: time.monotonic() >= moment)
+        else:
+            lines = len(self.lines) + chance.choice([0, 1, 1, 2, 3, 5])
+            self.wait_for(lambda: starts_in(self.out) > self.starts and len(whole_lines(self.out)) >= lines)
+            time.sleep(chance.choice([0, chance.uniform(0, 0.1), chance.uniform(0, 1)]))
 
     def end(self):
         """Return the exit code and what was printed; no process of the run may be left."""
@@ -188,13 +198,7 @@ def test_whatever_is_killed_whenever_nothing_is_lost_or_doubled_and_no_process_i
         if kills < KILLS * attacks:
             whom = chance.choices(["parent", "group", "worker"], [3, 2, 1])[0]
             number = chance.choice([signal.SIGKILL, *ENDS] if whom != "worker" else [signal.SIGKILL, signal.SIGTERM])
-            if chance.random() < 0.25:
-                moment = time.monotonic() + chance.uniform(0, 4)
-                run.wait_for(lambda: time.monotonic() >= moment)
-            else:
-                lines = len(run.lines) + chance.choice([0, 1, 1, 2, 3, 5])
-                run.wait_for(lambda: starts_in(run.out) > run.starts and len(whole_lines(run.out)) >= lines)
-                time.sleep(chance.choice([0, chance.uniform(0, 0.1), chance.uniform(0, 1)]))
+            run.go_on_for_a_while(chance)
             if run.kill(whom, number):
                 kills += 1
                 count[f"{number.name} to the {whom}"] += 1
@@ -210,4 +214,4 @@ def test_whatever_is_killed_whenever_nothing_is_lost_or_doubled_and_no_process_i
         count["runs that were whole in the end"] += whole
         count["lines of records"] += len(records) if whole else 0
     assert [one.n for one in RecordFile(run.out).read() if one.status == "ok"]
-    print(f"{kills} kills:", ", ".join(f"{number} {name}" for name, number in sorted(count.items())))
+    print(f"{kills} kills:", ", ".join(f"{number} {name}" for name, number in sorted(count.items())))  # noqa: T201
