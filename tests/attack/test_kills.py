@@ -62,6 +62,7 @@ class Started:
     def __init__(self, folder, out):
         command = [sys.executable, "-m", "gravbench", "run", "sweep.yaml", "--device", "cpu", "--out", out, "--resume"]
         self.folder, self.out = folder, folder / out
+        self.starts, self.lines, self.files = starts_in(self.out), whole_lines(self.out), files_in(self.out)
         self.output = (folder / "output").open("w+")
         self.process = subprocess.Popen(
             command, cwd=folder, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True,
@@ -69,7 +70,6 @@ class Started:
             # What a shell starts in the background ignores Ctrl-C, and so would what it starts.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
-        self.starts, self.lines = starts_in(self.out), whole_lines(self.out)
 
     def wait_for(self, condition):
         """Wait until it holds or the run has ended."""
@@ -142,6 +142,10 @@ def starts_in(out):
     return len(json.loads(path.read_text())) if path.exists() else 0
 
 
+def files_in(out):
+    return {path.name for path in out.iterdir()} if out.exists() else set()
+
+
 def check(run, code, said, whom, number):
     """Hold what a run left against what was there before and what it said."""
     lines = whole_lines(run.out)
@@ -174,9 +178,11 @@ def check(run, code, said, whom, number):
             assert f"gravbench run sweep.yaml --resume --out {run.out.name} with the same options" in said
         elif code < 0 and number != signal.SIGKILL:
             assert starts_in(run.out) == run.starts, "it had begun"
-    left = {path.name for path in run.out.iterdir()} if run.out.exists() else set()
-    killed = {LOCK, "environment.tmp"} if number == signal.SIGKILL and whom != "worker" else set()
-    assert left <= {RECORDS, ENVIRONMENT, "worker.log"} | killed
+    # What a killed process leaves, the next one that comes so far removes.
+    killed = number == signal.SIGKILL and whom != "worker"
+    assert files_in(run.out) - run.files <= {RECORDS, ENVIRONMENT, "worker.log", *([LOCK, "environment.tmp"] * killed)}
+    if code == 0:
+        assert files_in(run.out) == {RECORDS, ENVIRONMENT, "worker.log"}
     return records
 
 
