@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 
 from gravbench import api
 from gravbench.asv.export import export
-from gravbench.cli.main import app
+from gravbench.cli.main import app, main
 from gravbench.cli.stopping import Stopped, hinting, stopping
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -437,15 +438,29 @@ def test_an_environment_that_cannot_be_continued_is_left_as_it_is_and_said(skipp
     assert command("report", "run")[0] == 0
 
 
-@pytest.mark.parametrize("name", ["[/]", "[bold]", "[/red] x", "a\nb", "\\[", os.fsdecode(b"\xff")])
+@pytest.mark.parametrize("name", ["[/]", "[bold]", "[/red] x", "a\nb", "\\[", "round-1/[/]"])
 def test_a_folder_may_be_called_what_it_likes(skipping, name):  # noqa: ARG001
     for options in ([], ["--resume"]):
         code, said = command("run", "tiny.yaml", "--out", name, *options)
         assert code == 1, said
-    if name.isprintable():
-        assert f"records in {name}. Show them: gravbench report" in said
-    code, said = command("report", name)
-    assert code == 0, said
+        assert f"records in {name}. Show them: gravbench report {shlex.quote(name)}\n" in said
+    for n in SIZES:
+        times = {"samples_seconds": [1.0] * 20, "median_seconds": 1.0, "ci_low": 1.0, "ci_high": 1.0}
+        RecordFile(Path(name)).append(record(n=n, error_max=1e-9, error_rms=1e-9, **times))
+    for words in (
+        ["report", name], ["report", name, "--markdown"], ["report", name, "--html", "[/].html"], ["best", name],
+        ["compare", name, name], ["export", name, "--to", "[/].csv"],
+    ):  # fmt: skip
+        code, said = command(*words)
+        assert code == 0, said
+
+
+def test_a_folder_whose_name_is_no_text_is_named_by_its_bytes(skipping, monkeypatch, capsys):  # noqa: ARG001
+    for words in (["run", "tiny.yaml", "--out"], ["report"]):
+        monkeypatch.setattr(sys, "argv", ["gravbench", *words, os.fsdecode(b"own\xff")])
+        with pytest.raises(SystemExit):
+            main()
+    assert r"records in own\udcff. Show them: " in capsys.readouterr().out
 
 
 # Stopping

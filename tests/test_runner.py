@@ -28,7 +28,7 @@ from gravbench.config.settings import Measure
 from gravbench.measuring import protocol, runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
-from gravbench.measuring.worker import Job, work
+from gravbench.measuring.worker import Job, Outcome, work
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.lock import LOCK
@@ -255,6 +255,26 @@ def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(s
     wait_until(lambda: not any(alive(pid) for pid in children))
     assert [record.status for record in RecordFile(stopped.out).read()] == ["ok"] * stopped.done
     assert not (stopped.out / LOCK).exists()
+
+
+def test_ctrl_c_is_held_back_from_a_worker_that_starts(tmp_path, monkeypatch):
+    """A process of multiprocessing's own lets it through as it starts, which must not be while a worker starts."""
+    order = []
+
+    class Ready:
+        def __init__(self, *_):
+            order.append("worker")
+
+        def ask(self, *_):
+            return Outcome("skipped", "made up")
+
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(runner.resource_tracker, "ensure_running", lambda: order.append("tracker"))
+    monkeypatch.setattr(runner, "Worker", Ready)
+    run(write_config(tmp_path, ["numpy_direct"]), tmp_path / "out")
+    assert order == ["tracker", "worker"]
 
 
 class Terminal:

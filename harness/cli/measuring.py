@@ -76,7 +76,8 @@ def run(
             terminal.print(f"{found} of {asked} records have counters", markup=False)
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
-    terminal.print(f"{said}; records in {out}. Show them: gravbench report {out}", markup=False, soft_wrap=True)
+    show = shlex.join(["gravbench", "report", str(out)])
+    terminal.print(f"{said}; records in {out}. Show them: {show}", markup=False, soft_wrap=True)
     if records and count["skipped"] == len(records) and not todo.reused:
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)

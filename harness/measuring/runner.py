@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from gravbench.config.load import Sweep, packaged
@@ -128,6 +129,8 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
+    # Its start lets Ctrl-C through, also to the worker that would start it.
+    resource_tracker.ensure_running()
     try:
         for done, task in enumerate(todo.tasks, 1):
             if task.anchor and replace(task, anchor=1) in useless:
