@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from gravbench import api
@@ -506,6 +508,29 @@ def test_a_signal_that_the_process_was_told_to_ignore_stays_ignored_and_others_a
         time.sleep(0.01)
         assert signal.getsignal(signal.SIGTERM) != before[1]
     assert [signal.getsignal(number) for number in signals] == before
+
+
+class Unplugged(io.StringIO):
+    """A terminal that is gone from some moment on; not for the thread that draws again and again."""
+
+    gone = False
+
+    def write(self, text):
+        if self.gone and threading.current_thread() is threading.main_thread():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(text)
+
+
+def test_a_stop_is_told_even_where_the_terminal_is_gone():
+    terminal = Unplugged()
+
+    def work():
+        with ConsoleWatcher(Console(file=terminal, force_terminal=True), [1.0]):
+            terminal.gone = True
+            raise Stopped(signal.SIGHUP)
+
+    with pytest.raises(Stopped):
+        work()
 
 
 def test_output_that_cannot_be_written_is_one_sentence(tmp_path):
