@@ -257,13 +257,14 @@ def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(s
     assert not (stopped.out / LOCK).exists()
 
 
-def test_ctrl_c_is_held_back_from_a_worker_that_starts(tmp_path, monkeypatch):
+def test_signals_are_held_back_while_a_worker_starts(tmp_path, monkeypatch):
     """A process of multiprocessing's own lets it through as it starts, which must not be while a worker starts."""
-    order = []
+    order, held = [], []
 
     class Ready:
         def __init__(self, *_):
             order.append("worker")
+            held.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
         def ask(self, *_):
             return Outcome("skipped", "made up")
@@ -275,6 +276,8 @@ def test_ctrl_c_is_held_back_from_a_worker_that_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "Worker", Ready)
     run(write_config(tmp_path, ["numpy_direct"]), tmp_path / "out")
     assert order == ["tracker", "worker"]
+    assert held == [{signal.SIGTERM, signal.SIGHUP}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 
 
 class Terminal:

@@ -142,7 +142,8 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
                 if own not in workers:
-                    workers[own] = Worker(task.device, sweep.variant_folders, log)
+                    with _held_back():
+                        workers[own] = Worker(task.device, sweep.variant_folders, log)
                 outcome = workers[own].ask(job, sweep.measure.timeout_seconds, watcher)
                 if outcome.broken:
                     workers.pop(own).stop()
@@ -159,6 +160,16 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
         for worker in workers.values():
             worker.stop()
     return records
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP wait: a worker starts whole, and is known before it has to be stopped."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _edited(task: Task, variant: Variant) -> str | None:

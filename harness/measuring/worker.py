@@ -129,7 +129,7 @@ def serve(
         os.dup2(file.fileno(), sys.stderr.fileno())
     # Ctrl-C reaches the whole group of processes; the parent decides what it means, and blocked it until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     _die_with(parent)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
