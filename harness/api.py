@@ -39,18 +39,17 @@ def run(
         The new records, in the order in which they were measured. Each is on the disk before the next case starts.
 
     Raises:
-        InputError: something is not accepted, no case is for the devices, or ``out`` has records and ``resume`` was not
-            asked for.
+        InputError: something is not accepted, no case is for the devices, ``out`` has records and ``resume`` was not
+            asked for, another process writes to it, or it cannot be written.
     """
     asked = load(sweep) if isinstance(sweep, str) else sweep
     chosen, no_gpu = select(list(devices))
-    folder = runs.new_folder(asked.name) if out is None else Path(out)
+    existing = [] if out is None else runner.recorded(Path(out), resume=resume)
     # What cannot be planned leaves no folder behind.
-    existing, _ = runner.open_run(folder, resume=resume, change=False)
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
-    runner.open_run(folder, resume=resume)
-    runner.write_environment(folder, chosen, sys.argv[1:], asked)
-    return runner.run(asked, todo, folder, watcher)
+    folder = runs.new_folder(asked.name) if out is None else Path(out)
+    with runner.open_run(folder, existing, chosen, sys.argv[1:], asked) as (store, _):
+        return runner.run(asked, todo, store, watcher)
 
 
 def compare(

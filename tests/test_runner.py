@@ -1,14 +1,19 @@
 """What happens to a sweep when kernels and people misbehave: nothing recorded is lost, nothing wrong is ranked."""
 
+import contextlib
+import fcntl
 import itertools
 import json
 import math
 import os
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from io import StringIO
 from pathlib import Path
@@ -23,9 +28,10 @@ from gravbench.config.settings import Measure
 from gravbench.measuring import process, protocol, runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
-from gravbench.measuring.worker import Job, work
+from gravbench.measuring.worker import Job, Outcome, work
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
+from gravbench.model.lock import LOCK
 from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
@@ -48,10 +54,11 @@ def write_config(folder, variants, n=40, of=FAULTY / "cpu"):
 
 def run(config, out, watcher=runner.SILENT, resume=False):
     sweep = load(str(config))
-    existing, words = runner.open_run(out, resume=resume)
+    existing = runner.recorded(out, resume=resume)
     todo = plan(sweep, [PROCESSOR], None, existing)
-    records = runner.run(sweep, todo, out, watcher)
-    return {record.variant: record for record in records}, todo, words
+    with runner.open_run(out, existing, [PROCESSOR], [], sweep) as (store, word):
+        records = runner.run(sweep, todo, store, watcher)
+    return {record.variant: record for record in records}, todo, word
 
 
 def made_up(task, **changes):
@@ -232,14 +239,90 @@ def test_kill_9_in_mid_sweep_loses_at_most_the_case_under_way(stopped):
     assert len(json.loads((out / "environment.json").read_text())) == 2
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.timeout(900)
-def test_ctrl_c_ends_cleanly_and_says_how_to_resume(stopped):
-    stopped.process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(stopped, number):
+    children = children_of(stopped.process.pid)
+    # Some come while it cleans up.
+    for pause in (0, 0, 0.01, 0.1):
+        time.sleep(pause)
+        stopped.process.send_signal(number)
     text, _ = stopped.process.communicate(timeout=PATIENCE)
-    assert stopped.process.returncode == 130
-    assert "--resume" in text
+    assert stopped.process.returncode == 128 + number
+    assert text.endswith(
+        f"gravbench: stopped; what was measured is in {stopped.out}. "
+        f"To go on: gravbench run {stopped.config} --resume --out {stopped.out} with the same options\n"
+    )
     assert "Traceback" not in text
+    wait_until(lambda: not any(alive(pid) for pid in children))
     assert [record.status for record in RecordFile(stopped.out).read()] == ["ok"] * stopped.done
+    assert not (stopped.out / LOCK).exists()
+
+
+def test_signals_are_held_back_while_a_worker_starts(tmp_path, monkeypatch):
+    """A process of multiprocessing's own lets it through as it starts, which must not be while a worker starts."""
+    order, held = [], []
+
+    class Ready:
+        def __init__(self, *_):
+            order.append("worker")
+            held.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+        def ask(self, *_):
+            return Outcome("skipped", "made up")
+
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(runner.resource_tracker, "ensure_running", lambda: order.append("tracker"))
+    monkeypatch.setattr(runner, "Worker", Ready)
+    run(write_config(tmp_path, ["numpy_direct"]), tmp_path / "out")
+    assert order == ["tracker", "worker"]
+    assert held == [{signal.SIGTERM, signal.SIGHUP}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+
+
+class Terminal:
+    """A terminal of its own for a process; what is written to it is read all the time."""
+
+    def __init__(self):
+        self.ours, self.theirs = pty.openpty()
+        self.written = b""
+        self.reader = threading.Thread(target=self.read)
+
+    def read(self):
+        with contextlib.suppress(OSError):  # the other side was closed
+            while piece := os.read(self.ours, 10_000):
+                self.written += piece
+
+    def become(self):
+        """Make it the terminal of the process that calls this, from which the process hears when it is closed."""
+        os.setsid()
+        fcntl.ioctl(self.theirs, termios.TIOCSCTTY, 0)
+
+
+@pytest.mark.timeout(900)
+def test_a_terminated_run_leaves_the_terminal_with_its_cursor(tmp_path):
+    config = write_config(tmp_path, ["gated"])
+    (tmp_path / "gate").write_text("40")
+    terminal = Terminal()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gravbench", "run", str(config), "--out", str(tmp_path / "out"), "--device", "cpu"],
+        stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, preexec_fn=terminal.become,
+        env=os.environ | {"GRAVBENCH_TEST_GATE": str(tmp_path / "gate"), "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(terminal.theirs)
+    terminal.reader.start()
+    wait_until(lambda: b"verifying" in terminal.written or process.poll() is not None)
+    assert terminal.written.count(b"\x1b[?25l") == 1, terminal.written
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(PATIENCE) == 129
+    terminal.reader.join()
+    os.close(terminal.ours)
+    hidden, shown = terminal.written.split(b"\x1b[?25h")
+    assert b"\x1b[?25l" in hidden
+    assert shown.startswith(b"gravbench: stopped; ")
 
 
 def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error():

@@ -25,6 +25,7 @@ from gravbench.asv.results import Grid, Where
 from gravbench.errors import InputError
 from gravbench.model import statistics
 from gravbench.model.case import PARTS, brief, word
+from gravbench.model.lock import alone
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, environment
 
@@ -97,7 +98,8 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
     only the list is renewed, which ``asv run`` overwrites. Of a case measured twice at one commit the newer stands.
 
     Raises:
-        InputError: not one record can be exported, or the working directory is in no git repository.
+        InputError: not one record can be exported, the working directory is in no git repository, or another process
+            writes to ``to``.
     """
     if machine is not None and not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", machine):
         raise InputError(f"--machine {machine}: names a folder; accepted: letters, digits and . _ + -")
@@ -105,14 +107,18 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
         raise InputError(f"{to}: no such folder of results, and no run is named; name a run to export")
     done = Exported()
     dates = _commit_dates()
+    found: list[tuple[list[Record], dict[str, Any]]] = []
     for folder in runs:
         judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read() if record.anchor <= 1]
         done.left_out.update(reason for _, reason in judged if reason)
         if usable := [record for record, reason in judged if not reason]:
-            _export_run(usable, (environment(folder) or [{}])[-1], to, machine, dates, done)
-    if runs and not done.records:
+            found.append((usable, (environment(folder) or [{}])[-1]))
+    if runs and not found:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
-    _list_benchmarks(to)
+    with alone(to):
+        for usable, described in found:
+            _export_run(usable, described, to, machine, dates, done)
+        _list_benchmarks(to)
     return done
 
 

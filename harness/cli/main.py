@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 
 # In the order in which --help names their commands.
 from gravbench.cli import judging, measuring, reporting  # noqa: F401
 from gravbench.cli.options import app
+from gravbench.cli.stopping import Stopped, stopping
 from gravbench.errors import InputError
 
 
 def main() -> None:
     """Run the command line; what a person did wrong ends in one sentence and exit code 2."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a folder may be no text
     try:
-        app()
+        with stopping():
+            try:
+                app()
+            finally:
+                if sys.stdout is not None:  # as Python has it where the shell closed it
+                    sys.stdout.flush()
     except InputError as error:
-        print(f"gravbench: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
+        _end(str(error), 2)
+    except Stopped as stopped:
+        _end("stopped" + (f"; {stopped.hint}" if stopped.hint else ""), stopped.exit_code)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever was to read has gone
+            _end("", 1)
+        _end(f"{error.filename or 'standard output'}: {error.strerror or error}", 2)
+
+
+def _end(sentence: str, code: int) -> None:
+    """Exit after a sentence, also where nobody can read it any more."""
+    with suppress(OSError):
+        if sentence:
+            print(f"gravbench: {sentence}", file=sys.stderr)  # noqa: T201
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Python would try again as it ends, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

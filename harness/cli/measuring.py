@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,15 +12,13 @@ import typer
 
 from gravbench.cli import options
 from gravbench.cli.options import app, console
+from gravbench.cli.stopping import hinting
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from gravbench.measuring.plan import Plan
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 
 
 @app.command()
@@ -54,36 +53,31 @@ def run(
     sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
     devices, no_gpu = select(device or [])
     terminal = console()
-    if out is None:
-        out = runs.newest(sweep.name) if resume else runs.new_folder(sweep.name)
+    if out is None and resume:
+        out = runs.newest(sweep.name)
     # What cannot be planned leaves no folder behind.
-    existing, _ = runner.open_run(out, resume=resume, change=False)
+    existing = runner.recorded(out, resume=resume) if out else []
     todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
     if dry_run:
         _show_plan(todo, terminal)
         return
-    for word in runner.open_run(out, resume=resume)[1]:
-        terminal.print(word, markup=False)
-    if todo.reused:
-        terminal.print(f"{todo.reused} cases are in {out} already and are kept")
-    runner.write_environment(out, devices, sys.argv[1:], sweep)
-    try:
-        with ConsoleWatcher(terminal, todo.estimates) as watcher:
-            records = runner.run(sweep, todo, out, watcher)
-    except KeyboardInterrupt:
-        terminal.print(
-            f"stopped; what was measured is in {out}. To go on: gravbench run {config} --resume --out {out} "
-            "with the same options",
-            markup=False,
-            soft_wrap=True,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    if counters:
-        found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
-        terminal.print(f"{found} of {asked} records have counters", markup=False)
+    out = out or runs.new_folder(sweep.name)
+    again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
+    with hinting(f"what was measured is in {out}. To go on: {again} with the same options"):
+        with runner.open_run(out, existing, devices, sys.argv[1:], sweep) as (store, word):
+            if word:
+                terminal.print(word, markup=False)
+            if todo.reused:
+                terminal.print(f"{todo.reused} cases are in {out} already and are kept", markup=False)
+            with ConsoleWatcher(terminal, todo.estimates) as watcher:
+                records = runner.run(sweep, todo, store, watcher)
+        if counters:
+            found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
+            terminal.print(f"{found} of {asked} records have counters", markup=False)
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
-    terminal.print(f"{said}; records in {out}. Show them: gravbench report {out}", markup=False, soft_wrap=True)
+    show = shlex.join(["gravbench", "report", str(out)])
+    terminal.print(f"{said}; records in {out}. Show them: {show}", markup=False, soft_wrap=True)
     if records and count["skipped"] == len(records) and not todo.reused:
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
@@ -156,7 +150,7 @@ def selftest(
     import json
 
     from gravbench.config.load import load
-    from gravbench.measuring.rounds import measure_rounds
+    from gravbench.measuring.rounds import measure_rounds, plan_rounds
     from gravbench.model import runs
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
     from gravbench.toolkits.devices import select
@@ -166,16 +160,12 @@ def selftest(
     limit = compare.threshold(threshold)
     asked = {"CONFIG": config, "-p": parameter, "--variant": variant, "--toolkit": toolkit, "--device": device}
     if from_folder is None:
-        out = out or runs.new_folder("selftest")
         sweep = load(config or "quick", parameter or [], variant or [], toolkit or [])
         devices, no_gpu = select(device or [])
-        try:
-            measure_rounds(sweep, devices, no_gpu, 2 * pairs, out, sys.argv[1:], console(stderr=as_json))
-        except KeyboardInterrupt:
-            console(stderr=as_json).print(
-                f"stopped; judge what was measured: gravbench selftest --from {out}", markup=False, soft_wrap=True
-            )
-            raise typer.Exit(INTERRUPTED) from None
+        rounds = plan_rounds(sweep, devices, no_gpu, 2 * pairs)
+        out = out or runs.new_folder("selftest")
+        with hinting(f"judge what was measured: {shlex.join(['gravbench', 'selftest', '--from', str(out)])}"):
+            measure_rounds(rounds, devices, out, sys.argv[1:], console(stderr=as_json))
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
     found = judge_rounds(read_rounds(from_folder or out or Path()), limit)

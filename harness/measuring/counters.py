@@ -59,8 +59,17 @@ def add_missing(sweep: Sweep, folder: Path, tell: Callable[[str], None]) -> tupl
     """Append each record of the sweep's cases that has no counters again, with them or the reason why there are none.
 
     ``tell`` is given a sentence before each process. Returns how many records got counters, and how many lacked them.
+
+    Raises:
+        InputError: another process writes to the folder, or it cannot be written.
     """
-    store = RecordFile(folder)
+    with RecordFile(folder) as store:
+        added = _add_missing(sweep, store, tell)
+        store.check()
+    return added
+
+
+def _add_missing(sweep: Sweep, store: RecordFile, tell: Callable[[str], None]) -> tuple[int, int]:
     cases = {case.key: case for case in sweep.cases}
     lacking = [
         record

@@ -32,6 +32,8 @@ SAFE_PART = 0.9
 CONTAINERS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 CHUNK = 1 << 16
 END_OF_PARENT, SUBREAPER = 1, 36  # of prctl
+ENDS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that stop a worker."""
 
 Ending = tuple[str, str]
 """What became of the worker, as a verb, and why."""
@@ -74,8 +76,9 @@ def guarded(connection: Connection, words: Connection, log: Path, limits: Limits
     # Ctrl-C reaches the whole group of processes; the parent decides what it means, and blocked it until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    signal.signal(signal.SIGTERM, _stop)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    for number in ENDS:
+        signal.signal(number, _stop)
     output = _Output(limits.log_megabytes)
     signal.signal(signal.SIGUSR1, output.begin_case)
     os.setsid()
@@ -86,9 +89,9 @@ def guarded(connection: Connection, words: Connection, log: Path, limits: Limits
         connection.close()
         _guard(worker, output, words, limits.memory_gigabytes)
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    for number in (*ENDS, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
     _end_with(guard, signal.SIGKILL)
     output.write_here()
     words.close()
@@ -107,10 +110,10 @@ def _guard(worker: int, output: _Output, words: Connection, memory_gigabytes: fl
             os.setpgid(worker, worker)
         output.read_here()
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
             ending = _watch(worker, output, memory_gigabytes)
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _ignore_further()
             _end_all(worker)
             output.drain()
         words.send(ending)
@@ -252,8 +255,13 @@ def _end_all(worker: int) -> None:
 
 
 def _stop(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _ignore_further()
     raise _Stopped
+
+
+def _ignore_further() -> None:
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end_with(parent: int, number: signal.Signals) -> None:

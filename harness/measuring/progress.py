@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from rich.console import Console
 from rich.markup import escape
@@ -66,7 +67,8 @@ class ConsoleWatcher(Watcher):
         """Leave the terminal as it was."""
         # Some versions of Rich end with an empty line although they are told to show nothing.
         if not self.progress.disable:
-            self.progress.stop()
+            with suppress(OSError):  # the terminal is gone
+                self.progress.stop()
 
     def _left(self) -> str:
         """Say how long the rest will take: the estimates, corrected by how the cases so far compared with theirs."""

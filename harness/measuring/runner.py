@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from gravbench.config.load import Sweep, packaged
@@ -21,6 +25,7 @@ from gravbench.measuring.worker import Job
 from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
 from gravbench.model.record import Record
+from gravbench.model.regular import open_file, saying, write_all
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
 from gravbench.version import VERSION
@@ -44,19 +49,36 @@ class Watcher:
 SILENT = Watcher()
 
 
-def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only: bool = False) -> list[Record]:
+def run(
+    sweep: Sweep, todo: Plan, out: Path | RecordFile, watcher: Watcher, *, verify_only: bool = False
+) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
-    Each record is on the disk, in ``folder``/records.jsonl, before the next case starts; with ``verify_only``
-    nothing is measured and nothing kept. KeyboardInterrupt passes through after the workers are stopped.
+    Each record is on the disk, in records.jsonl in the folder ``out``, before the next case starts, and nobody else
+    writes to it until the run ends; with ``verify_only`` nothing is measured and nothing kept. KeyboardInterrupt passes
+    through after the workers are stopped.
+
+    Raises:
+        InputError: another process writes to the folder, it cannot be written, or what was written is gone.
     """
+    store = out if isinstance(out, RecordFile) else RecordFile(out)
+    with store:
+        records = _run(sweep, todo, store, watcher, verify_only=verify_only)
+        store.check()
+    return records
+
+
+def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verify_only: bool) -> list[Record]:
     variants = discover(sweep.variant_folders)
-    folder.mkdir(parents=True, exist_ok=True)
-    store = None if verify_only else RecordFile(folder)
+    log = store.folder / WORKER_LOG
+    with saying(log, "cannot be written"):
+        os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     workers: dict[str, Worker] = {}  # by device, each started when it is first needed and replaced when it breaks
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
+    # Its start lets Ctrl-C through, also to the worker that would start it.
+    resource_tracker.ensure_running()
     try:
         for done, task in enumerate(todo.tasks, 1):
             if task.anchor and replace(task, anchor=1) in useless:
@@ -68,14 +90,15 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
                 if own not in workers:
-                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG, sweep.measure)
+                    with _held_back():
+                        workers[own] = Worker(task.device, sweep.variant_folders, log, sweep.measure)
                 outcome = workers[own].ask(job, watcher.phase)
                 if outcome.broken:
                     workers.pop(own).stop()
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
-            if store:
+            if not verify_only:
                 store.append(record)
             records.append(record)
             if task.anchor and record.status != "ok":
@@ -85,6 +108,16 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
         for worker in workers.values():
             worker.stop()
     return records
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP wait: a worker starts whole, and is known before it has to be stopped."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _edited(task: Task, variant: Variant) -> str | None:
@@ -132,41 +165,65 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     return record.model_copy(update={"interactions_per_second": speed, "gflops": speed * flops / 1e9})
 
 
-def open_run(folder: Path, *, resume: bool, change: bool = True) -> tuple[list[Record], list[str]]:
-    """Open a folder for a run; return the records it holds and sentences about what was repaired.
-
-    With ``change`` false nothing is repaired.
+def recorded(folder: Path, *, resume: bool) -> list[Record]:
+    """Return the records that a folder holds already, and change nothing.
 
     Raises:
-        InputError: it holds records and ``resume`` was not asked for.
+        InputError: it holds records and ``resume`` was not asked for, or they cannot be read.
     """
     store = RecordFile(folder)
-    if not store.path.exists():
-        if change:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"--out {folder}: cannot be made: {error.strerror}; name a folder") from None
-        return [], []
+    if not os.path.lexists(store.path):
+        return []
     if not resume:
         raise InputError(
             f"{store.path} exists already; add --resume to measure only what is missing from it, or name another --out"
         )
-    word = store.repair() if change else None
-    return store.read(), [word] if word else []
+    return store.read()
 
 
-def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep) -> None:
+@contextmanager
+def open_run(
+    folder: Path, existing: Sequence[Record], devices: list[Device], arguments: Sequence[str], sweep: Sweep
+) -> Iterator[tuple[RecordFile, str | None]]:
+    """Be the only one who writes to a folder, repair its records and note this start of a run in environment.json.
+
+    ``existing`` are the records that ``recorded`` returned and the run was planned on. Yields where to add to them, and
+    a sentence about what was repaired.
+
+    Raises:
+        InputError: another process writes to the folder or has just written to it, or it cannot be written.
+    """
+    with RecordFile(folder) as store:
+        word = store.repair()
+        if len(recorded(folder, resume=True)) != len(existing):
+            raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
+        store.environment = write_environment(folder, devices, arguments, sweep)
+        yield store, word
+
+
+def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep) -> bytes:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
-    For the report it names the sweep's configuration and the source that its numbers are set beside.
+    For the report it names the sweep's configuration and the source that its numbers are set beside. Returns what the
+    file then holds.
+
+    Raises:
+        InputError: the file is not what ``gravbench run`` writes, or cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / ENVIRONMENT
-    entries = runs.environment(folder)
+    entries = runs.starts(folder)
     config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
     entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
+    content = (json.dumps(entries, indent=2) + "\n").encode()
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
-    temporary.replace(path)
+    with saying(temporary, "cannot be written"):
+        temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb", buffering=0) as file:
+                write_all(file.fileno(), content)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+    return content

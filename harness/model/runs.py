@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import re
 import shlex
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from gravbench.errors import InputError, nearest
+from gravbench.model.lock import alone
 from gravbench.model.record import Record
+from gravbench.model.regular import open_file, read_bytes, saying, write_all
+from gravbench.model.rescue import keep_elsewhere
 
 RECORDS = "records.jsonl"
 ENVIRONMENT = "environment.json"
@@ -25,8 +28,19 @@ SWITCHES = ("--resume", "--dry-run", "--counters")
 
 
 def new_folder(name: str) -> Path:
-    """Return reports/NAME-DATE-TIME, a folder that no earlier run has."""
-    return REPORTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    """Make reports/NAME-DATE-TIME and return it: where that is taken, with the next second that is free.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    moment = datetime.datetime.now()
+    while True:
+        folder = REPORTS / f"{name}-{moment:%Y%m%d-%H%M%S}"
+        with saying(folder, "cannot be made"), contextlib.suppress(FileExistsError):
+            REPORTS.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            return folder
+        moment += datetime.timedelta(seconds=1)
 
 
 def newest(name: str, *, measured: bool = False) -> Path:
@@ -36,16 +50,22 @@ def newest(name: str, *, measured: bool = False) -> Path:
         InputError: there is none.
     """
     pattern = re.compile(re.escape(name) + r"-\d{8}-\d{6}")
-    found = sorted(path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name))
+    found = sorted(
+        path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name) and path.is_file()
+    )
     if not found:
         raise InputError(f"there is no run {REPORTS / name}-DATE-TIME yet; name the folder of one with --out")
     return next((folder for folder in reversed(found) if measured and has_measurements(folder)), found[-1])
 
 
 def has_measurements(folder: Path) -> bool:
-    """Tell whether a run has a record that is ok; a line that cannot be read counts as none."""
-    with (folder / RECORDS).open("rb") as lines:
-        for line in lines:
+    """Tell whether a run has a record that is ok; a line that cannot be read counts as none.
+
+    Raises:
+        InputError: its file of records cannot be read.
+    """
+    with saying(folder / RECORDS, "cannot be read"):
+        for line in read_bytes(folder / RECORDS).split(b"\n"):
             with contextlib.suppress(ValidationError):
                 if Record.model_validate_json(line).status == "ok":
                     return True
@@ -62,10 +82,10 @@ def find(run: str) -> Path:
         InputError: there is no such run.
     """
     path = Path(run)
-    if path.name == RECORDS and path.is_file():
+    if path.name == RECORDS and os.path.lexists(path):
         return path.parent
     for folder in (path, REPORTS / run):
-        if (folder / RECORDS).is_file():
+        if os.path.lexists(folder / RECORDS):
             return folder
     with contextlib.suppress(InputError):
         return newest(run, measured=True)
@@ -79,11 +99,27 @@ def find(run: str) -> Path:
 
 def environment(folder: Path) -> list[dict[str, Any]]:
     """Return what was noted at each start of a run, the newest last; nothing where it is not there or not readable."""
-    with contextlib.suppress(OSError, ValueError):
-        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
-        if isinstance(entries, list):
-            return [entry for entry in entries if isinstance(entry, dict)]
+    with contextlib.suppress(InputError):
+        return starts(folder)
     return []
+
+
+def starts(folder: Path) -> list[dict[str, Any]]:
+    """Return what was noted at each start of a run, the newest last; nothing where nothing was.
+
+    Raises:
+        InputError: the file is not what ``gravbench run`` writes.
+    """
+    path = folder / ENVIRONMENT
+    try:
+        entries = json.loads(read_bytes(path).decode())
+    except FileNotFoundError:
+        return []
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(f"{path}: is no JSON list with an object per start of a run; mend it or move it away")
+    return entries
 
 
 def published(folder: Path) -> str | None:
@@ -113,44 +149,150 @@ def config_of(command: str) -> str | None:
 
 
 class RecordFile:
-    """The records of one run: appended line by line, each flushed to the disk before the next case starts."""
+    """The records of one run: appended line by line, each flushed to the disk before the next case starts.
+
+    Within ``with`` no other process writes to the folder, and what is written must stay as it is: each append and
+    ``check`` look first. Where it was changed, moved or removed, all of it is written once more, to another folder, and
+    an error says so. Without ``with`` each append is a block of its own.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Use ``folder``/records.jsonl; neither has to exist."""
+        self.folder = folder
         self.path = folder / RECORDS
+        self.environment = b""
+        """What environment.json holds, for a copy of the run."""
+        self._blocks = 0
+        self._held = contextlib.ExitStack()
+        self._file: int | None = None
+        self._content = bytearray()
+
+    def __enter__(self) -> RecordFile:
+        """Be the only one who writes to the folder, which is made where it is not there.
+
+        Raises:
+            InputError: another process writes to it, or the folder or the file cannot be written.
+        """
+        if not self._blocks:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(alone(self.folder))
+                stack.callback(self._close)
+                self._content.clear()
+                with saying(self.path, "cannot be written"):
+                    self._absolute, self._own = self.folder.resolve(), self.folder.stat()
+                    if os.path.lexists(self.path):
+                        self._file = open_file(self.path, os.O_RDWR | os.O_APPEND)
+                        self._content += read_bytes(self.path)
+                self._held = stack.pop_all()
+        self._blocks += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let others write."""
+        self._blocks -= 1
+        if not self._blocks:
+            self._held.close()
 
     def append(self, record: Record) -> None:
-        """Add one line and wait until the disk has it."""
+        """Add one line and wait until the disk has it.
+
+        Raises:
+            InputError: the file cannot be written, or is not what was written; all records are then kept elsewhere.
+        """
         # What is no text (a lone surrogate, from a file's name) must not cost the record that names it.
         words = {name: value.encode(errors="replace").decode() for name, value in record if isinstance(value, str)}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.write(record.model_copy(update=words).model_dump_json().encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        line = record.model_copy(update=words).model_dump_json().encode() + b"\n"
+        with self:
+            size = len(self._content)
+            self._content += line
+            if objection := self._objection(size):
+                raise self._kept_elsewhere(objection)
+            try:
+                if self._file is None:
+                    self._file = open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+                write_all(self._file, line)
+            except OSError as error:
+                if self._file is not None:
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(self._file, size)
+                raise self._kept_elsewhere(f"cannot be written: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Make sure, within ``with``, that the disk has every line that this object wrote or found there.
+
+        Raises:
+            InputError: it has not; all records are then kept elsewhere.
+        """
+        objection = self._objection(len(self._content))
+        if not objection and self._file is not None and self._read() != self._content:
+            objection = "was changed during the run"
+        if objection:
+            raise self._kept_elsewhere(objection)
+
+    def _objection(self, size: int) -> str | None:
+        """Say what happened to the file since it was opened or last written, when it had ``size`` bytes."""
+        try:
+            if not os.path.samestat(self.folder.stat(), self._own):
+                return "its folder was replaced by another during the run"
+            if self._file is None:
+                return "was made by another process during the run" if os.path.lexists(self.path) else None
+            found = self.path.stat()
+        except OSError:
+            return "was moved or removed during the run"
+        if not os.path.samestat(found, os.fstat(self._file)):
+            return "was replaced by another file during the run"
+        if found.st_size != size:
+            return f"was changed during the run: it has {found.st_size:,} bytes instead of {size:,}"
+        return None
+
+    def _kept_elsewhere(self, objection: str) -> InputError:
+        """Write all records to a new folder, and return what to say of it."""
+        count = self._content.count(b"\n")
+        files = {RECORDS: self._content} | ({ENVIRONMENT: self.environment} if self.environment else {})
+        place = keep_elsewhere(self._absolute, files)
+        if place is None:
+            return InputError(f"{self.path}: {objection}; its records cannot be written anywhere else either")
+        return InputError(
+            f"{self.path}: {objection}; all records of the run ({count}) are in {place}: "
+            f"go on with --resume --out {shlex.quote(str(place))}"
+        )
+
+    def _read(self) -> bytes:
+        assert self._file is not None
+        return os.pread(self._file, os.fstat(self._file).st_size, 0)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def repair(self) -> str | None:
         """Cut off a last line that a killed process left half-written, and say so.
 
         Returns a sentence about what was cut, or None when the file is whole or absent.
+
+        Raises:
+            InputError: another process writes to the folder, or the file cannot be written.
         """
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return None
-        content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole == len(content):
-            return None
-        try:
-            Record.model_validate_json(content[whole:])
-        except ValidationError:
-            with self.path.open("r+b") as file:
-                file.truncate(whole)
-            return (
-                f"{self.path}: the last line was half-written ({len(content) - whole} bytes); "
-                "removed it, its case will be measured again"
-            )
-        with self.path.open("ab") as file:
-            file.write(b"\n")
+        with self, saying(self.path, "cannot be written"):
+            assert self._file is not None
+            whole = self._content.rfind(b"\n") + 1
+            half = len(self._content) - whole
+            if not half:
+                return None
+            try:
+                Record.model_validate_json(self._content[whole:])
+            except ValidationError:
+                os.ftruncate(self._file, whole)
+                del self._content[whole:]
+                return (
+                    f"{self.path}: the last line was half-written ({half} bytes); "
+                    "removed it, its case will be measured again"
+                )
+            self._content += b"\n"
+            write_all(self._file, b"\n")
         return f"{self.path}: the last line lacked its end; completed it"
 
     def read(self) -> list[Record]:
@@ -159,11 +301,12 @@ class RecordFile:
         A half-written last line is passed over: only ``repair`` changes the file.
 
         Raises:
-            InputError: there is no such file, or a line before the last is no record.
+            InputError: there is no such file, it cannot be read, or a line before the last is no record.
         """
-        if not self.path.exists():
-            raise InputError(f"{self.path}: no such file; a run writes it")
-        lines = self.path.read_bytes().split(b"\n")
+        try:
+            lines = read_bytes(self.path).split(b"\n")
+        except FileNotFoundError:
+            raise InputError(f"{self.path}: no such file; a run writes it") from None
         records = []
         for number, line in enumerate(lines, 1):
             try:

@@ -1,0 +1,60 @@
+"""Files that are files: a pipe would block whoever opens it, and a device keeps nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gravbench.errors import InputError
+
+
+@contextmanager
+def saying(path: Path, what: str) -> Iterator[None]:
+    """Say of an ``OSError`` in one sentence that ``path`` is ``what``, such as "cannot be written", and why."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: {what}: {error.strerror or error}") from error
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Open a file as ``os.open`` does; return its descriptor, which no child process inherits.
+
+    Raises:
+        InputError: it is a folder, a pipe, a device or a link to nothing.
+        OSError: it is not there, or cannot be opened.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: is no regular file but a folder, a pipe or a device; move it away")
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise InputError(f"{path}: is a link to nothing; remove it") from None
+    # Does not wait, should it have become a pipe since.
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file.
+
+    Raises:
+        InputError: it is something else than a file, or cannot be read.
+        FileNotFoundError: it is not there.
+    """
+    try:
+        with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def write_all(descriptor: int, content: bytes | bytearray) -> None:
+    """Write all of ``content`` and wait until the disk has it; an ``OSError`` where it has no more room."""
+    while content:
+        content = content[os.write(descriptor, content) :]
+    os.fsync(descriptor)
