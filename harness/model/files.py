@@ -21,7 +21,7 @@ from typing import ParamSpec, TypeVar
 Stamp = tuple[int, int, int] | None
 """Time of the last change, size and inode; None where there is no such file."""
 
-MOST_TEXT = 2**20
+MOST_TEXT = 2**22
 """Bytes of a file of source code."""
 
 P = ParamSpec("P")
