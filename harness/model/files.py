@@ -36,6 +36,8 @@ def opened(path: Path) -> io.BufferedReader:
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a name with a null byte", str(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
@@ -62,7 +64,7 @@ def stamp(path: Path) -> Stamp:
     """Return what changes when a file is edited or replaced, or a file is added to a folder."""
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # a name with a null byte is a ValueError
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
 
