@@ -43,8 +43,11 @@ class Commands(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":  # only the name of a group: its help
                 print(error, file=sys.stderr)  # noqa: T201
                 raise SystemExit(USAGE) from None
-            see = f"; see {error.ctx.command_path} --help" if error.ctx else ""
-            raise InputError(f"{shortened(error.format_message().rstrip('.'), 500)}{see}") from None
+            # The program may go by another name, such as that of Python.
+            command = error.ctx.command_path.removeprefix(error.ctx.find_root().info_name) if error.ctx else ""
+            raise InputError(
+                f"{shortened(error.format_message().rstrip('.'), 500)}; see gravbench{command} --help"
+            ) from None
         except OSError as error:
             if error.filename is None:
                 raise
