@@ -28,7 +28,7 @@ ARRAYS = ("mass", "position", "velocity")
 COLUMNS = ("mass", "x", "y", "z", "vx", "vy", "vz")
 MOST_BODIES = 2**22
 """Of a file: four times as many as are measured here."""
-_BYTES_OF_A_LINE = 192  # on average: seven numbers of all digits, and as much again of blanks and comments
+_BYTES_OF_A_BODY = 192  # on average: seven numbers of all digits, and as much again of blanks and comments
 _LINES_OF_A_BODY = 2  # on average: one of them a comment
 _MOST_IN_MEMBER = MOST_BODIES * 3 * 16 + 2**16  # of an archive: three numbers of the widest type, and a header
 _PIECE = 2**16
@@ -260,8 +260,12 @@ def _measure(path: Path) -> None:
                 raise InputError(f"{path}: no line ends between bytes {size} and {size + _PIECE}; {accepted}")
             size += len(piece)
             lines += ends
-            if size > MOST_BODIES * _BYTES_OF_A_LINE or lines > MOST_BODIES * _LINES_OF_A_BODY:
-                raise InputError(f"{path}: more than {size - 1} bytes or {lines - 1} lines; {accepted}")
+            for count, most, what in (
+                (size, MOST_BODIES * _BYTES_OF_A_BODY, "bytes, unpacked"),
+                (lines, MOST_BODIES * _LINES_OF_A_BODY, "lines"),
+            ):
+                if count > most:
+                    raise InputError(f"{path}: more than {most} {what}; {accepted}")
 
 
 def _wanted(column: int, value: float) -> str | None:
