@@ -478,6 +478,7 @@ def test_the_documentation_has_the_same_limits_as_the_code():
         "each time in `measure`": limits.MOST_SECONDS,
         "a sentence about a mistake": MOST_CHARACTERS,
         "bodies of a file": bodies_readers.MOST_BODIES,
+        "a file of a variant or an interaction": files.MOST_TEXT,
         "the import of a variant's file": importing.SECONDS,
         "files and folders below a folder of variants": importing.MOST_FILES,
     }
