@@ -1,17 +1,56 @@
-"""The one exception a person sees as a sentence instead of a traceback."""
+"""The one exception a person sees as a sentence instead of a traceback, and what keeps the sentence readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST_CHARACTERS = 1000
+"""Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
+MOST_NAMED = 600
+"""Characters of the names that a sentence lists; the rest is counted."""
+MOST_QUOTED = 100
+"""Characters of a word that a person gave, where a sentence repeats it."""
 
 
 class InputError(ValueError):
     """What was asked for cannot be done; the message is one sentence that names the cause.
 
-    The command line prints it and exits with code 2.
+    The command line prints it and exits with code 2. It has no control characters and at most ``MOST_CHARACTERS``.
     """
+
+    def __init__(self, sentence: object) -> None:
+        super().__init__(shortened(printable(str(sentence)), MOST_CHARACTERS))
+
+
+def printable(text: str) -> str:
+    r"""Write what no terminal shows as it is, such as control characters, as Python does: ``\x1b``."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text) if not text.isprintable() else text
+
+
+def shortened(text: str, most: int = MOST_QUOTED) -> str:
+    """Cut the middle out of a text of more than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    kept = most - len("...")
+    return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names by commas; after ``MOST_NAMED`` characters say how many more there are."""
+    every = [shortened(name) for name in names]
+    kept, characters = 0, 0
+    while kept < len(every) and characters + len(every[kept]) <= MOST_NAMED:
+        characters += len(every[kept]) + 2
+        kept += 1
+    more = [f"and {len(every) - kept} more"] if kept < len(every) else []
+    return ", ".join([*every[:kept], *more])
 
 
 def nearest(word: str, accepted: list[str]) -> str:
     """Say which of the ``accepted`` words is meant by a misspelt one, then name them all."""
     import difflib
 
-    close = difflib.get_close_matches(word, accepted, n=1)
-    guess = f"did you mean {close[0]}? " if close else ""
-    return f"{guess}accepted: {', '.join(accepted)}"
+    # Beyond it no name is meant, and the comparison takes long.
+    close = difflib.get_close_matches(word, accepted, n=1) if len(word) <= MOST_QUOTED else []
+    guess = f"did you mean {shortened(close[0])}? " if close else ""
+    return f"{guess}accepted: {listed(accepted)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ from gravbench.model.generators import (
     plummer,
     uniform,
 )
-from gravbench.model.initial_conditions import available, load
+from gravbench.model.initial_conditions import available, file_sha256, load
 
 SMALL_COUNTS = (1, 2, 3, 4, 5, 31, 1000)
 
@@ -501,6 +502,51 @@ def test_text_under_a_gzip_name_is_named(tmp_path: Path) -> None:
 def test_unknown_suffix_names_the_accepted_ones(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown suffix .*; accepted: .tab, .txt, .dat, .*.npz"):
         load(str(written(tmp_path, name, GOOD)), 1, 0, 0.1)
+
+
+def test_the_size_of_a_packed_file_is_that_of_its_unpacked_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies_readers, "MOST_BODIES", 1000)
+    assert read(written(tmp_path, "a.tab.gz", GOOD * 1000))[0].size == 1000
+    with pytest.raises(InputError, match=r"a\.tab\.gz: 1001 bodies; accepted: up to 1000"):
+        read(written(tmp_path, "a.tab.gz", GOOD * 1001))
+    many = {"2000 lines": GOOD * 20_000, "192000 bytes, unpacked": (" " * 5000 + "\n") * 100}
+    for what, text in many.items():
+        with pytest.raises(InputError, match=f"more than {what}; accepted: up to 1000 lines of mass x y z"):
+            read(written(tmp_path, "a.tab.gz", text))
+    with pytest.raises(InputError, match="no line ends between bytes 0 and 65536; accepted: up to 1000 lines"):
+        read(written(tmp_path, "a.tab.gz", "1 " * 10**6))
+    with pytest.raises(InputError, match="byte 8: 1001 bodies; accepted: up to 1000"):
+        read(written(tmp_path, "a.bin", tipsy_bytes("<", 0, 1001, 0, columns_of(1001))))
+
+
+def test_an_archive_is_refused_by_the_unpacked_size_of_its_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies_readers, "_MOST_IN_MEMBER", 2**16)
+    arrays = {"mass": np.zeros(2**13), "position": np.ones((2, 3)), "velocity": np.ones((2, 3))}
+    np.savez_compressed(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"mass\.npy has 65664 bytes unpacked; accepted: up to 65536, of 4194304"):
+        read(tmp_path / "a.npz")
+
+
+def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tab")
+    for ask in (read, lambda path: file_sha256(str(path)), lambda path: load(str(path), 1, 0, 0.1)):
+        with pytest.raises(InputError, match=r"a\.tab: cannot be read: not a regular file"):
+            ask(tmp_path / "a.tab")
+
+
+def test_a_sweep_of_several_files_reads_each_once_to_count_its_bodies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(initial_conditions, "read", lambda path: asked.append(path) or read(path))
+    paths = [str(written(tmp_path, f"{number}.tab", GOOD * 3)) for number in range(3)]
+    for _ in range(4):
+        assert [available(path) for path in paths] == [3, 3, 3]
+    assert len(asked) == 3
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,14 @@ import pytest
 from gravbench import api
 from gravbench.cli.main import main
 from gravbench.cli.options import app
-from gravbench.errors import InputError
+from gravbench.errors import MOST_CHARACTERS, InputError
 from gravbench.model.runs import RECORDS, RecordFile, newest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from test_record import record
+
+LONG = "a" * 300
+"""More characters than the name of a file may have."""
 
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
 PROTOCOL = "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 6, timeout_seconds: 600}\n"
@@ -150,6 +153,26 @@ WRONG = {
     "a file as the folder": (["run", "tiny.yaml", "--device", "cpu", "--out", "tiny.yaml"], "tiny.yaml"),
     "a folder below a file": (["run", "tiny.yaml", "--device", "cpu", "--out", "tiny.yaml/below"], "tiny.yaml"),
     "resuming where nothing was run": (["run", "tiny.yaml", "--resume"], "tiny"),
+    "no such command": (["rum"], "No such command 'rum'"),
+    "no such option": (["run", "quick", "--nosuch"], "No such option: --nosuch"),
+    "an option without its value": (["run", "quick", "--device"], "'--device' requires an argument"),
+    "a text in the place of a number": (["selftest", "--pairs", "x"], "Invalid value for '--pairs'"),
+    "no configuration": (["run"], "Missing argument 'CONFIG'; see gravbench run --help"),
+    "a configuration of a name too long": (["run", LONG], "cannot be read: File name too long"),
+    "a folder of a name too long": (["run", "tiny.yaml", "--out", LONG], "File name too long"),
+    "bodies of a name too long": (["run", "tiny.yaml", "--bodies", LONG], "no file nor a generator"),
+    "an interaction of a name too long": (["run", "tiny.yaml", "-p", f"interaction={LONG}"], "no file nor a packaged"),
+    "a source for an interaction of a name too long": (
+        ["source", "tiled", "--interaction", LONG],
+        "File name too long",
+    ),
+    "a run of a name too long": (["report", LONG], "File name too long"),
+    "folders of a name too long": (["run", "folders.yaml"], "is no folder"),
+    "control characters": (["run", "\x1b[31m\n"], r"\x1b[31m\n: no such file"),
+    "an option with control characters": (["run", "--\x1b[31m"], r"--\x1b[31m"),
+    "a very long value": (["run", "tiny.yaml", "-p", "n=" + "x" * 100_000], "-p n=xxx"),
+    "a pipe as the bodies": (["run", "tiny.yaml", "--bodies", "pipe.tab"], "no file nor a generator"),
+    "a variant that ends the program": (["run", "ends.yaml"], "wrong/ends.py, line 2: ends the program"),
 }
 
 
@@ -160,6 +183,11 @@ def test_a_mistake_is_one_sentence_and_code_2_and_leaves_nothing_behind(folder, 
     (folder / "none.yaml").write_text("n: 0\nvariants: numpy_direct\n")
     (folder / "when.yaml").write_text("n: 16\nvariants: [{variant: numpy_direct, when: n > 16}]\n")
     (folder / "gpu.yaml").write_text("n: 16\nvariants: [{variant: tiled, toolkit: [numba, cupy]}]\n")
+    (folder / "folders.yaml").write_text(f"n: 16\nvariant_folders: [{LONG}]\nvariants: numpy_direct\n")
+    (folder / "ends.yaml").write_text("n: 16\nvariant_folders: [wrong]\nvariants: numpy_direct\n")
+    (folder / "wrong").mkdir()
+    (folder / "wrong" / "ends.py").write_text("import sys\nsys.exit(0)  # @variant(\n")
+    os.mkfifo(folder / "pipe.tab")
     (folder / "empty").mkdir()
     (folder / "spoilt").mkdir()
     (folder / "spoilt" / RECORDS).write_text("nonsense\n")
@@ -170,6 +198,8 @@ def test_a_mistake_is_one_sentence_and_code_2_and_leaves_nothing_behind(folder, 
     (line,) = done.stderr.splitlines()
     assert line.startswith("gravbench: ")
     assert named in line
+    assert line.isprintable()
+    assert len(line) <= len("gravbench: ") + MOST_CHARACTERS
     assert content(folder) == before
 
 

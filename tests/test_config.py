@@ -1,6 +1,9 @@
 """Configurations: what they mean, and that every mistake in one is a sentence that says where it is."""
 
 import json
+import re
+import time
+from collections import Counter
 from pathlib import Path
 from typing import get_args
 
@@ -8,13 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import missing_variants
+from conftest import ROOT, missing_variants
+from gravbench.config import limits, request
 from gravbench.config.condition import Condition
 from gravbench.config.load import find, load, packaged
 from gravbench.config.override import parse
 from gravbench.config.settings import FEWEST_SAMPLES, Measure, Subset
-from gravbench.errors import InputError
-from gravbench.measuring.plan import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds
+from gravbench.errors import MOST_CHARACTERS, InputError, nearest
+from gravbench.measuring import environment
+from gravbench.measuring.plan import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds, plan
+from gravbench.model import bodies_readers, files, importing
+from gravbench.model.device import Device
 from gravbench.model.initial_conditions import SUBSETS
 from gravbench.model.variant import discover
 
@@ -37,6 +44,15 @@ from gravbench.model.variant import variant
 )
 def prepare(cpu, bodies, *, theta, order, cached):
     """Not called."""
+'''
+
+
+INTERACTION = '''"""A spring of no length."""
+
+
+def interact(sums, i, j, eps2):
+    """Pull."""
+    sums.ax += j.mass * (j.x - i.x)
 '''
 
 
@@ -445,6 +461,117 @@ def test_an_empty_file_is_refused(write, text):
 def test_a_sweep_beyond_reason_is_refused(write):
     path = write("n: 64\nseed: [" + ", ".join(map(str, range(200))) + "]\nvariants: numpy_direct")
     assert f"{path}: 200000 combinations; accepted: up to " in refusal(path, ["n=1..1000+1"])
+
+
+def test_the_documentation_has_the_same_limits_as_the_code():
+    said = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([0-9,]+)[^|]* \|$", said, re.MULTILINE))
+    assert {name: int(number.replace(",", "")) for name, number in rows.items()} == {
+        "combinations of a run, before `when` removes any; values of one key": limits.MOST_CASES,
+        "elements of `variants`": limits.MOST_ENTRIES,
+        "values of one range": limits.MOST_RANGE,
+        "size of a configuration file": limits.MOST_BYTES,
+        "lists and mappings within each other": limits.MOST_LEVELS,
+        "keys and values of a file, aliases written out": limits.MOST_PARTS,
+        "a `when`": limits.MOST_IN_CONDITION,
+        "digits of a whole number": limits.MOST_DIGITS,
+        "each time in `measure`": limits.MOST_SECONDS,
+        "a sentence about a mistake": MOST_CHARACTERS,
+        "bodies of a file": bodies_readers.MOST_BODIES,
+        "a file of a variant or an interaction": files.MOST_TEXT,
+        "the import of a variant's file": importing.SECONDS,
+        "files and folders below a folder of variants": importing.MOST_FILES,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("n: 64\nvariants: naive\n#" + "x" * limits.MOST_BYTES, ": cannot be read: too large; accepted: up to 524288 "),
+        ("n: " + "[" * 21 + "]" * 21, ", line 1: nested too deeply; accepted: up to 20 levels"),
+        ("".join(f"k{i}: &k{i} [{f'*k{i - 1}' if i else 1}]\n" for i in range(25)), ", line 21: nested too deeply"),
+        (
+            "".join(f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 9) if i else 1}]\n" for i in range(10)),
+            ", line 6: too many values, aliases written out; accepted: up to 100000",
+        ),
+        ("n: [" + "1, " * 100_000 + "1]", ", line 1: too many values, aliases written out; accepted: up to 100000"),
+        ("n: 64\nvariants: [" + "naive, " * 1000 + "naive]", "accepted: up to 1000 values"),
+        ("n: [" + "1, " * 20_000 + "1]\nvariants: naive", "accepted: up to 20000 values"),
+        ("n: 64\nvariants: naive\nmeasure: {timeout_seconds: 1e8}", "measure.timeout_seconds is 100000000.0; accepted"),
+        ("n: 64\nvariants: [{variant: naive, when: '" + "1" * 501 + "'}]", "has 501 characters; accepted: up to 500"),
+        ("n: 64\nvariants: naive\nseed: " + "9" * 301, 'seed is "99999999999999999999999999999...9999'),
+    ],
+    ids=range(10),
+)
+def test_what_is_beyond_a_limit_is_refused_with_the_limit(write, text, words):
+    message = refusal(write(text))
+    assert words in message
+    assert len(message) < MOST_CHARACTERS
+
+
+def test_a_product_of_axes_is_refused_before_it_is_made(write, monkeypatch):
+    monkeypatch.setattr(request, "cases_of", None)
+    many = ", ".join(["64"] * 300)
+    axes = f"p: [{many}], unroll: [{many}], dtype: [{', '.join(['float32'] * 300)}]"
+    path = write(f"n: 64\nvariants: [{{variant: tiled, toolkit: cupy, {axes}}}]")
+    assert "27000000 combinations; accepted: up to 20000" in refusal(path)
+    # Nor is it where the command line leaves it nothing to run on.
+    monkeypatch.setattr(request, "cases_of", lambda block, _: 1 / 0 if block.variant.name == "tiled" else [])
+    path = write(f"n: 64\nvariants: [{{variant: tiled, {axes}}}, numpy_direct]")
+    assert "no case is left" in refusal(path, toolkits=["cpu"])
+
+
+def test_the_settings_for_all_entries_are_looked_up_once_however_many_entries_there_are(write, monkeypatch):
+    asked = []
+    monkeypatch.setattr(request.os.path, "isfile", lambda path: asked.append(path) or False)
+    path = write("n: 8\nbodies: [plummer, no.tab]\nvariants: [" + "naive, " * 500 + "naive]")
+    assert "no.tab" in refusal(path)
+    assert len(asked) == 2
+
+
+def test_a_sentence_has_a_bounded_number_of_printable_characters_and_keeps_its_ends():
+    said = str(InputError("x.yaml: \x1b[31m\n\u202e\ud800" + "a" * 400_000 + "; accepted: less"))
+    assert len(said) == MOST_CHARACTERS
+    assert said.startswith(r"x.yaml: \x1b[31m\n\u202e\ud800aaa")
+    assert said.endswith("aaa; accepted: less")
+    assert str(InputError(said)) == said
+    many = [f"variant_{number}" for number in range(1000)]
+    assert re.fullmatch(r"accepted: variant_0, variant_1, .*, and \d+ more", nearest("x" * 400_000, many))
+    assert nearest("variant_77", many[:9]) == f"did you mean variant_7? accepted: {', '.join(many[:9])}"
+
+
+def test_planning_asks_the_files_once_for_each_variant_and_not_for_every_case(write, tmp_path, monkeypatch):
+    """20,000 cases are planned in seconds: what is read from the disk does not grow with their number."""
+    (tmp_path / "a.tab").write_text("1 0 0 0 0 0 0\n" * 3)
+    (tmp_path / "own.py").write_text(INTERACTION)
+    axes = "variant: [tiled, naive], p: [64, 128]"
+    path = write(f"bodies: [plummer, a.tab]\ninteraction: [gravity, own.py]\nvariants: [{{{axes}}}]")
+    calls = Counter()
+    for module, name in ((files, "stamp"), (environment, "fingerprint"), (bodies_readers, "read_table")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *words, real=real, name=name: calls.update([name]) or real(*words))
+
+    def planned(numbers):
+        calls.clear()
+        sweep = load(path, ["n=" + ",".join(map(str, numbers))])
+        plan(sweep, [Device("cpu", "a processor"), Device("cuda:0", "a GPU")], None)
+        return len(sweep.cases), dict(calls)
+
+    planned([8])  # everything has been read once
+    few, calls_for_few = planned(range(1, 11))
+    many, calls_for_many = planned(range(1, 201))
+    assert many == 20 * few
+    assert calls_for_many == calls_for_few
+    assert calls_for_many["fingerprint"] <= 12
+
+
+def test_twenty_thousand_cases_are_planned_in_seconds(write):
+    path = write("n: 8\nvariants: numpy_direct\nseed: [" + ", ".join(map(str, range(20_000))) + "]")
+    began = time.process_time()
+    todo = plan(load(path), [Device("cpu", "a processor")], "there is none")
+    assert len(todo.estimates) >= 20_000
+    # 2.5 s where this was written.
+    assert time.process_time() - began < 15
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):

@@ -1,22 +1,64 @@
-"""What several commands share: the application, options, the console, and how a file that cannot be written ends."""
+"""What several commands share: the application, options, the console, and how what the system refuses ends."""
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from gravbench.verdicts.compare import Run
 
+_UsageError: Any = typer.BadParameter.__bases__[0]
+"""What the parser of the command line raises; typer has no public name for it."""
+USAGE = 2
+"""Exit code of a command line that cannot be understood."""
+
+
+class Commands(TyperGroup):
+    """All commands, so that what the parser or the system refuses is one sentence like any other mistake."""
+
+    def main(self, args: Any = None, prog_name: Any = None, *others: Any, **options: Any) -> Any:
+        """Run a command line, and exit unless the option ``standalone_mode`` is false.
+
+        Raises:
+            InputError: an option or a command is misused, or a file cannot be read or written.
+        """
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # the name of a file need not be text
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            code = super().main(args, prog_name, *others, **(options | {"standalone_mode": False}))
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # only the name of a group: its help
+                print(error, file=sys.stderr)  # noqa: T201
+                raise SystemExit(USAGE) from None
+            # The program may go by another name, such as that of Python.
+            command = error.ctx.command_path.removeprefix(error.ctx.find_root().info_name) if error.ctx else ""
+            raise InputError(
+                f"{shortened(error.format_message().rstrip('.'), 500)}; see gravbench{command} --help"
+            ) from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise InputError(f"{shortened(str(error.filename), 500)}: {error.strerror}") from error
+        if options.get("standalone_mode", True):
+            raise SystemExit(code if isinstance(code, int) else 0)
+        return code
+
+
 app = typer.Typer(
+    cls=Commands,
     name="gravbench",
     help="Explore how fast gravity between N bodies can be computed, and what each optimization is worth here.",
     no_args_is_help=True,

@@ -15,9 +15,9 @@ from typing import Any
 import simpleeval
 
 from gravbench.config.document import shown
+from gravbench.config.limits import MOST_IN_CONDITION
 from gravbench.errors import InputError, nearest
 
-MOST_CHARACTERS = 500
 ACCEPTED = "names, numbers, texts, and, or, not, in, comparisons and + - * / // %"
 
 _SYNTAX = (
@@ -63,8 +63,8 @@ class Condition:
     def __init__(self, text: str, names: Collection[str], where: str, key: str = "when") -> None:
         self.text = text
         self._begin = f"{where}: {key} {shown(text)}"
-        if len(text) > MOST_CHARACTERS:
-            raise InputError(f"{self._begin} has {len(text)} characters; accepted: up to {MOST_CHARACTERS}")
+        if len(text) > MOST_IN_CONDITION:
+            raise InputError(f"{self._begin} has {len(text)} characters; accepted: up to {MOST_IN_CONDITION}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "\d" and the like: Python's advice on style
@@ -82,7 +82,9 @@ class Condition:
                 kind = type(node.value) if isinstance(node, ast.Constant) else type(node)
                 if kind not in (*_SYNTAX, bool, int, float, str):
                     raise InputError(f"{self._begin} uses {kind.__name__}; accepted: {ACCEPTED}")
-            self._parts.append((part, used))
+            if not (isinstance(part, ast.Constant) and part.value is True):
+                self._parts.append((part, used))
+        self._evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={})
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Say whether the condition is true of ``values``.
@@ -93,15 +95,17 @@ class Condition:
         for part, used in self._parts:
             if not used <= values.keys():
                 continue
-            own = {name: values[name] for name in used}
-            given = f" (with {', '.join(f'{name} = {shown(own[name])}' for name in sorted(own))})" if own else ""
-            evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={}, names=own)
+            self._evaluator.names = {name: values[name] for name in used}
             try:
-                result = evaluator.eval(self.text, previously_parsed=part)
+                result = self._evaluator.eval(self.text, previously_parsed=part)
             except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-                raise InputError(f"{self._begin} cannot be computed{given}: {error}") from error
+                raise InputError(f"{self._begin} cannot be computed{self._given()}: {error}") from error
             if not isinstance(result, bool):
-                raise InputError(f"{self._begin} gives {shown(result)}{given}; accepted: true or false")
+                raise InputError(f"{self._begin} gives {shown(result)}{self._given()}; accepted: true or false")
             if not result:
                 return False
         return True
+
+    def _given(self) -> str:
+        own = [f"{name} = {shown(value)}" for name, value in sorted(self._evaluator.names.items())]
+        return f" (with {', '.join(own)})" if own else ""

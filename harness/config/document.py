@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from gravbench.errors import InputError
+from gravbench.config.limits import MOST_BYTES, MOST_DIGITS, MOST_LEVELS, MOST_PARTS
+from gravbench.errors import InputError, shortened
+from gravbench.model import files
+
+try:
+    from yaml import CSafeLoader as Loader  # ten times as fast
+except ImportError:  # PyYAML was built without libyaml
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
 WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)(?:[eE][-+]?[0-9]+)?")
-MOST_DIGITS = 300  # beyond it a whole number is a mistake, and costs Python time
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _SHOWN = 60  # characters of a faulty value that a message quotes
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(Loader):
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as PyYAML declares it; plain() takes their place
 
 
@@ -57,29 +63,47 @@ def read(path: Path) -> Document:
     """Read one file.
 
     Raises:
-        InputError: it is missing, a directory, unreadable, empty or no YAML, has a key twice, or uses a tag.
+        InputError: it is missing, no regular file, unreadable, empty, no YAML, or beyond the limits of size, nesting
+            and parts; it has a key twice, or uses a tag.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        content = files.content(path, MOST_BYTES)
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is no UTF-8; accepted: a text file in UTF-8") from error
+    if wrong := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        line = f", line {text.count(chr(10), 0, wrong.start()) + 1}"
+        raise InputError(f"{path}{line}: no valid YAML: character {wrong[0]!r} is not accepted")
     try:
+        _measure(path, text)
         root = yaml.compose(text, _Loader)
-        data = None if root is None else _value(path, root, {})
+        data = None if root is None else _Values(path).of(root).value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
+        # libyaml sees the end of a file behind its last line.
+        line = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
         raise InputError(f"{path}{line}: no valid YAML: {error.problem or error.context}") from error
-    except yaml.reader.ReaderError as error:
-        line = f", line {text.count(chr(10), 0, error.position) + 1}"
-        raise InputError(f"{path}{line}: no valid YAML: character {error.character!r} is not accepted") from error
-    except RecursionError as error:
-        raise InputError(f"{path}: nested too deeply; accepted: a mapping of a few levels") from error
     if root is None or data is None:
         raise InputError(f"{path}: empty; accepted: keys and values, among them n and variants")
     return Document(path, data, root)
+
+
+def _measure(path: Path, text: str) -> None:
+    """Refuse what is nested too deeply or has too many parts, before anything is made of it."""
+    levels = 0
+    for parts, event in enumerate(yaml.parse(text, _Loader)):
+        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        _check(path, event, levels, parts // 2)  # lists and mappings have two events
+
+
+def _check(path: Path, part: yaml.Node | yaml.Event, levels: int, parts: int) -> None:
+    where = f"{path}, line {part.start_mark.line + 1}" if part.start_mark else str(path)
+    if levels > MOST_LEVELS:
+        raise InputError(f"{where}: nested too deeply; accepted: up to {MOST_LEVELS} levels")
+    if parts > MOST_PARTS:
+        raise InputError(f"{where}: too many values, aliases written out; accepted: up to {MOST_PARTS}")
 
 
 def plain(text: str) -> bool | int | float | str | None:
@@ -97,36 +121,62 @@ def plain(text: str) -> bool | int | float | str | None:
 def shown(value: object) -> str:
     """Quote a value in a message as the file writes it, on one line and not at length."""
     if isinstance(value, str):
-        short = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
+        short = shortened(value, _SHOWN)
         return json.dumps(short, ensure_ascii=not short.isprintable())
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return reprlib.repr(value)
 
 
-def _value(path: Path, node: yaml.Node, made: dict[int, Any]) -> Any:
-    """Convert a node; ``made`` holds those converted, by identity, since an alias is the node it stands for."""
-    if id(node) in made:
-        if made[id(node)] is made:
-            raise InputError(f"{path}, line {node.start_mark.line + 1}: an alias inside what it stands for")
-        return made[id(node)]
-    made[id(node)] = made  # marks the node as not finished
+class _Value(NamedTuple):
+    """What a node stands for, how many parts it has and in how many levels, aliases written out."""
+
     value: Any
-    if node.tag == "tag:yaml.org,2002:str" and isinstance(node, yaml.ScalarNode):
-        value = plain(node.value) if node.style is None else node.value
-    elif node.tag == "tag:yaml.org,2002:seq" and isinstance(node, yaml.SequenceNode):
-        value = [_value(path, element, made) for element in node.value]
-    elif node.tag == "tag:yaml.org,2002:map" and isinstance(node, yaml.MappingNode):
-        value = {}
+    parts: int = 1
+    levels: int = 0
+
+
+_UNFINISHED = _Value(None)
+
+
+class _Values:
+    """Converts the nodes of a file, each once, since an alias is the node it stands for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.made: dict[int, _Value] = {}
+
+    def of(self, node: yaml.Node) -> _Value:
+        found = self.made.get(id(node))
+        if found is _UNFINISHED:
+            raise InputError(f"{self._where(node)}: an alias inside what it stands for")
+        if found is None:
+            self.made[id(node)] = _UNFINISHED
+            found = self.made[id(node)] = self._convert(node)
+            _check(self.path, node, found.levels, found.parts)
+        return found
+
+    def _where(self, node: yaml.Node) -> str:
+        return f"{self.path}, line {node.start_mark.line + 1}"
+
+    def _convert(self, node: yaml.Node) -> _Value:
+        if node.tag == "tag:yaml.org,2002:str" and isinstance(node, yaml.ScalarNode):
+            return _Value(plain(node.value) if not node.style else node.value)
+        if node.tag == "tag:yaml.org,2002:seq" and isinstance(node, yaml.SequenceNode):
+            return self._holding([self.of(element) for element in node.value], list)
+        if node.tag != "tag:yaml.org,2002:map" or not isinstance(node, yaml.MappingNode):
+            raise InputError(f"{self._where(node)}: tag {shown(node.tag)} is not accepted")
+        found: dict[str, _Value] = {}
         for key_node, value_node in node.value:
-            where = f"{path}, line {key_node.start_mark.line + 1}"
-            key = _value(path, key_node, made)
+            key = self.of(key_node).value
             if not isinstance(key, str):
-                raise InputError(f"{where}: {shown(key)} is no key; accepted: text")
-            if key in value:
-                raise InputError(f"{where}: the key {shown(key)} is there twice; accepted: once")
-            value[key] = _value(path, value_node, made)
-    else:
-        raise InputError(f"{path}, line {node.start_mark.line + 1}: tag {shown(node.tag)} is not accepted")
-    made[id(node)] = value
-    return value
+                raise InputError(f"{self._where(key_node)}: {shown(key)} is no key; accepted: text")
+            if key in found:
+                raise InputError(f"{self._where(key_node)}: the key {shown(key)} is there twice; accepted: once")
+            found[key] = self.of(value_node)
+        return self._holding(list(found.values()), lambda values: dict(zip(found, values, strict=True)))
+
+    @staticmethod
+    def _holding(held: list[_Value], make: Callable[[Iterable[Any]], Any]) -> _Value:
+        value = make(one.value for one in held)
+        return _Value(value, 1 + sum(one.parts for one in held), 1 + max((one.levels for one in held), default=0))

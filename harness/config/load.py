@@ -16,7 +16,7 @@ from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
 from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, validated
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.variant import discover
@@ -66,8 +66,8 @@ def find(config: str) -> Path:
         reason = "a directory" if config and path.is_dir() else "no such file"
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
-    shown_as = config if config.isprintable() and config else shown(config)
-    raise InputError(f"{shown_as}: {reason}, and no packaged configuration; {nearest(path.stem, list(own))}")
+    where = shortened(config) or shown(config)
+    raise InputError(f"{where}: {reason}, and no packaged configuration; {nearest(path.stem, list(own))}")
 
 
 def load(
@@ -96,11 +96,13 @@ def load(
     document = read(path)
     content = validated(Config, document.data, document.where)
     options = {"bodies": bodies, "subset": subset}
-    own = [Override(name, [text], f"--{name} {text}") for name, text in options.items() if text is not None]
+    own = [Override(name, [text], f"--{name} {shortened(text)}") for name, text in options.items() if text is not None]
     given: dict[str, Override] = {}
     for one in [*map(parse, overrides), *own]:
         if one.name in given:
-            raise InputError(f"{one.where}: {one.name} is set already by {given[one.name].where}; accepted: once")
+            raise InputError(
+                f"{one.where}: {shortened(one.name)} is set already by {given[one.name].where}; accepted: once"
+            )
         given[one.name] = one
     if content.published is not None:
         try:
@@ -120,7 +122,9 @@ def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
         folder = document.path.parent / text
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
             where = document.where(("variant_folders", index))
-            raise InputError(f"{where}: variant_folders has {shown(text)}, but {folder} is no folder")
+            raise InputError(
+                f"{where}: variant_folders has {shown(text)}, but {shortened(str(folder), 200)} is no folder"
+            )
         folders.append(folder)
     return tuple(folders)
 
@@ -132,7 +136,7 @@ def _protocol(content: Config, given: Iterable[Override]) -> tuple[Measure, dict
         if prefix != "measure" and one.name != "flops_per_interaction":
             continue
         if len(one.values) != 1:
-            raise InputError(f"{one.where}: {one.name} has {len(one.values)} values; accepted: one")
+            raise InputError(f"{one.where}: {shortened(one.name)} has {len(one.values)} values; accepted: one")
         said = {name: one.values[0]}
         changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gravbench.config.document import NUMBER, WHOLE, plain, shown
-from gravbench.errors import InputError
+from gravbench.config.limits import MOST_CASES, MOST_RANGE
+from gravbench.errors import InputError, shortened
 
 Scalar = bool | int | float | str | None
 
-MOST_VALUES = 1000  # of one range
 _FORM = "accepted: NAME=VALUE,VALUE... where FIRST..LAST*FACTOR and FIRST..LAST+STEP are ranges of values"
 _RANGE = re.compile(rf"({NUMBER.pattern})\.\.({NUMBER.pattern})([*+])({NUMBER.pattern})")
 
@@ -29,14 +29,19 @@ def parse(text: str) -> Override:
     """Read the text of one ``-p``.
 
     Raises:
-        InputError: it has no name or no value, or a range is none.
+        InputError: it has no name or no value, a range is none, or it has too many values.
     """
-    where = f"-p {text if text.isprintable() else shown(text)}"
+    where = f"-p {shortened(text)}"
     name, equals, values = text.partition("=")
     words = [word.strip() for word in values.split(",")]
     if not name.strip() or not equals or "" in words:
         raise InputError(f"{where}: a name or a value is missing; {_FORM}")
-    return Override(name.strip(), [value for word in words for value in _values(word, where)], where)
+    found: list[Scalar] = []
+    for word in words:
+        found += _values(word, where)
+        if len(found) > MOST_CASES:
+            raise InputError(f"{where}: more than {MOST_CASES} values; accepted: fewer")
+    return Override(name.strip(), found, where)
 
 
 def _values(word: str, where: str) -> list[Scalar]:
@@ -52,7 +57,7 @@ def _values(word: str, where: str) -> list[Scalar]:
         # In decimals 0.2 + 0.2 + 0.2 is 0.6. One value more than accepted is enough to refuse.
         value, end, step = Decimal(first), Decimal(last), Decimal(by)
         grows = value > 0 and step > 1 if sign == "*" else step > 0
-        while grows and value <= end and len(found) <= MOST_VALUES:
+        while grows and value <= end and len(found) <= MOST_RANGE:
             found.append(value)
             value = value * step if sign == "*" else value + step
     except ArithmeticError as error:
@@ -60,7 +65,7 @@ def _values(word: str, where: str) -> list[Scalar]:
     if not found:
         rule = "the first value above 0 and the factor above 1" if sign == "*" else "the step above 0"
         raise InputError(f"{where}: {shown(word)} never grows to its end; accepted: {rule}, and the last not below")
-    if len(found) > MOST_VALUES:
-        raise InputError(f"{where}: {shown(word)} has more than {MOST_VALUES} values; accepted: fewer")
+    if len(found) > MOST_RANGE:
+        raise InputError(f"{where}: {shown(word)} has more than {MOST_RANGE} values; accepted: fewer")
     whole = all(WHOLE.fullmatch(part) for part in (first, last, by))
     return [int(value) if whole else float(value) for value in found]

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gravbench.config.condition import Condition
 from gravbench.config.document import Document, read
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.model.case import Value
 from gravbench.packaged import folder
 
@@ -173,7 +173,9 @@ def find(name: str) -> Path:
     """
     own = packaged()
     if name not in own:
-        raise InputError(f"published is {name}, no source with published numbers; {nearest(name, list(own))}")
+        raise InputError(
+            f"published is {shortened(name)}, no source with published numbers; {nearest(name, list(own))}"
+        )
     return own[name]
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gravbench.config.condition import Condition
 from gravbench.config.document import Document, shown
+from gravbench.config.limits import MOST_CASES
 from gravbench.config.override import Override
-from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Entry, Settings, validated
+from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
 from gravbench.config.sweep import Block, cases_of
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
@@ -23,12 +24,14 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 
 ALL = "all"
-MOST_CASES = 20_000
 
 
 @dataclass(frozen=True)
 class Request:
-    """A configuration, and what the command line says about its cases."""
+    """A configuration, and what the command line says about its cases.
+
+    ``common`` holds the values that are the same for every entry, made once.
+    """
 
     document: Document
     content: Config
@@ -36,6 +39,7 @@ class Request:
     overrides: Mapping[str, Override]
     chosen_variants: tuple[str, ...]
     chosen_toolkits: tuple[str, ...]
+    common: dict[str, list[Any]] = field(default_factory=dict)
 
     def cases(self) -> list[Case]:
         """Make every case once, in the order of the file."""
@@ -46,19 +50,25 @@ class Request:
             if override.name not in (accepted := [*axes, *SETTINGS, *PROTOCOL]):
                 said = f"no axis or setting {shown(override.name)}"
                 raise InputError(f"{override.where}: {said}; {nearest(override.name, accepted)}")
-        blocks = [self._blocks(index, own, selected) for index, own in enumerate(entries)]
+        blocks: list[list[Block]] = []
+        combinations = 0
+        for index, own in enumerate(entries):
+            blocks.append(self._blocks(index, own, selected))
+            combinations += sum(block.combinations for block in blocks[-1] if block.toolkits)
+            if combinations > MOST_CASES:
+                more = " or more" if own is not entries[-1] else ""
+                raise InputError(
+                    f"{self.document.path}: {combinations}{more} combinations; accepted: up to {MOST_CASES}"
+                )
         if not any(block.toolkits for block in chain.from_iterable(blocks)):
             has = sorted({toolkit for one in selected.values() for toolkit in one.toolkits})
             asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
-            raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {', '.join(has)}")
-        combinations = sum(block.combinations for block in chain.from_iterable(blocks) if block.toolkits)
-        if combinations > MOST_CASES:
-            raise InputError(f"{self.document.path}: {combinations} combinations; accepted: up to {MOST_CASES}")
+            raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
         found: dict[tuple[str, str], Case] = {}
         removed_at_all: Counter[str] = Counter()
-        for index, own in enumerate(blocks):
+        for index, made_of in enumerate(blocks):
             removed: Counter[str] = Counter()
-            made = [case for block in own for case in cases_of(block, removed)]
+            made = [case for block in made_of if block.toolkits for case in cases_of(block, removed)]
             # What the command line changes or selects may well leave an entry nothing to do.
             if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
                 raise InputError(f"{self._where(index)}: {_nothing_left(removed)}")
@@ -95,7 +105,7 @@ class Request:
                 raise InputError(f"{where}: {axis} is []; accepted: at least one value")
             owners = [one for one in found if axis in one.axes]
             if not owners:
-                said = f"{found[0].name} has no" if len(found) == 1 else f"none of {', '.join(names)} has an"
+                said = f"{found[0].name} has no" if len(found) == 1 else f"none of {listed(names)} has an"
                 accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
                 raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
             for one in owners:
@@ -106,41 +116,36 @@ class Request:
         entry = self.content.variants[index]
         offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
         for position, toolkit in enumerate(entry.toolkit):
+            if toolkit in catalogue() and toolkit in offered:
+                continue
             where = self._where(index, "toolkit", position)
             if toolkit not in catalogue():
                 raise InputError(f"{where}: no toolkit {shown(toolkit)}; {nearest(toolkit, offered)}")
-            if toolkit not in offered:
-                names = ", ".join(one.name for one in found)
-                raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
+            names = listed(one.name for one in found)
+            raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
         for one in found:
             # `all` means the variants that have the toolkit; a variant that is named has to have it.
             if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
                 said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
-                raise InputError(f"{self._where(index, 'toolkit')}: {said}; accepted: {', '.join(one.toolkits)}")
+                raise InputError(f"{self._where(index, 'toolkit')}: {said}; accepted: {listed(one.toolkits)}")
 
     def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
         """Keep the variants that the command line chooses, and check what it chooses."""
         for name in self.chosen_variants:
             if name not in named:
-                raise InputError(f"--variant {name}: not in {self.document.path}; {nearest(name, list(named))}")
+                raise InputError(
+                    f"--variant {shortened(name)}: not in {self.document.path}; {nearest(name, list(named))}"
+                )
         for name in self.chosen_toolkits:
             if name not in catalogue():
-                raise InputError(f"--toolkit {name}: no such toolkit; {nearest(name, list(catalogue()))}")
+                raise InputError(f"--toolkit {shortened(name)}: no such toolkit; {nearest(name, list(catalogue()))}")
         return {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
 
     def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
         entry = self.content.variants[index]
         names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
         wanted = Condition(entry.when, names, self._where(index, "when"))
-        settings = {name: self._setting(name, entry) for name in SETTINGS}
-        packaged = interaction_files.packaged()
-        for key, own, kind in (("bodies", GENERATORS, "a generator"), ("interaction", packaged, "a packaged one")):
-            settings[key] = [
-                spec if spec in own else self._file(key, spec, index, position, own, kind)
-                for position, spec in enumerate(settings[key])
-            ]
-        for spec in settings["interaction"]:
-            interaction_files.find(spec)  # what is wrong in a file is said before anything runs
+        settings = {name: self._setting(name, index) for name in SETTINGS}
         toolkits = set(entry.toolkit or catalogue()) & set(self.chosen_toolkits or catalogue())
         return [
             Block(
@@ -157,14 +162,36 @@ class Request:
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
         if one := self.overrides.get(axis):
-            return _axis_values(variant, axis, one.values, one.where)
+            key = f"{variant.name} {axis}"
+            if key not in self.common:
+                self.common[key] = _axis_values(variant, axis, one.values, one.where)
+            return self.common[key]
         values = self.content.variants[index].axes.get(axis, [variant.defaults[axis]])
         return _axis_values(variant, axis, values, self._where(index, axis))
 
-    def _setting(self, name: str, entry: Entry) -> list[Any]:
-        if one := self.overrides.get(name):
-            return list(getattr(validated(Settings, {name: one.values}, one.where), name))
-        return list(getattr(entry if name in entry.model_fields_set else self.content, name))
+    def _setting(self, name: str, index: int) -> list[Any]:
+        """Return the values of a setting for an entry, files by their paths."""
+        entry, override = self.content.variants[index], self.overrides.get(name)
+        own = name in entry.model_fields_set and not override
+        if not own and name in self.common:
+            return self.common[name]
+        source = validated(Settings, {name: override.values}, override.where) if override else self.content
+        values: list[Any] = getattr(entry if own else source, name)
+        if name == "bodies":
+            values = self._files(name, values, index, GENERATORS, "a generator")
+        if name == "interaction":
+            values = self._files(name, values, index, interaction_files.packaged(), "a packaged one")
+            for spec in values:
+                interaction_files.find(spec)  # what is wrong in a file is said before anything runs
+        if not own:
+            self.common[name] = values
+        return values
+
+    def _files(self, key: str, specs: list[str], index: int, names: Mapping[str, Any], kind: str) -> list[str]:
+        return [
+            spec if spec in names else self._file(key, spec, index, position, names, kind)
+            for position, spec in enumerate(specs)
+        ]
 
     def _file(self, key: str, spec: str, index: int, position: int, names: Iterable[str], kind: str) -> str:
         """Find a file of bodies or of an interaction: beside the configuration, or from the working directory."""
@@ -191,12 +218,12 @@ def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str)
         fitting = [one for one in accepted if one == value and type(one) in kinds]
         if not fitting:
             names = [str(one) for one in accepted]
-            hint = nearest(value, names) if isinstance(value, str) else f"accepted: {', '.join(names)}"
+            hint = nearest(value, names) if isinstance(value, str) else f"accepted: {listed(names)}"
             raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
         found.append(fitting[0])
     return found
 
 
 def _nothing_left(removed: Counter[str]) -> str:
-    reasons = "; ".join(f"{reason} ({count})" for reason, count in removed.items())
+    reasons = "; ".join(f"{shortened(reason, 200)} ({count})" for reason, count in removed.items())
     return f"no case is left, every combination is removed by {reasons}"

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from pydantic_core import ErrorDetails
 
 from gravbench.config.document import shown
+from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
@@ -41,9 +42,10 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-Swept = Annotated[list[T], BeforeValidator(listed), Field(min_length=1)]
+Swept = Annotated[list[T], BeforeValidator(listed), Field(min_length=1, max_length=MOST_CASES)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
+Seconds = Annotated[Number, Field(gt=0, le=MOST_SECONDS)]
 
 
 def _for_all(value: Any) -> Any:
@@ -72,10 +74,10 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
 
     half_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005
     min_samples: Annotated[int, Field(ge=1)] = 10
-    budget_seconds: Positive = 5.0
-    warm_up_seconds: Annotated[Number, Field(ge=0)] = 0.5
-    sample_seconds: Positive = 0.01
-    timeout_seconds: Positive = 300.0
+    budget_seconds: Seconds = 5.0
+    warm_up_seconds: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 0.5
+    sample_seconds: Seconds = 0.01
+    timeout_seconds: Seconds = 300.0
     memory_gigabytes: Positive | None = None
     log_megabytes: Positive = 10.0
     anchor_every: Annotated[int, Field(ge=1)] = 10
@@ -136,8 +138,8 @@ class Config(Settings, Protocol, frozen=True):
 
     description: str = ""
     published: str | None = None
-    variant_folders: list[str] = []
-    variants: Swept[Entry]
+    variant_folders: Annotated[list[str], Field(max_length=MOST_ENTRIES)] = []
+    variants: Annotated[list[Entry], BeforeValidator(listed), Field(min_length=1, max_length=MOST_ENTRIES)]
 
 
 SETTINGS = tuple(Settings.model_fields)
@@ -154,6 +156,7 @@ _ACCEPTED = {
     "model_type": "keys and values",
     "dict_type": "keys and values",
     "too_short": "at least one value",
+    "too_long": "up to {max_length} values",
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge:g} or more",
     "less_than": "less than {lt:g}",

@@ -49,6 +49,10 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
     """
     variant = block.variant
     grid = _able(block, removed)
+    # Each file is asked once, not for every case.
+    bodies = {spec: file_sha256(spec) for spec in block.settings["bodies"]}
+    interactions = {spec: interaction_files.code_sha256(spec) for spec in block.settings["interaction"]}
+    steppable = {spec for spec in interactions if interaction_files.find(spec).steppable}
     for settings in _settings(block):
         if settings["dtype"] not in variant.dtypes:
             removed[f"{variant.name}, which computes in {' or '.join(variant.dtypes)}"] += 1
@@ -56,13 +60,13 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
         if settings["interaction"] != GRAVITY and not variant.any_interaction:
             removed[f"{variant.name}, which computes {GRAVITY}"] += 1
             continue
-        if settings["timed"] == "step" and not interaction_files.find(settings["interaction"]).steppable:
+        if settings["timed"] == "step" and settings["interaction"] not in steppable:
             wants = "ax, ay, az of positions"
             removed[f"timed: step, whose integrator wants {wants}, and not {settings['interaction']}"] += 1
             continue
         contents: dict[str, Any] = {
-            "bodies_file_sha256": file_sha256(settings["bodies"]),
-            "interaction_sha256": interaction_files.code_sha256(settings["interaction"]),
+            "bodies_file_sha256": bodies[settings["bodies"]],
+            "interaction_sha256": interactions[settings["interaction"]],
         }
         for toolkit, axes in grid:
             said = {name: value for name, value in settings.items() if value is not None}

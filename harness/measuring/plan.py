@@ -89,17 +89,23 @@ def plan(
     result = Plan(sweep.measure)
     by_device: dict[str, list[Task]] = {}
     variants = discover(sweep.variant_folders)
+    known: dict[tuple[object, ...], Fingerprint] = {}
+
+    def print_of(case: Case, device: Device | None) -> Fingerprint:
+        key = case.variant, case.toolkit, case.interaction, case.timed, device
+        if key not in known:
+            known[key] = environment.fingerprint(case, variants[case.variant], device)
+        return known[key]
+
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
         reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
         if reason:
             if fitting or not chosen:
-                print_of = environment.fingerprint(case, variants[case.variant], None)
-                result.tasks.append(Task(case, print_of, skip=reason))
+                result.tasks.append(Task(case, print_of(case, None), skip=reason))
             continue
         for device in fitting:
-            task = Task(case, environment.fingerprint(case, variants[case.variant], device), device)
-            by_device.setdefault(device.selector, []).append(task)
+            by_device.setdefault(device.selector, []).append(Task(case, print_of(case, device), device))
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))

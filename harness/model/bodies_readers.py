@@ -10,19 +10,29 @@ import contextlib
 import gzip
 import io
 import math
+import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, shortened
+from gravbench.model import files
 from gravbench.model.bodies import Arrays, Floats
 
 ARRAYS = ("mass", "position", "velocity")
 COLUMNS = ("mass", "x", "y", "z", "vx", "vy", "vz")
+MOST_BODIES = 2**22
+"""Of a file: four times as many as are measured here."""
+_BYTES_OF_A_BODY = 192  # on average: seven numbers of all digits, and as much again of blanks and comments
+_LINES_OF_A_BODY = 2  # on average: one of them a comment
+_MOST_IN_MEMBER = MOST_BODIES * 3 * 16 + 2**16  # of an archive: three numbers of the widest type, and a header
+_PIECE = 2**16
+_NPY = b"\x93NUMPY"  # how an array begins that is in no archive
 _SHOWN = 40  # characters of a faulty word that a message quotes
 
 
@@ -34,14 +44,15 @@ def read(path: Path) -> Arrays:
         in the file's own units, which are taken to have G = 1.
 
     Raises:
-        InputError: the file is missing, a directory, empty or truncated, its suffix is none of ``SUFFIXES``,
-            or something in it is not an acceptable number; the sentence says where.
+        InputError: the file is missing, no regular file, empty or truncated, its suffix is none of ``SUFFIXES``, it
+            has more than ``MOST_BODIES``, or something in it is not an acceptable number; the sentence says where.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
         raise InputError(f"{path}: a directory; accepted: a file named *{', *'.join(SUFFIXES)}")
     reader = next((reader for suffix, reader in _READERS.items() if path.name.lower().endswith(suffix)), None)
     if reader is None:
-        raise InputError(f"{path}: unknown suffix {path.suffix or '(none)'!r}; accepted: {', '.join(SUFFIXES)}")
+        suffix = shortened(path.suffix) or "(none)"
+        raise InputError(f"{path}: unknown suffix {suffix!r}; accepted: {', '.join(SUFFIXES)}")
     table = reader(path)
     return table[:, 0].copy(), table[:, 1:4].copy(), table[:, 4:].copy()
 
@@ -57,22 +68,21 @@ def read_table(path: Path) -> Floats:
     Raises:
         InputError: see ``read``; names the line, counted from 1.
     """
-    content = _content(path)
-    if path.suffix.lower() == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except EOFError as error:
-            raise InputError(f"{path}: truncated: ends at byte {len(content)}, before its gzip data do") from error
-        except (OSError, zlib.error) as error:
-            raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
-    text = content.decode("utf-8-sig", errors="replace")
-    if not any(line.partition("#")[0].strip() for line in io.StringIO(text, newline=None)):
+    _measure(path)
+    with _text(path) as lines:
+        first = next(filter(None, (line.partition("#")[0].split() for line in lines)), None)
+    if first is None:
         raise InputError(f"{path}: holds no bodies; accepted: lines of {' '.join(COLUMNS)}")
-    with contextlib.suppress(ValueError):
-        table: Floats = np.loadtxt(io.StringIO(text, newline=None), dtype=np.float64, comments="#", ndmin=2)
-        if table.shape[1] == len(COLUMNS) and _first_fault(table) is None:
-            return table
-    return _read_line_by_line(path, text)
+    table: Floats | None = None
+    if len(first) == len(COLUMNS):
+        with contextlib.suppress(ValueError), _text(path) as lines:
+            table = np.loadtxt(lines, dtype=np.float64, comments="#", ndmin=2)
+    if table is None or _first_fault(table) is not None:
+        with _text(path) as lines:
+            table = _read_line_by_line(path, lines)
+    if len(table) > MOST_BODIES:
+        raise InputError(f"{path}: {len(table)} bodies; accepted: up to {MOST_BODIES}")
+    return table
 
 
 def read_tipsy(path: Path) -> Floats:
@@ -87,9 +97,35 @@ def read_tipsy(path: Path) -> Floats:
     Raises:
         InputError: see ``read``; names the byte, counted from 0.
     """
-    content = _content(path)
-    if len(content) < _TIPSY_HEADER:
-        raise InputError(f"{path}: ends at byte {len(content)}; accepted: a Tipsy header of {_TIPSY_HEADER} bytes")
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < _TIPSY_HEADER:
+            raise InputError(f"{path}: ends at byte {size}; accepted: a Tipsy header of {_TIPSY_HEADER} bytes")
+        order, counts = _tipsy_counts(path, file.read(_TIPSY_HEADER))
+        needed = _TIPSY_HEADER + sum(count * size for count, size in zip(counts, _TIPSY_SIZES, strict=True))
+        if size != needed:
+            raise InputError(
+                f"{path}: ends at byte {size}; accepted: {needed} bytes for the "
+                f"{counts[0]} gas, {counts[1]} dark and {counts[2]} star particles of its header"
+            )
+        content = file.read(needed - _TIPSY_HEADER)
+    parts: list[Floats] = []
+    offset = 0
+    for count, size in zip(counts, _TIPSY_SIZES, strict=True):
+        words = np.frombuffer(content, f"{order}f4", count * size // 4, offset).reshape(count, size // 4)
+        with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is cast; it is reported below
+            part = words[:, : len(COLUMNS)].astype(np.float64)
+        if (fault := _first_fault(part)) is not None:
+            row, column = fault
+            byte = _TIPSY_HEADER + offset + row * size + 4 * column
+            raise _refused(path, f"byte {byte}: {COLUMNS[column]}", column, part[fault])
+        parts.append(part)
+        offset += count * size
+    return np.concatenate(parts)
+
+
+def _tipsy_counts(path: Path, content: bytes) -> tuple[str, list[int]]:
+    """Read a header: the byte order and the numbers of gas, dark and star particles."""
     # The byte order is the one in which the number of dimensions is 3.
     headers = {order: struct.unpack_from(f"{order}d6i", content) for order in "<>"}
     order = next((order for order, header in headers.items() if header[2] == 3), None)
@@ -106,24 +142,9 @@ def read_tipsy(path: Path) -> Floats:
         )
     if n == 0:
         raise InputError(f"{path}: byte 8: 0 bodies; accepted: at least one")
-    needed = _TIPSY_HEADER + sum(count * size for count, size in zip(counts, _TIPSY_SIZES, strict=True))
-    if len(content) != needed:
-        raise InputError(
-            f"{path}: ends at byte {len(content)}; accepted: {needed} bytes for the "
-            f"{counts[0]} gas, {counts[1]} dark and {counts[2]} star particles of its header"
-        )
-    parts: list[Floats] = []
-    offset = _TIPSY_HEADER
-    for count, size in zip(counts, _TIPSY_SIZES, strict=True):
-        words = np.frombuffer(content, f"{order}f4", count * size // 4, offset).reshape(count, size // 4)
-        with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is cast; it is reported below
-            part = words[:, : len(COLUMNS)].astype(np.float64)
-        if (fault := _first_fault(part)) is not None:
-            row, column = fault
-            raise _refused(path, f"byte {offset + row * size + 4 * column}: {COLUMNS[column]}", column, part[fault])
-        parts.append(part)
-        offset += count * size
-    return np.concatenate(parts)
+    if n > MOST_BODIES:
+        raise InputError(f"{path}: byte 8: {n} bodies; accepted: up to {MOST_BODIES}")
+    return order, counts
 
 
 def read_npz(path: Path) -> Floats:
@@ -135,26 +156,33 @@ def read_npz(path: Path) -> Floats:
     Raises:
         InputError: see ``read``; names the array and its element.
     """
-    content = _content(path)
     accepted = f"accepted: a NumPy archive of {', '.join(ARRAYS)}"
-    try:
-        archive = np.load(io.BytesIO(content), allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+    with _opened(path) as file:
+        if file.peek(len(_NPY))[: len(_NPY)] == _NPY:
             raise InputError(f"{path}: a single array; {accepted}")
-        with archive:
-            if missing := [name for name in ARRAYS if name not in archive]:
-                raise InputError(f"{path}: has no array {missing[0]!r}; {accepted}")
-            arrays = {name: archive[name] for name in ARRAYS}
-    except InputError:
-        raise
-    except _DAMAGED as error:
-        raise InputError(f"{path}: truncated, damaged, or no archive ({len(content)} bytes); {accepted}") from error
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
+        try:
+            archive = np.load(file, allow_pickle=False)
+            with archive:
+                if missing := [name for name in ARRAYS if name not in archive]:
+                    raise InputError(f"{path}: has no array {missing[0]!r}; {accepted}")
+                for member in archive.zip.infolist():
+                    if member.filename.removesuffix(".npy") in ARRAYS and member.file_size > _MOST_IN_MEMBER:
+                        said = f"{member.filename} has {member.file_size} bytes unpacked"
+                        raise InputError(f"{path}: {said}; accepted: up to {_MOST_IN_MEMBER}, of {MOST_BODIES} bodies")
+                arrays = {name: archive[name] for name in ARRAYS}
+        except InputError:
+            raise
+        except _DAMAGED as error:
+            size = os.fstat(file.fileno()).st_size
+            raise InputError(f"{path}: truncated, damaged, or no archive ({size} bytes); {accepted}") from error
+    for name, one in arrays.items():
+        if not isinstance(one, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
             raise InputError(f"{path}: {name} is no array; {accepted}")
     n = arrays["mass"].size
     if n == 0:
         raise InputError(f"{path}: holds no bodies; accepted: at least one")
+    if n > MOST_BODIES:
+        raise InputError(f"{path}: mass has {n} bodies; accepted: up to {MOST_BODIES}")
     for name, shape in zip(ARRAYS, ((n,), (n, 3), (n, 3)), strict=True):
         if arrays[name].shape != shape or arrays[name].dtype.kind not in "fiu":
             raise InputError(
@@ -186,14 +214,58 @@ _DAMAGED = (
 )
 
 
-def _content(path: Path) -> bytes:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
-        content = path.read_bytes()
+        with files.opened(path) as file:
+            if not file.peek(1):
+                raise InputError(f"{path}: empty (0 bytes); accepted: a file with at least one body")
+            yield file
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if not content:
-        raise InputError(f"{path}: empty (0 bytes); accepted: a file with at least one body")
-    return content
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    """Open a text, whether or not it is gzipped, to read its bytes in pieces."""
+    with _opened(path) as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        except EOFError as error:
+            size = os.fstat(file.fileno()).st_size
+            raise InputError(f"{path}: truncated: ends at byte {size}, before its gzip data do") from error
+        except (OSError, zlib.error) as error:
+            raise InputError(f"{path}: damaged, or not gzip data ({error}); accepted: a gzipped text") from error
+
+
+@contextlib.contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Open a text to read its lines, whatever they end with."""
+    with _unpacked(path) as content:
+        yield io.TextIOWrapper(content, "utf-8-sig", errors="replace", newline=None)
+
+
+def _measure(path: Path) -> None:
+    """Read a text in pieces and keep none, so that a small file does not become a large one in memory."""
+    accepted = f"accepted: up to {MOST_BODIES} lines of {' '.join(COLUMNS)}"
+    with _unpacked(path) as content:
+        size = lines = 0
+        while piece := content.read(_PIECE):
+            ends = piece.count(b"\n") or piece.count(b"\r")
+            if len(piece) == _PIECE and not ends:
+                raise InputError(f"{path}: no line ends between bytes {size} and {size + _PIECE}; {accepted}")
+            size += len(piece)
+            lines += ends
+            for count, most, what in (
+                (size, MOST_BODIES * _BYTES_OF_A_BODY, "bytes, unpacked"),
+                (lines, MOST_BODIES * _LINES_OF_A_BODY, "lines"),
+            ):
+                if count > most:
+                    raise InputError(f"{path}: more than {most} {what}; {accepted}")
 
 
 def _wanted(column: int, value: float) -> str | None:
@@ -217,10 +289,10 @@ def _first_fault(table: Floats) -> tuple[int, int] | None:
     return row, column
 
 
-def _read_line_by_line(path: Path, text: str) -> Floats:
+def _read_line_by_line(path: Path, lines: Iterable[str]) -> Floats:
     """Read what the fast way refused, slowly, and raise at the first line that is wrong."""
-    rows: list[list[float]] = []
-    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+    values = array("d")
+    for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
@@ -229,17 +301,25 @@ def _read_line_by_line(path: Path, text: str) -> Floats:
                 f"{path}: line {number} has {len(words)} word{'s' * (len(words) != 1)}; "
                 f"accepted: the {len(COLUMNS)} numbers {' '.join(COLUMNS)}, separated by blanks"
             )
-        rows.append([])
-        for column, word in enumerate(words):
-            # float() also takes 1_000 and the digits of other scripts, which nobody means in a table.
-            plain = word.isascii() and "_" not in word
-            try:
-                rows[-1].append(float(word if plain else ""))
-                wanted = _wanted(column, rows[-1][-1])
-            except ValueError:
-                wanted = "a number"
-            if wanted is not None:
-                raise InputError(
-                    f"{path}: line {number}: {COLUMNS[column]} is {word[:_SHOWN]!r} where {wanted} is accepted"
-                )
-    return np.array(rows)
+        values.extend(_numbers(path, number, line, words))
+    return np.array(values).reshape(-1, len(COLUMNS))
+
+
+def _numbers(path: Path, number: int, line: str, words: list[str]) -> list[float]:
+    with contextlib.suppress(ValueError):
+        # float() also takes 1_000 and the digits of other scripts, which nobody means in a table.
+        found = list(map(float, words)) if line.isascii() and "_" not in line else []
+        if found and found[0] > 0 and all(map(math.isfinite, found)):
+            return found
+    found = []
+    for column, word in enumerate(words):
+        try:
+            found.append(float(word if word.isascii() and "_" not in word else ""))
+            wanted = _wanted(column, found[-1])
+        except ValueError:
+            wanted = "a number"
+        if wanted is not None:
+            raise InputError(
+                f"{path}: line {number}: {COLUMNS[column]} is {word[:_SHOWN]!r} where {wanted} is accepted"
+            )
+    return found

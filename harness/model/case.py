@@ -82,9 +82,12 @@ class Case(BaseModel, frozen=True):
     @property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        fields = {name: field for name, field in type(self).model_fields.items() if name in PARTS}
         # A field that came later is left out where it is usual: older cases keep the keys they had without it.
-        named = (name for name, one in fields.items() if one.is_required() or getattr(self, name) != PARTS[name].usual)
+        named = [
+            name
+            for name, field in type(self).model_fields.items()
+            if name in PARTS and (getattr(self, name) != PARTS[name].usual or field.is_required())
+        ]
         text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -7,7 +7,11 @@ twice, and an edit during a run still shows.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
+import os
+import stat
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
@@ -17,17 +21,50 @@ from typing import ParamSpec, TypeVar
 Stamp = tuple[int, int, int] | None
 """Time of the last change, size and inode; None where there is no such file."""
 
+MOST_TEXT = 2**22
+"""Bytes of a file of source code."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _noted: ContextVar[dict[Path, Stamp] | None] = ContextVar("noted", default=None)
 
 
+def opened(path: Path) -> io.BufferedReader:
+    """Open a regular file to read its bytes; anything else, such as a pipe, might never answer.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a name with a null byte", str(path))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
+        raise OSError(code, "Is a directory" if stat.S_ISDIR(kind) else "not a regular file", str(path))
+    return io.BufferedReader(io.FileIO(handle))
+
+
+def content(path: Path, most: int) -> bytes:
+    """Return the bytes of a file that has up to ``most``.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger.
+    """
+    with opened(path) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, f"too large; accepted: up to {most} bytes", str(path))
+    return found
+
+
 def stamp(path: Path) -> Stamp:
     """Return what changes when a file is edited or replaced, or a file is added to a folder."""
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # a name with a null byte is a ValueError
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
 
@@ -71,11 +108,11 @@ def text(path: Path) -> str:
     """Return the text of a file in UTF-8.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, is no regular file, or has more than ``MOST_TEXT`` bytes.
         ValueError: it is no text in UTF-8.
     """
     _note({path: stamp(path)})
-    return path.read_text("utf-8")
+    return content(path, MOST_TEXT).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @remembered
@@ -83,10 +120,10 @@ def content_sha256(path: Path) -> str:
     """Hash the bytes of a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is no regular file.
     """
     _note({path: stamp(path)})
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import files
 from gravbench.model.bodies import Arrays, Bodies, flattened
 from gravbench.model.bodies_readers import read
@@ -45,7 +45,7 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
     chosen = np.arange(n, dtype=np.int64) * offered // n
     if subset == "lee_last":
         chosen = np.arange(1, n + 1, dtype=np.int64) * offered // n - 1
-    mass, position, velocity = (array[chosen] for array in _parsed(spec))
+    mass, position, velocity = (array[chosen] for array in _read_once(*_stamped(spec)))
     return Bodies(mass, position, velocity, eps)
 
 
@@ -65,7 +65,7 @@ def available(spec: str, subset: str = "even") -> int | None:
         raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
     if spec in GENERATORS:
         return None
-    total = _parsed(spec)[0].size
+    total = _count(*_stamped(spec))
     if subset == "even":
         return total
     if total != DUBINSKI_BODIES:
@@ -90,16 +90,23 @@ def file_sha256(spec: str) -> str | None:
         raise InputError(f"{spec}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _parsed(spec: str) -> Arrays:
+def _stamped(spec: str) -> tuple[str, Path, int, int]:
+    """Return a file of bodies, and what changes when it is edited or replaced."""
     try:
         status = Path(spec or "\0").stat()  # Path("") would be the working directory
     except PermissionError as error:
         raise InputError(f"{spec}: cannot be read: {error.strerror}") from error
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{spec!r} is neither an existing file nor a generator: {nearest(spec, list(GENERATORS))}"
+            f"{shortened(repr(spec))} is neither an existing file nor a generator: {nearest(spec, list(GENERATORS))}"
         ) from error
-    return _read_once(spec, Path(spec).resolve(), status.st_mtime_ns, status.st_size)
+    return spec, Path(spec).resolve(), status.st_mtime_ns, status.st_size
+
+
+@cache
+def _count(spec: str, resolved: Path, mtime_ns: int, size: int) -> int:
+    """Count the bodies of a file, once for all the variants of a sweep of several files."""
+    return int(_read_once(spec, resolved, mtime_ns, size)[0].size)
 
 
 @lru_cache(maxsize=1)

@@ -12,18 +12,18 @@ This module knows no toolkit: ``gravbench.toolkits.interface`` says what a varia
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from gravbench.errors import InputError, nearest
-from gravbench.model import files, identity
+from gravbench.errors import InputError, listed, nearest
+from gravbench.model import files, identity, importing
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.toolkits import catalogue
@@ -194,8 +194,21 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
     The name is the file's stem and the summary the first line of its docstring.
 
     Raises:
-        InputError: the file has no docstring, or an axis has no default among its values.
+        InputError: the declaration says something that is not accepted, or the file has no docstring.
     """
+
+    if not TYPE_CHECKING:  # what is declared is known to the type checker from Declaration
+
+        def __init__(self, **said: Any) -> None:
+            accepted = [one.name for one in fields(Declaration)]
+            for name in said:
+                if name not in accepted:
+                    raise InputError(f"a variant has no {name}; {nearest(name, accepted)}")
+            for name in ("parent", "source"):
+                if name not in said:
+                    raise InputError(f"a variant needs {name}; accepted: {name}=...")
+            super().__init__(**said)
+            _check(self)
 
     def __call__(self, prepare: Prepare) -> Variant:
         """Make the variant of the file that ``prepare`` stands in."""
@@ -203,10 +216,7 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
         path = Path(module.__file__ or "").resolve()
         explanation = (module.__doc__ or "").strip()
         if not explanation:
-            raise InputError(f"{path}: a variant's file begins with a docstring that says what it changes and why")
-        for axis, values in self.axes.items():
-            if self.defaults.get(axis) not in values:
-                raise InputError(f"{path}: axis {axis} needs a default among its values {values}")
+            raise InputError("a variant's file begins with a docstring that says what it changes and why")
         cuda_c = path.with_suffix(".cu").exists()
         toolkits = tuple(
             name for name, entry in catalogue().items() if (cuda_c and entry.cuda_c) or hasattr(module, name + KERNEL)
@@ -221,6 +231,24 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
             module=module,
             path=path,
         )
+
+
+def _check(declared: Declaration) -> None:
+    """Refuse axes and number types that no case could have."""
+    for axis, values in declared.axes.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise InputError(f"axis {axis} is {values!r}; accepted: a tuple of at least one value")
+        for value in values:
+            if type(value) not in get_args(AxisValue) or (isinstance(value, float) and not math.isfinite(value)):
+                raise InputError(
+                    f"axis {axis} has the value {value!r}; accepted: finite numbers, texts, True and False"
+                )
+        if declared.defaults.get(axis) not in values:
+            raise InputError(f"axis {axis} needs a default; accepted: one of {listed(map(str, values))}")
+    if unknown := [axis for axis in declared.defaults if axis not in declared.axes]:
+        raise InputError(f"a default for {unknown[0]}, which is no axis; {nearest(unknown[0], list(declared.axes))}")
+    if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
+        raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
 
 
 def cuda_source(path: Path, interaction: Interaction) -> str:
@@ -277,14 +305,12 @@ def _load(path: Path) -> Variant:
     name = f"gravbench_variant_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if path.is_relative_to(BUILT_IN):
         name = ".".join(["gravbench.variants", *path.relative_to(BUILT_IN).with_suffix("").parts])
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise InputError(f"{path}: not a Python file")
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    content = vars(sys.modules[name])
-    one = next(value for value in content.values() if isinstance(value, Variant))
+    module = importing.module(path, name)
+    content = vars(module)
+    declared = [value for value in content.values() if isinstance(value, Variant) and value.module is module]
+    if not declared or any(one is not declared[0] for one in declared):
+        raise InputError(f"{path}: declares {len(declared)} variants; accepted: one, by @variant(...) above prepare")
+    one = declared[0]
     # A kernel that no toolkit would ever find has a misspelt name, or stands below ``prepare``.
     for kernel in (key for key, value in content.items() if key.endswith(KERNEL) and callable(value) and key[0] != "_"):
         toolkit = kernel.removesuffix(KERNEL)
@@ -296,6 +322,15 @@ def _load(path: Path) -> Variant:
     return one
 
 
+def _declares(path: Path) -> bool:
+    try:
+        return "@variant(" in files.text(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is no UTF-8; accepted: Python in UTF-8") from error
+
+
 @lru_cache
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
@@ -303,7 +338,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     ``extra`` is a tuple of folders of one's own, each laid out like a family's folder.
 
     Raises:
-        InputError: a folder is missing, two stems have one name, or a parent does not exist.
+        InputError: a folder is missing, a stem cannot be read or imported, two have one name, or a parent does not
+            exist.
     """
     found: dict[str, Variant] = {}
     for root in (BUILT_IN, *extra):
@@ -312,8 +348,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         if root != BUILT_IN and str(root.resolve()) not in sys.path:
             # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
-        for path in sorted(root.resolve().rglob("*.py")):
-            if "@variant(" not in files.text(path):
+        for path in importing.sources(root.resolve()):
+            if not _declares(path):
                 continue
             one = _load(path)
             if one.name in found:
@@ -321,7 +357,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
             found[one.name] = one
     for one in found.values():
         if one.parent is not None and one.parent not in found:
-            raise InputError(f"{one.path}: parent {one.parent} is no variant; there are: {', '.join(found)}")
+            raise InputError(f"{one.path}: parent {one.parent} is no variant; {nearest(one.parent, list(found))}")
 
     def ladder(parent: str | None) -> Iterator[Variant]:
         for one in found.values():
@@ -329,7 +365,10 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
                 yield one
                 yield from ladder(one.name)
 
-    return {one.name: one for one in ladder(None)}
+    ordered = {one.name: one for one in ladder(None)}
+    if circle := [one for name, one in found.items() if name not in ordered]:
+        raise InputError(f"{circle[0].path}: parent {circle[0].parent} descends from {circle[0].name} itself")
+    return ordered
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:

@@ -1,0 +1,123 @@
+"""Find and import Python files that a person wrote: whatever is wrong with one is a sentence with the file and line."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import NoReturn
+
+from gravbench.errors import InputError, shortened
+
+SECONDS = 60.0
+"""After which an import that has not ended is given up; a large library takes a few."""
+MOST_FILES = 10_000
+"""Files and folders that are looked at below a folder."""
+
+
+class _Endless(BaseException):
+    """An import has taken too long. No Exception, so that the module does not catch it."""
+
+
+def sources(folder: Path) -> list[Path]:
+    """Return the Python files below a folder, sorted. Hidden ones, such as an editor's lock files, are passed over.
+
+    Raises:
+        InputError: a folder cannot be read or has the name of a Python file, or there is too much below it.
+    """
+    found: list[Path] = []
+    seen = 0
+    try:
+        for place, folders, names in os.walk(folder, onerror=_raise):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            if wrong := [name for name in folders if name.endswith(".py")]:
+                raise InputError(f"{Path(place, wrong[0])}: a directory; accepted: a file")
+            seen += len(folders) + len(names)
+            if seen > MOST_FILES:
+                said = f"more than {MOST_FILES} files and folders below it"
+                raise InputError(f"{folder}: {said}; accepted: a folder that has the variants alone")
+            found += [Path(place, name) for name in names if name.endswith(".py") and not name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    return sorted(found)
+
+
+def module(path: Path, name: str) -> ModuleType:
+    """Import a file under a name, once.
+
+    Raises:
+        InputError: it is not Python, fails, ends the program, or does not end in ``SECONDS``; the last is known only
+            in the main thread.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path}: not a Python file")
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        with _at_most(SECONDS):
+            spec.loader.exec_module(made)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise InputError(f"{_place(path, error)}: {_said(error)}") from error
+    return made
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - as signal calls it
+        raise _Endless
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    began = time.monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+        if left:  # somebody else's alarm
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 1e-3), interval)
+
+
+def _place(path: Path, error: BaseException) -> str:
+    """Name the file and the line that failed: of the file itself, or of what it imports where that is not Python."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}" if error.lineno else error.filename
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    return f"{path}, line {lines[-1]}" if lines else str(path)
+
+
+def _said(error: BaseException) -> str:
+    match error:
+        case InputError():
+            return str(error)
+        case SyntaxError():
+            return f"no valid Python: {error.msg}"
+        case SystemExit():
+            return "ends the program when it is imported; accepted: a module that only defines"
+        case _Endless():
+            return f"its import has not ended after {SECONDS:g} s; accepted: a module that only defines"
+        case ImportError():
+            return f"cannot be imported: {shortened(str(error), 300)}"
+        case _:
+            return f"cannot be imported: {type(error).__name__}: {shortened(str(error), 300)}"

@@ -1,0 +1,166 @@
+"""Whatever is wrong with a variant's file is one sentence with the file, and the line where there is one."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from gravbench.errors import InputError
+from gravbench.model import importing
+from gravbench.model.variant import discover
+
+GOOD = '''"""Compute nothing."""
+
+from gravbench.model.variant import variant
+
+
+@variant(parent=None, source="a test")
+def prepare(cpu, bodies):
+    """Prepare nothing."""
+'''
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Make a folder of variants with the good one ``fine``."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "fine.py").write_text(GOOD)
+    return folder
+
+
+def refusal(folder):
+    with pytest.raises(InputError) as caught:
+        discover((folder,))
+    return str(caught.value)
+
+
+def declared(arguments):
+    return GOOD.replace('parent=None, source="a test"', arguments)
+
+
+WRONG = {
+    "not Python": (GOOD + "def (:\n", ", line 9: no valid Python: "),
+    "a null byte": (GOOD + "\0", ": "),
+    "an import that fails": (GOOD + "1 / 0\n", ", line 9: cannot be imported: ZeroDivisionError: division by zero"),
+    "a missing module": ("import nosuch\n" + GOOD, ", line 1: cannot be imported: No module named 'nosuch'"),
+    "an end of the program": ("import sys\nsys.exit(0)\n" + GOOD, ", line 2: ends the program when it is imported"),
+    "any other exception": (GOOD + "raise BaseException('x')\n", ", line 9: cannot be imported: BaseException: x"),
+    "recursion": (GOOD + "def f():\n    f()\n\n\nf()\n", "cannot be imported: RecursionError: "),
+    "a message of many lines": (GOOD + "raise ValueError('a\\n\\x1b' * 9999)\n", r"ValueError: a\n\x1b"),
+    "a keyword there is not": (
+        declared('parent=None, source="a test", axis={}'),
+        ", line 6: a variant has no axis; did you mean axes? accepted: parent, source, axes, ",
+    ),
+    "no source": (declared("parent=None"), ", line 6: a variant needs source; accepted: source=..."),
+    "an axis value None": (
+        declared('parent=None, source="", axes={"p": (1, None)}, defaults={"p": 1}'),
+        ", line 6: axis p has the value None; accepted: finite numbers, texts, True and False",
+    ),
+    "an axis that is a text": (
+        declared('parent=None, source="", axes={"p": "ab"}, defaults={"p": "a"}'),
+        ", line 6: axis p is 'ab'; accepted: a tuple",
+    ),
+    "an axis without a default": (
+        declared('parent=None, source="", axes={"p": (1, 2)}'),
+        ", line 6: axis p needs a default; accepted: one of 1, 2",
+    ),
+    "a default without an axis": (
+        declared('parent=None, source="", axes={"p": (1,)}, defaults={"p": 1, "pp": 1}'),
+        ", line 6: a default for pp, which is no axis; did you mean p? accepted: p",
+    ),
+    "a number type there is not": (
+        declared('parent=None, source="", dtypes=("float16",)'),
+        ", line 6: dtypes has 'float16'; accepted: float32, float64",
+    ),
+    "no docstring": (GOOD.partition("\n")[2], ", line 5: a variant's file begins with a docstring"),
+    "no variant": ('"""Say @variant( only."""\n', ": declares 0 variants; accepted: one"),
+    "two variants": (GOOD + GOOD.replace("prepare", "prepare_again"), ": declares 2 variants; accepted: one"),
+    "its own parent": (declared('parent="wrong", source=""'), ": parent wrong descends from wrong itself"),
+    "no such parent": (declared('parent="tilde", source=""'), ": parent tilde is no variant; did you mean tiled?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_file_is_one_sentence_with_the_file_and_the_line(folder, text, words):
+    path = folder / "wrong.py"
+    path.write_text(text)
+    for _ in range(2):  # nothing of the first attempt is left behind
+        said = refusal(folder)
+        assert said.startswith(str(path)), said
+        assert words in said
+        assert said.isprintable()
+
+
+def test_a_file_whose_import_failed_is_imported_again_when_it_is_mended(folder):
+    path = folder / "wrong.py"
+    path.write_text(GOOD + "1 / 0\n")
+    assert "ZeroDivisionError" in refusal(folder)
+    path.write_text(GOOD)
+    assert {"fine", "wrong"} <= discover((folder,)).keys()
+
+
+def test_a_module_beside_a_variant_that_is_not_python_is_named_itself(folder):
+    (folder / "beside_the_wrong.py").write_text("def (:\n")
+    (folder / "wrong.py").write_text("import beside_the_wrong\n" + GOOD)
+    assert refusal(folder).startswith(f"{folder / 'beside_the_wrong.py'}, line 1: no valid Python: ")
+
+
+@pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(99)"])
+def test_an_import_that_does_not_end_is_given_up_and_other_alarms_still_ring(folder, endless, monkeypatch):
+    monkeypatch.setattr(importing, "SECONDS", 0.2)
+    (folder / "wrong.py").write_text(f"{endless}\n{GOOD}")
+    rung = []
+    handler = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
+    left, interval = signal.setitimer(signal.ITIMER_REAL, 500)
+    try:
+        said = refusal(folder)
+        assert said == (
+            f"{folder / 'wrong.py'}, line 1: its import has not ended after 0.2 s; accepted: a module that only defines"
+        )
+        assert 0 < signal.setitimer(signal.ITIMER_REAL, 0)[0] < 500
+        signal.raise_signal(signal.SIGALRM)
+        assert rung == [True]
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, left, interval)
+
+
+def test_variants_are_found_from_any_thread(folder):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(discover((folder,))))
+    thread.start()
+    thread.join()
+    assert "fine" in found[0]
+
+
+def test_a_file_that_is_not_utf8_is_named_with_the_byte(folder):
+    (folder / "wrong.py").write_bytes(GOOD.encode() + b"# \xff\n")
+    assert refusal(folder) == f"{folder / 'wrong.py'}: byte {len(GOOD) + 2} is no UTF-8; accepted: Python in UTF-8"
+
+
+def test_a_directory_a_pipe_and_a_dangling_link_are_one_sentence_each(folder):
+    path = folder / "wrong.py"
+    path.mkdir()
+    assert refusal(folder) == f"{path}: a directory; accepted: a file"
+    path.rmdir()
+    os.mkfifo(path)
+    assert refusal(folder) == f"{path}: cannot be read: not a regular file"
+    path.unlink()
+    path.symlink_to("nowhere")
+    assert refusal(folder) == f"{path}: cannot be read: No such file or directory"
+
+
+def test_the_lock_file_and_the_hidden_folders_of_an_editor_are_passed_over(folder):
+    (folder / ".#fine.py").symlink_to("somebody@somewhere.1234")
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "broken.py").write_text("@variant(")
+    assert "fine" in discover((folder,))
+
+
+def test_a_folder_with_too_much_in_it_is_refused_before_all_of_it_is_read(folder, monkeypatch):
+    monkeypatch.setattr(importing, "MOST_FILES", 300)
+    for number in range(301):
+        (folder / f"{number}.txt").touch()
+    assert refusal(folder).startswith(f"{folder}: more than 300 files and folders below it; accepted: ")
