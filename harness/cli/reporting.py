@@ -94,8 +94,9 @@ def report(
     source = load(find(name)) if name else None
     terminal = console()
     render(records, terminal, parents(variants), here)
+    cases, drifts = runs.latest(records), drifted(records)
     for section in (render_stages, render_accuracy, render_counters):
-        section(runs.latest(records), terminal, drifted(records))
+        section(cases, terminal, drifts)
     if source:
         render_published(source, records, terminal)
     if source and source.loads:

@@ -9,15 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.limits import Hash, Name, Number, Text
 from gravbench.model.variant import Dtype
 
 Value = bool | int | float | str
+Setting = bool | Annotated[int, Field(gt=-(2**63), lt=2**63)] | Number | Text
+"""The value of an axis."""
 Kind = Literal["technique", "size", "bodies", "precision", "work"]
 
 
@@ -56,37 +62,59 @@ class Case(BaseModel, frozen=True):
     its name, and in records from before they were noted.
     """
 
-    variant: Annotated[str, Part("technique", bare=True, option=True)]
-    toolkit: Annotated[str, Part("technique", bare=True, option=True)]
-    axes: Annotated[dict[str, Value], Part("technique")]
-    n: Annotated[int, Part("size")]
+    variant: Annotated[Name, Part("technique", bare=True, option=True)]
+    toolkit: Annotated[Name, Part("technique", bare=True, option=True)]
+    axes: Annotated[dict[Name, Setting], Field(max_length=100), Part("technique")]
+    # Kernels count bodies in an int32.
+    n: Annotated[int, Field(ge=1, lt=2**31), Part("size")]
     dtype: Annotated[Dtype, Part("precision", "{dtype}", said="always", usual="float32", bare=True)]
     bodies: Annotated[
-        str, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)
+        Text, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)
     ]
-    subset: Annotated[str, Part("bodies", "subset {subset}", said="several", usual="even", option=True)]
-    seed: Annotated[int, Part("bodies", "seed {seed}", said="several", usual=1)]
-    eps: Annotated[float, Part("bodies", "eps {eps}", said="several", usual=0.025)]
-    interaction: Annotated[str, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
-    timed: Annotated[str, Part("work", "timed: {timed}", said="always", usual="force")]
+    subset: Annotated[Text, Part("bodies", "subset {subset}", said="several", usual="even", option=True)]
+    seed: Annotated[int, Field(ge=0, lt=2**128), Part("bodies", "seed {seed}", said="several", usual=1)]
+    eps: Annotated[float, Field(ge=0, allow_inf_nan=False), Part("bodies", "eps {eps}", said="several", usual=0.025)]
+    interaction: Annotated[Text, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
+    timed: Annotated[Literal["force", "step", "call"], Part("work", "timed: {timed}", said="always", usual="force")]
     # The title of dt names the integrator too.
-    integrator: Annotated[str | None, Part("work", bare=True)] = None
-    dt: Annotated[float | None, Part("work", "{integrator} dt = {dt:g}")] = None
+    integrator: Annotated[Name | None, Part("work", bare=True)] = None
+    dt: Annotated[Number | None, Part("work", "{integrator} dt = {dt:g}")] = None
     bodies_file_sha256: Annotated[
-        str | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
+        Hash | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
     ] = None
     interaction_sha256: Annotated[
-        str | None, Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction")
+        Hash | None, Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction")
     ] = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        fields = {name: field for name, field in type(self).model_fields.items() if name in PARTS}
-        # A field that came later is left out where it is usual: older cases keep the keys they had without it.
-        named = (name for name, one in fields.items() if one.is_required() or getattr(self, name) != PARTS[name].usual)
-        text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
+        own = {name: getattr(self, name) for name in PARTS}
+        for name, part in PARTS.items():
+            if part.file or name in self.axes:
+                own[name] = self.part(name)
+        for name, usual in _LATER.items():
+            if getattr(self, name) == usual:
+                del own[name]
+        text = _IN_ORDER.encode(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def identity(self) -> Hashable:
+        """What ``key`` is a short name for, without the work of naming it: equal where that is."""
+        own = self.__dict__
+        axes = own["axes"]
+        return (
+            *(_named(part, own[name]) if part.file else own[name] for name, part in _SCALARS.items()),
+            # 1, 1.0 and True are equal in Python, and different values of an axis.
+            *sorted((name, type(value).__name__, value) for name, value in axes.items()),
+        )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as any model is copied, without the key: another value of a field has another."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("key", None)
+        return copied
 
     @property
     def contents(self) -> dict[str, str]:
@@ -116,28 +144,31 @@ class Case(BaseModel, frozen=True):
         return self.conditions["dim"] == 2
 
     @property
-    def conditions(self) -> dict[str, Value]:
+    def conditions(self) -> Mapping[str, Value]:
         """What has to be equal, beside n and the device, before the speed of another case is compared with this one's.
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        own = {name: self.part(name) for name in CONDITIONS}
-        found = {name: CONDITIONS[name].usual if value is None else value for name, value in own.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        own = self.__dict__
+        return _conditions(tuple(own[name] for name in _OWN), *(self.axes.get(name) for name in PROBLEM_AXES))
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
         part = PARTS.get(name)
         if part is None or name in self.axes:
             return self.axes.get(name)
-        value: Value | None = getattr(self, name)
-        return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
+        return _named(part, getattr(self, name))
 
 
 PARTS: dict[str, Part] = {
     name: next(one for one in field.metadata if isinstance(one, Part)) for name, field in Case.model_fields.items()
 }
 """What each field of a case is, in their order."""
+
+# A field that came later is left out of a key where it is usual: older cases keep the keys they had without it.
+_LATER = {name: PARTS[name].usual for name, field in Case.model_fields.items() if not field.is_required()}
+_SCALARS = {name: part for name, part in PARTS.items() if name != "axes"}
+_IN_ORDER = json.JSONEncoder(sort_keys=True)
 
 PROBLEM_AXES: dict[str, Part] = {"dim": Part("work", "dim {dim}", usual=3)}
 """Axes that change what is computed rather than how; a variant without such an axis computes what is usual."""
@@ -149,6 +180,21 @@ CONDITIONS: dict[str, Part] = {
     if part.kind == kind
 }
 """What has to be equal before two speeds are compared, in the order of a title."""
+
+_OWN = [name for name in CONDITIONS if name in PARTS]
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _conditions(own: tuple[Value | None, ...], *problem: Value | None) -> Mapping[str, Value]:
+    """Return the conditions of a case from its fields and axes: a hundred thousand records have a few of them."""
+    known = dict(zip(_OWN, own, strict=True)) | dict(zip(PROBLEM_AXES, problem, strict=True))
+    found = {name: part.usual if known[name] is None else _named(part, known[name]) for name, part in CONDITIONS.items()}
+    return MappingProxyType({name: value for name, value in found.items() if value is not None})
+
+
+def _named(part: Part, value: Value | None) -> Value | None:
+    """Name a file without its folder."""
+    return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
 
 
 def stated() -> list[str]:

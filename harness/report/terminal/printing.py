@@ -5,7 +5,7 @@ All is ``Text``, never markup: a bracket in a reason or a name is only a bracket
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 
 from rich import box
 from rich.console import Console
@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 GAP = 2
+MOST_TABLES = 100
+"""Tables of one section: more than anybody reads in a terminal."""
 
 
 def heading(console: Console, title: str) -> None:
@@ -55,6 +57,17 @@ def say_lines(console: Console, title: str, lines: Sequence[str]) -> None:
         say(console, line, indent=GAP)
 
 
+def say_left_out(console: Console, things: Sized, noun: str = "table") -> None:
+    """Say how many of a section's tables are not shown, and where everything is; nothing where all are."""
+    if len(things) > MOST_TABLES:
+        say(console, f"not shown: {len(things) - MOST_TABLES:,} more {noun}s; gravbench export writes every record")
+
+
+def add_row(table: Table, *cells: str) -> None:
+    """Add a row of text to a table, whose own way takes brackets for markup."""
+    table.add_row(*map(Text, cells))
+
+
 def say_facts(console: Console, facts: Mapping[str, str]) -> None:
     """Print names and what is known of each, those of which nothing is left out."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
@@ -73,9 +86,9 @@ def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str
     """Make a table of columns of words, of numbers and of words again, by their headers."""
     made = bare_table(gap)
     for header in words:
-        made.add_column(header, overflow="fold")
+        made.add_column(Text(header), overflow="fold")
     for header in numbers:
-        made.add_column(header, justify="right", overflow="fold")
+        made.add_column(Text(header), justify="right", overflow="fold")
     for header in last:
-        made.add_column(header)
+        made.add_column(Text(header))
     return made
