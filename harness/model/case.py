@@ -83,7 +83,8 @@ class Case(BaseModel, frozen=True):
         Hash | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
     ] = None
     interaction_sha256: Annotated[
-        Hash | None, Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction")
+        Hash | None,
+        Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction"),
     ] = None
 
     @cached_property
@@ -188,7 +189,9 @@ _OWN = [name for name in CONDITIONS if name in PARTS]
 def _conditions(own: tuple[Value | None, ...], *problem: Value | None) -> Mapping[str, Value]:
     """Return the conditions of a case from its fields and axes: a hundred thousand records have a few of them."""
     known = dict(zip(_OWN, own, strict=True)) | dict(zip(PROBLEM_AXES, problem, strict=True))
-    found = {name: part.usual if known[name] is None else _named(part, known[name]) for name, part in CONDITIONS.items()}
+    found = {
+        name: part.usual if known[name] is None else _named(part, known[name]) for name, part in CONDITIONS.items()
+    }
     return MappingProxyType({name: value for name, value in found.items() if value is not None})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
@@ -16,6 +16,17 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else " " if one.isspace() else "\ufffd" for one in text)
+
+
+def without_controls(content: Any) -> Any:
+    """Return what JSON can hold with all of its text printable."""
+    if isinstance(content, str):
+        return printable(content)
+    if isinstance(content, list):
+        return list(map(without_controls, content))
+    if isinstance(content, dict):
+        return {printable(name): without_controls(value) for name, value in content.items()}
+    return content
 
 
 def _prose(text: str) -> str:

@@ -6,11 +6,10 @@ import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
-
-from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from pydantic_core import from_json, to_json
 
-from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, Number, Prose, Text, printable
+from gravbench.model.case import PARTS, PROBLEM_AXES, Case
+from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, Number, Prose, Text, without_controls
 
 Status = Literal["ok", "invalid", "skipped", "failed"]
 
@@ -224,7 +223,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """
         # Of ASCII without an escape all can be shown: what JSON allows to stand in a line by itself.
         if b"\\" in line or not line.isascii():
-            line = to_json(_printable(from_json(line)))
+            line = to_json(without_controls(from_json(line)))
         record = cls.model_validate_json(line)
         # A set of eighty names for each record would take more room than the record.
         object.__setattr__(record, "__pydantic_fields_set__", _ALL_FIELDS)
@@ -253,13 +252,3 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
 
 _ALL_FIELDS = set(Record.model_fields)
-
-
-def _printable(content: Any) -> Any:
-    if isinstance(content, str):
-        return printable(content)
-    if isinstance(content, list):
-        return list(map(_printable, content))
-    if isinstance(content, dict):
-        return {printable(name): _printable(value) for name, value in content.items()}
-    return content

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import re
 import shlex
@@ -15,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.limits import printable
+from gravbench.model.limits import printable, without_controls
 from gravbench.model.record import Record
 
 RECORDS = "records.jsonl"
@@ -27,7 +27,9 @@ MOST_SAID = 3
 """Lines of a file that a sentence says what is wrong with."""
 ALIKE = ("axes", "protocol", "flags", "code_sha256", "source_sha256", "bodies_sha256", "sm_clock_mhz")
 """Fields of a record that have the same value in many."""
-SELDOM = ("throttle_reasons", "counters", "error_max_of", "untimed_seconds", "stages_seconds", "stages_bytes", "computed")
+SELDOM = (
+    *("throttle_reasons", "counters", "computed", "error_max_of", "untimed_seconds", "stages_seconds", "stages_bytes"),
+)
 """Fields of a record that are empty in most."""
 SWITCHES = ("--resume", "--dry-run", "--counters")
 """Options of ``gravbench run`` without a value."""
@@ -55,8 +57,8 @@ def has_measurements(folder: Path) -> bool:
     """Tell whether a run has a record that is ok; a line that cannot be read counts as none."""
     with (folder / RECORDS).open("rb") as lines:
         for line in lines:
-            with contextlib.suppress(ValidationError):
-                if Record.model_validate_json(line).status == "ok":
+            with contextlib.suppress(ValueError):
+                if Record.of_line(line).status == "ok":
                     return True
     return False
 
@@ -88,10 +90,12 @@ def find(run: str) -> Path:
 
 def environment(folder: Path) -> list[dict[str, Any]]:
     """Return what was noted at each start of a run, the newest last; nothing where it is not there or not readable."""
+    path = folder / ENVIRONMENT
     with contextlib.suppress(OSError, ValueError):
-        entries = json.loads((folder / ENVIRONMENT).read_text("utf-8"))
+        # No pipe: whoever opened it might wait for ever.
+        entries = from_json(path.read_bytes()) if path.is_file() else []
         if isinstance(entries, list):
-            return [entry for entry in entries if isinstance(entry, dict)]
+            return [without_controls(entry) for entry in entries if isinstance(entry, dict)]
     return []
 
 

@@ -288,7 +288,9 @@ def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str
 
 def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
     """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
-    told = grouped((one for one in records if is_ranked(one) and isinstance(one.axes.get("theta"), int | float)), _technique)
+    told = grouped(
+        (one for one in records if is_ranked(one) and isinstance(one.axes.get("theta"), int | float)), _technique
+    )
     return {
         (*which, n): [one for _, one in sorted(by_theta.items())]
         for which, alike in sorted(told.items())

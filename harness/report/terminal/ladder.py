@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import get_args
 
 from rich.console import Console
@@ -33,7 +32,8 @@ from gravbench.report.names import (
 from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
 from gravbench.report.terminal.printing import (
     GAP,
-    MOST_TABLES,
+    MOST_ROWS,
+    first_rows,
     heading,
     say,
     say_all,
@@ -98,9 +98,9 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     _configuration_section(console, ladders, names, parents, drifts, here)
     if drifts:
         section(console, "The anchor")
-    for drift in drifts[:MOST_TABLES]:
+    for drift in drifts[:MOST_ROWS]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
-    say_left_out(console, drifts, "anchor")
+    say_left_out(console, {"drifts": drifts})
     _not_ok_section(console, cases)
 
 
@@ -160,8 +160,8 @@ def _ladder_section(
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
         return
-    tables = [(shared, n, rungs) for shared, by_n in ladders.items() for n, rungs in by_n.items()]
-    for shared, n, rungs in tables[:MOST_TABLES]:
+    tables = {(shared, n): rungs for shared, by_n in ladders.items() for n, rungs in by_n.items()}
+    for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
         console.print(table(console, _ladder_columns(rungs, here), rungs))
@@ -252,7 +252,7 @@ def _configuration_section(
     tables = {shared: rows for shared, by_n in ladders.items() if (rows := _tuned(by_n, parents))}
     if tables:
         section(console, "The fastest configurations", COMPARING)
-    for shared, rows in islice(tables.items(), MOST_TABLES):
+    for shared, rows in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))

@@ -6,6 +6,7 @@ All is ``Text``, never markup: a bracket in a reason or a name is only a bracket
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -13,9 +14,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+Key = TypeVar("Key")
+Row = TypeVar("Row")
+
 GAP = 2
-MOST_TABLES = 100
-"""Tables of one section: more than anybody reads in a terminal."""
+MOST_ROWS = 1_000
+"""Rows of one section: more than anybody reads in a terminal."""
 
 
 def heading(console: Console, title: str) -> None:
@@ -57,10 +61,22 @@ def say_lines(console: Console, title: str, lines: Sequence[str]) -> None:
         say(console, line, indent=GAP)
 
 
-def say_left_out(console: Console, things: Sized, noun: str = "table") -> None:
-    """Say how many of a section's tables are not shown, and where everything is; nothing where all are."""
-    if len(things) > MOST_TABLES:
-        say(console, f"not shown: {len(things) - MOST_TABLES:,} more {noun}s; gravbench export writes every record")
+def first_rows(tables: Mapping[Key, list[Row]]) -> dict[Key, list[Row]]:
+    """Keep the first ``MOST_ROWS`` rows of a section's tables."""
+    kept: dict[Key, list[Row]] = {}
+    room = MOST_ROWS
+    for key, rows in tables.items():
+        if room > 0:
+            kept[key] = rows[:room]
+            room -= len(rows)
+    return kept
+
+
+def say_left_out(console: Console, tables: Mapping[Any, Sized]) -> None:
+    """Say how many rows of a section ``first_rows`` leaves out, and where everything is; nothing where it has all."""
+    more = sum(map(len, tables.values())) - MOST_ROWS
+    if more > 0:
+        say(console, f"not shown: {more:,} more rows; gravbench export writes every record")
 
 
 def add_row(table: Table, *cells: str) -> None:

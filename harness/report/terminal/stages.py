@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from rich.console import Console
 from rich.table import Table
@@ -12,8 +11,8 @@ from gravbench.model.record import Record
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.terminal.printing import (
-    MOST_TABLES,
     add_row,
+    first_rows,
     plain_table,
     say,
     say_all,
@@ -52,7 +51,7 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
         return
     names = Names(records)
     section(console, "The stages", STAGES)
-    for (shared, name), chosen in islice(found.items(), MOST_TABLES):
+    for (shared, name), chosen in first_rows(found).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
         # So many columns fit into 80 characters.
@@ -92,7 +91,7 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
         return
     names = Names(records)
     section(console, "Speed and accuracy", ACCURACY)
-    for (shared, name, n), chosen in islice(groups.items(), MOST_TABLES):
+    for (shared, name, n), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
         table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
@@ -118,8 +117,8 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
     section(console, "Counters", COUNTERS)
     for reason in reasons:
         say(console, f"unavailable: {reason}", "yellow")
-    groups = ranking.grouped(counted, ranking.conditions)
-    for shared, alike in sorted(groups.items())[:MOST_TABLES]:
+    groups = dict(sorted(ranking.grouped(counted, ranking.conditions).items()))
+    for shared, alike in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
