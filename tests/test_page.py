@@ -302,7 +302,9 @@ def everything() -> Record:
         fitting = [value for word, value in values.items() if word in kind.removeprefix("dict[str, ")]
         plain = fitting[0] if fitting else "word"
         made[name] = {"build": plain} if kind.startswith("dict") else [plain] if kind.startswith("list") else plain
-    made |= {"status": "ok", "dtype": "float64", "sm_clock_mhz": [990, 1000, 1010], "samples_seconds": [1.0] * 3}
+    made |= {"status": "ok", "dtype": "float64", "timed": "step", "started": "2026-01-01T00:00:00+00:00"}
+    made |= {name: "0a" for name in made if name.endswith("sha256")}
+    made |= {"sm_clock_mhz": [990, 1000, 1010], "samples_seconds": [1.0] * 3}
     return Record(**made)
 
 

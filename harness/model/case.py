@@ -90,13 +90,11 @@ class Case(BaseModel, frozen=True):
     @cached_property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
-        own = {name: getattr(self, name) for name in PARTS}
-        for name, part in PARTS.items():
-            if part.file or name in self.axes:
-                own[name] = self.part(name)
-        for name, usual in _LATER.items():
-            if getattr(self, name) == usual:
-                del own[name]
+        # A field that came later is left out where it is usual: older cases keep the keys they had without it.
+        named = [
+            name for name in PARTS if name in _FIRST or getattr(self, name, PARTS[name].usual) != PARTS[name].usual
+        ]
+        own = {name: _named(PARTS[name], getattr(self, name)) for name in named}
         text = _IN_ORDER.encode(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -106,7 +104,7 @@ class Case(BaseModel, frozen=True):
         own = self.__dict__
         axes = own["axes"]
         return (
-            *(_named(part, own[name]) if part.file else own[name] for name, part in _SCALARS.items()),
+            *(_named(part, own.get(name)) for name, part in PARTS.items() if name != "axes"),
             # 1, 1.0 and True are equal in Python, and different values of an axis.
             *sorted((name, type(value).__name__, value) for name, value in axes.items()),
         )
@@ -151,7 +149,7 @@ class Case(BaseModel, frozen=True):
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
         own = self.__dict__
-        return _conditions(tuple(own[name] for name in _OWN), *(self.axes.get(name) for name in PROBLEM_AXES))
+        return _conditions(*(own[name] if name in own else self.axes.get(name) for name in CONDITIONS))
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
@@ -166,9 +164,7 @@ PARTS: dict[str, Part] = {
 }
 """What each field of a case is, in their order."""
 
-# A field that came later is left out of a key where it is usual: older cases keep the keys they had without it.
-_LATER = {name: PARTS[name].usual for name, field in Case.model_fields.items() if not field.is_required()}
-_SCALARS = {name: part for name, part in PARTS.items() if name != "axes"}
+_FIRST = {name for name, field in Case.model_fields.items() if field.is_required()}
 _IN_ORDER = json.JSONEncoder(sort_keys=True)
 
 PROBLEM_AXES: dict[str, Part] = {"dim": Part("work", "dim {dim}", usual=3)}
@@ -182,17 +178,14 @@ CONDITIONS: dict[str, Part] = {
 }
 """What has to be equal before two speeds are compared, in the order of a title."""
 
-_OWN = [name for name in CONDITIONS if name in PARTS]
-
 
 @lru_cache(maxsize=10_000, typed=True)
-def _conditions(own: tuple[Value | None, ...], *problem: Value | None) -> Mapping[str, Value]:
-    """Return the conditions of a case from its fields and axes: a hundred thousand records have a few of them."""
-    known = dict(zip(_OWN, own, strict=True)) | dict(zip(PROBLEM_AXES, problem, strict=True))
-    found = {
-        name: part.usual if known[name] is None else _named(part, known[name]) for name, part in CONDITIONS.items()
-    }
-    return MappingProxyType({name: value for name, value in found.items() if value is not None})
+def _conditions(*values: Value | None) -> Mapping[str, Value]:
+    """Name the values of ``CONDITIONS``: a hundred thousand records have a few of them, and share what is made here."""
+    known = dict(zip(CONDITIONS, values, strict=True))
+    found = {name: CONDITIONS[name].usual if value is None else value for name, value in known.items()}
+    named = {name: _named(CONDITIONS[name], value) for name, value in found.items()}
+    return MappingProxyType({name: value for name, value in named.items() if value is not None})
 
 
 def _named(part: Part, value: Value | None) -> Value | None:

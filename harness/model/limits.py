@@ -40,7 +40,7 @@ def _moment(text: str) -> str:
     return text
 
 
-Name = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=200)]
 """A name that needs no quoting: of a variant, a toolkit, an axis."""
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=128)]
 Text = Annotated[str, Field(max_length=1_000)]

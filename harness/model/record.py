@@ -101,8 +101,9 @@ class Measurement(BaseModel, frozen=True):
     samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = []
     batch: Count | None = None
     median_seconds: Duration | None = None
-    ci_low: Duration | None = None
-    ci_high: Duration | None = None
+    ci_low: Amount | None = None
+    # Infinite where the samples are too few to bound the median.
+    ci_high: Annotated[float, Field(ge=0)] | None = None
     stop_reason: Text | None = None
     launch_seconds: Amount | None = None
     sm_clock_mhz: Clocks = []

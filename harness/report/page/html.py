@@ -25,7 +25,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import names, published, remarks
-from gravbench.report.here import Here
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, packed, sources
@@ -82,8 +82,8 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     left_out = []
     if records > MOST_RECORDS:
         left_out.append(
-            f"Of {records:,} records the table has the last {MOST_RECORDS:,}; gravbench export RUN --to FILE.csv writes "
-            "every one."
+            f"Of {records:,} records the table has the last {MOST_RECORDS:,}; "
+            "gravbench export RUN --to FILE.csv writes every one."
         )
     here, drifts, texts = Here(variants), _drifts(runs), Texts()
     groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
@@ -148,7 +148,7 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
     yield "commit", joined(case.commit for case in cases)
 
 
-def _table(runs: Sequence[Run], here: Here, texts: Texts) -> dict[str, Any]:
+def _table(runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None) -> dict[str, Any]:
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
     rows = [(run, record) for run in runs for record in run.records][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
