@@ -533,6 +533,22 @@ def test_ten_thousand_records_take_seconds() -> None:
     assert time.process_time() - before < 30
 
 
+def test_brackets_in_stages_and_counters_are_no_markup() -> None:
+    one = record("tiled", stages_seconds={"[/x]": 0.5, "[bold]": 0.0}, counters={"stalled_[/y]": 1.0})
+    file = io.StringIO()
+    for section in (render_stages, render_counters):
+        section([one], Console(file=file, width=200))
+    for word in ("[/x]", "[bold]", "[/y]"):
+        assert word in file.getvalue()
+
+
+def test_a_terminal_shows_a_thousand_rows_of_a_section_and_says_how_many_more_there_are() -> None:
+    records = [record("naive", 1.0, seed=seed) for seed in range(1005)]
+    text = flat(shown(records))
+    assert "not shown: 5 more rows; gravbench export writes every record" in text
+    assert "not shown" not in shown(records[:1000])
+
+
 def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:
     half = record("approximate", 1.0, n=1_000).model_copy(update={"cycle": 2, "error_cycle_max": 3e-7})
     text = shown([half], 200)

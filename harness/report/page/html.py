@@ -85,6 +85,12 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
             f"Of {records:,} records the table has the last {MOST_RECORDS:,}; "
             "gravbench export RUN --to FILE.csv writes every one."
         )
+    tasks = len({ranking.conditions(record) for record in cases if ranking.is_ranked(record)})
+    if tasks > figures.MOST_GROUPS:
+        left_out.append(
+            f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of stages "
+            f"and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
+        )
     here, drifts, texts = Here(variants), _drifts(runs), Texts()
     groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
     scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
