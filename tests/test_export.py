@@ -30,6 +30,15 @@ def test_csv_has_a_row_a_record_and_a_column_an_axis(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_a_text_that_a_spreadsheet_would_compute_is_written_as_text_and_numbers_stay_numbers(tmp_path):
+    path = tmp_path / "all.csv"
+    formula = '=HYPERLINK("http://x","y")'
+    export.write([record(device=formula, driver="@x", axes={"p": "+1", "q": -1}, energy_drift=-0.5)], path)
+    (row,) = csv.DictReader(path.read_text().splitlines())
+    assert (row["device"], row["driver"], row["axis_p"]) == (f"'{formula}", "'@x", "'+1")
+    assert (row["axis_q"], row["energy_drift"]) == ("-1", "-0.5")
+
+
 def test_parquet_gives_back_the_numbers(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "all.parquet"
@@ -40,6 +49,15 @@ def test_parquet_gives_back_the_numbers(tmp_path):
     assert table["axis_p"] == ["256", "1d"]
     assert table["axis_theta"] == [0.7, None]
     assert table["median_seconds"] == [one.median_seconds for one in RECORDS]
+
+
+def test_parquet_takes_integers_of_any_size_and_columns_of_two_kinds_of_numbers(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "all.parquet"
+    export.write([record(seed=2**70, axes={"p": 2**60}), record(seed=1, axes={"p": 0.5})], path)
+    table = parquet.read_table(path).to_pydict()
+    assert table["seed"] == [str(2**70), "1"]
+    assert table["axis_p"] == [float(2**60), 0.5]
 
 
 def test_the_command_writes_the_newest_record_of_each_case(tmp_path):

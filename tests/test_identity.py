@@ -415,7 +415,7 @@ def measured(case, seconds):
     return Record(
         **{**case.model_dump(), "bodies": Path(case.bodies).name}, status="ok", flags=[], code_sha256="a" * 64,
         device="a processor", samples_seconds=[seconds] * 20, median_seconds=seconds, ci_low=seconds, ci_high=seconds,
-        error_max=1e-6, flops_per_interaction=20, commit=None, started="2026-01-01", harness_version="0",
+        error_max=1e-6, flops_per_interaction=20, commit=None, started="2026-01-01T00:00:00+00:00", harness_version="0",
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def record(variant: str, median: float | None = 1.0, **changes: Any) -> Record:
         "subset": "first",
         "seed": 1,
         "eps": 0.01,
-        "timed": "kernel",
+        "timed": "force",
         "source_sha256": "0" * 64,
         "flags": ["-ftz=true"],
         "driver": "999.01" if gpu else None,
@@ -165,7 +165,7 @@ def test_configurations_whose_intervals_overlap_count_as_as_fast() -> None:
             record("tiled", 1.015, axes={"p": 128}),
             record("tiled", 1.5, axes={"p": 256}),
             record("tiled", 1.6, axes={"p": 512}, ci_low=None, ci_high=None),
-            record("tiled", 1.7, axes={"p": 1024}, ci_low=float("nan"), ci_high=float("nan")),
+            record("tiled", 1.7, axes={"p": 1024}).model_copy(update={"ci_low": math.nan, "ci_high": math.nan}),
         ]
     )
     assert rung.indistinct == 3
@@ -203,9 +203,9 @@ def test_speed_ups_are_over_the_best_of_parent_and_root_in_the_same_toolkit_and_
         {"eps": 0.02},
         {"seed": 2},
         {"dtype": "float64"},
-        {"timed": "evaluation"},
+        {"timed": "step"},
         {"integrator": "leapfrog"},
-        {"dt": 0.1},
+        {"integrator": "leapfrog", "dt": 0.1},
         {"bodies": "galaxies"},
         {"device_uuid": "GPU-2222"},
     ],
@@ -239,7 +239,7 @@ def test_what_is_not_ok_is_never_ranked_even_when_fastest(status: str) -> None:
 
 @pytest.mark.parametrize("median", [None, float("nan"), float("inf")])
 def test_ok_without_a_usable_median_is_named_and_not_ranked(median: float | None) -> None:
-    text = shown([record("naive", 2.0), record("tiled", None, median_seconds=median)])
+    text = shown([record("naive", 2.0), record("tiled", None).model_copy(update={"median_seconds": median})])
     before, after = text.split("Not ranked")
     assert "tiled" not in before
     assert "ok, 1 case: no median was recorded" in after
@@ -379,7 +379,7 @@ def test_each_table_of_a_device_that_drifted_has_the_sign_and_the_sentence(rende
     else:
         render_section(latest(records), console, ranking.drifted(records))
     titles = [line for line in file.getvalue().splitlines() if GPU in line and "measured" not in line]
-    tables = [line for line in titles if "timed" in line or "kernel" in line]
+    tables = [line for line in titles if "timed" in line or "force" in line]
     assert tables
     assert all(line.endswith(" ^") for line in tables)
     assert not [line for line in file.getvalue().splitlines() if "Imaginary CPU" in line and "^" in line]
@@ -483,7 +483,7 @@ def test_a_pipe_gets_no_escape_codes() -> None:
 
 def test_missing_numbers_leave_blanks_and_nan_is_said() -> None:
     bare = record("naive", 2.0, ci_low=None, ci_high=None, gflops=None, occupancy=None, error_rms=None, registers=None)
-    text = shown([bare, record("tiled", error_max=float("nan"), gflops=float("nan"))])
+    text = shown([bare, record("tiled").model_copy(update={"error_max": math.nan, "gflops": math.nan})])
     assert "None" not in text
     assert "nan" in row(text, "tiled", "cupy").split()
 
@@ -496,7 +496,7 @@ def test_no_records_give_one_sentence() -> None:
 def test_markdown_has_one_table_a_device_with_hand_computed_rows() -> None:
     text = ladder_markdown(ladder(), PARENTS, {"tiled": "Stage a tile | in shared\nmemory."})
     assert text.count("| variant |") == 2
-    assert f"**{GPU}**: n = 10,000, plummer, float32, timed: kernel" in text
+    assert f"**{GPU}**: n = 10,000, plummer, float32, timed: force" in text
     assert (
         "| tiled | cupy | Stage a tile \\| in shared memory. | 0.1000 | 1,000 ± 1.00 % | 4.00 | 5.00 | 1.2e-06 |"
         in text
@@ -531,6 +531,22 @@ def test_ten_thousand_records_take_seconds() -> None:
     shown(records, 80)
     # About half a second of computing where this was written; a loop over pairs of records would take minutes.
     assert time.process_time() - before < 30
+
+
+def test_brackets_in_stages_and_counters_are_no_markup() -> None:
+    one = record("tiled", stages_seconds={"[/x]": 0.5, "[bold]": 0.0}, counters={"stalled_[/y]": 1.0})
+    file = io.StringIO()
+    for section in (render_stages, render_counters):
+        section([one], Console(file=file, width=200))
+    for word in ("[/x]", "[bold]", "[/y]"):
+        assert word in file.getvalue()
+
+
+def test_a_terminal_shows_a_thousand_rows_of_a_section_and_says_how_many_more_there_are() -> None:
+    records = [record("naive", 1.0, seed=seed) for seed in range(1005)]
+    text = flat(shown(records))
+    assert "not shown: 5 more rows; gravbench export writes every record" in text
+    assert "not shown" not in shown(records[:1000])
 
 
 def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:

@@ -66,7 +66,13 @@ def made_up(task, **changes):
     case = task.case
     bodies = initial_conditions.load(case.bodies, case.n, case.seed, case.eps, case.subset)
     fields = case.model_dump() | {"bodies": Path(case.bodies).name, "bodies_sha256": bodies.sha256}
-    rest = {"status": "ok", "flops_per_interaction": 20.0, "commit": None, "started": "", "harness_version": ""}
+    rest = {
+        "status": "ok",
+        "flops_per_interaction": 20.0,
+        "commit": None,
+        "started": "2026-01-01T00:00:00+00:00",
+        "harness_version": "",
+    }
     return Record(**(fields | task.fingerprint.model_dump() | rest | {"anchor": task.anchor} | changes))
 
 

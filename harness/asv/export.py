@@ -12,6 +12,7 @@ import json
 import math
 import re
 import subprocess
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -91,11 +92,17 @@ class Exported:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None) -> Exported:
+def export(
+    runs: Sequence[Path],
+    to: Path = RESULTS,
+    machine: str | None = None,
+    say: Callable[[str], object] = warnings.warn,
+) -> Exported:
     """Add the records of runs to asv's results in ``to``, and list their benchmarks for ``asv publish``.
 
     ``machine`` is asv's name of the machine, by default that of the run's GPU or else of its processor. Without runs
     only the list is renewed, which ``asv run`` overwrites. Of a case measured twice at one commit the newer stands.
+    ``say`` gets a sentence about the lines that are no records.
 
     Raises:
         InputError: not one record can be exported, the working directory is in no git repository, or another process
@@ -109,7 +116,7 @@ def export(runs: Sequence[Path], to: Path = RESULTS, machine: str | None = None)
     dates = _commit_dates()
     found: list[tuple[list[Record], dict[str, Any]]] = []
     for folder in runs:
-        judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read() if record.anchor <= 1]
+        judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read(say) if record.anchor <= 1]
         done.left_out.update(reason for _, reason in judged if reason)
         if usable := [record for record, reason in judged if not reason]:
             found.append((usable, (environment(folder) or [{}])[-1]))
@@ -158,7 +165,7 @@ def _export_run(
             "python": python,
         }
         digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
-        name = f"gravbench-{record.toolkit}-{digest}"
+        name = f"gravbench-{_slug(record.toolkit)}-{digest}"
         heading = {
             "commit_hash": record.commit,
             "env_name": name,
@@ -169,7 +176,7 @@ def _export_run(
             "env_vars": {},
         }
         # asv finds a commit's results by these eight letters.
-        path = folder / f"{record.commit[:8]}-{name}.json"
+        path = folder / f"{_slug(record.commit[:8])}-{name}.json"
         _, grids = files.setdefault(path, (heading, defaultdict(Grid)))
         for tracked in TRACKED:
             value = tracked.of(record)
@@ -221,7 +228,12 @@ def _commit_dates() -> dict[str, int]:
 
 def _machine_name(records: list[Record]) -> str:
     names = [record.device for record in records if record.driver] or [record.device for record in records]
-    return re.sub(r"[^A-Za-z0-9.]+", "-", names[0] or "unknown").strip("-")
+    return _slug(names[0] or "") or "unknown"
+
+
+def _slug(text: str) -> str:
+    """Make a name of a folder or a file of any text: no path, and never empty or dots alone unless the text is."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:90]
 
 
 def _described(environment: dict[str, Any]) -> dict[str, Any]:
@@ -266,5 +278,5 @@ def _list_benchmarks(to: Path) -> None:
 def _offered(values: Sequence[str]) -> list[str]:
     """Sort numbers by value and words by frequency, because asv shows the first of each at the start."""
     count = Counter(values)
-    numbers = all(value.isdigit() for value in count)
+    numbers = all(value.isdecimal() for value in count)
     return sorted(count, key=lambda value: (0 if numbers else -count[value], results.natural(value)))

@@ -63,7 +63,7 @@ class Grid:
 def natural(text: str) -> list[tuple[int, float | str]]:
     """Sort by this to have 64 before 512."""
     parts = re.split(r"(\d+)", text)
-    return [(0, float(part)) if part.isdigit() else (1, part) for part in parts if part]
+    return [(0, float(part)) if part.isdecimal() else (1, part) for part in parts if part]
 
 
 def read(path: Path, version: int = FORMAT) -> Content:

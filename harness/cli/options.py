@@ -102,11 +102,16 @@ def find_run(name: str, *, stderr: bool = True) -> Path:
 
 
 def read_runs(names: list[str]) -> list[Run]:
-    """Read the records of runs by their folders or names."""
+    """Read the records of runs by their folders or names; say on standard error which lines are none."""
     from gravbench.model import runs
     from gravbench.verdicts.compare import Run
 
-    return [Run(name, runs.RecordFile(find_run(name)).read()) for name in names]
+    return [Run(name, runs.RecordFile(find_run(name)).read(warn)) for name in names]
+
+
+def warn(sentence: str) -> None:
+    """Say on standard error what a person should know beside what was asked for."""
+    console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import RunsArgument, app, console, find_run, read_runs, writing
+from gravbench.cli.options import RunsArgument, app, console, find_run, read_runs, warn, writing
 from gravbench.errors import InputError, nearest
 
 
@@ -84,7 +84,7 @@ def report(
     if len(folders) > 1:
         raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
     (folder,) = folders
-    records = runs.RecordFile(folder).read()
+    records = runs.RecordFile(folder).read(warn)
     name = published or runs.published(folder)
     variants = discover()
     here = Here(variants)
@@ -94,8 +94,9 @@ def report(
     source = load(find(name)) if name else None
     terminal = console()
     render(records, terminal, parents(variants), here)
+    cases, drifts = runs.latest(records), drifted(records)
     for section in (render_stages, render_accuracy, render_counters):
-        section(runs.latest(records), terminal, drifted(records))
+        section(cases, terminal, drifts)
     if source:
         render_published(source, records, terminal)
     if source and source.loads:
@@ -113,8 +114,11 @@ def _write_report(folders: list[Path], published: str | None, page: Path | None,
     for folder in folders:
         name = published or runs.published(folder) or ""
         source = load(find(name)) if name else None
-        records = runs.RecordFile(folder).read()
-        shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source))
+        said: list[str] = []
+        records = runs.RecordFile(folder).read(said.append)
+        for sentence in said:
+            warn(sentence)
+        shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))
     variants = discover()
     if page:
         with writing(page):
@@ -160,7 +164,7 @@ def export_history(
 
     folders = [find_run(name) for name in run_names or []]
     with writing(to):
-        done = export(folders, to, machine)
+        done = export(folders, to, machine, warn)
     for path in done.files:
         typer.echo(path)
     typer.echo(f"{done.records} records exported to {to}")

@@ -9,15 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.limits import Hash, Name, Number, Text
 from gravbench.model.variant import Dtype
 
 Value = bool | int | float | str
+Setting = bool | Annotated[int, Field(gt=-(2**63), lt=2**63)] | Number | Text
+"""The value of an axis."""
 Kind = Literal["technique", "size", "bodies", "precision", "work"]
 
 
@@ -56,40 +62,58 @@ class Case(BaseModel, frozen=True):
     its name, and in records from before they were noted.
     """
 
-    variant: Annotated[str, Part("technique", bare=True, option=True)]
-    toolkit: Annotated[str, Part("technique", bare=True, option=True)]
-    axes: Annotated[dict[str, Value], Part("technique")]
-    n: Annotated[int, Part("size")]
+    variant: Annotated[Name, Part("technique", bare=True, option=True)]
+    toolkit: Annotated[Name, Part("technique", bare=True, option=True)]
+    axes: Annotated[dict[Name, Setting], Field(max_length=100), Part("technique")]
+    # Kernels count bodies in an int32.
+    n: Annotated[int, Field(ge=1, lt=2**31), Part("size")]
     dtype: Annotated[Dtype, Part("precision", "{dtype}", said="always", usual="float32", bare=True)]
     bodies: Annotated[
-        str, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)
+        Text, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)
     ]
-    subset: Annotated[str, Part("bodies", "subset {subset}", said="several", usual="even", option=True)]
-    seed: Annotated[int, Part("bodies", "seed {seed}", said="several", usual=1)]
-    eps: Annotated[float, Part("bodies", "eps {eps}", said="several", usual=0.025)]
-    interaction: Annotated[str, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
-    timed: Annotated[str, Part("work", "timed: {timed}", said="always", usual="force")]
+    subset: Annotated[Text, Part("bodies", "subset {subset}", said="several", usual="even", option=True)]
+    seed: Annotated[int, Field(ge=0, lt=2**128), Part("bodies", "seed {seed}", said="several", usual=1)]
+    eps: Annotated[float, Field(ge=0, allow_inf_nan=False), Part("bodies", "eps {eps}", said="several", usual=0.025)]
+    interaction: Annotated[Text, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
+    timed: Annotated[Literal["force", "step", "call"], Part("work", "timed: {timed}", said="always", usual="force")]
     # The title of dt names the integrator too.
-    integrator: Annotated[str | None, Part("work", bare=True)] = None
-    dt: Annotated[float | None, Part("work", "{integrator} dt = {dt:g}")] = None
+    integrator: Annotated[Name | None, Part("work", bare=True)] = None
+    dt: Annotated[Number | None, Part("work", "{integrator} dt = {dt:g}")] = None
     bodies_file_sha256: Annotated[
-        str | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
+        Hash | None, Part("bodies", "bodies_file_sha256 {bodies_file_sha256:.8}", said="several", content_of="bodies")
     ] = None
     interaction_sha256: Annotated[
-        str | None, Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction")
+        Hash | None,
+        Part("work", "interaction_sha256 {interaction_sha256:.8}", said="several", content_of="interaction"),
     ] = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A name for this case that does not depend on the order of its parts or of the sweep."""
         # A field that came later is left out where it is usual: older cases keep the keys they had without it.
         named = [
-            name
-            for name, field in type(self).model_fields.items()
-            if name in PARTS and (getattr(self, name) != PARTS[name].usual or field.is_required())
+            name for name in PARTS if name in _FIRST or getattr(self, name, PARTS[name].usual) != PARTS[name].usual
         ]
-        text = json.dumps({name: self.part(name) for name in named}, sort_keys=True)
+        own = {name: _named(PARTS[name], getattr(self, name)) for name in named}
+        text = _IN_ORDER.encode(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def identity(self) -> Hashable:
+        """What ``key`` is a short name for, without the work of naming it: equal where that is."""
+        own = self.__dict__
+        axes = own["axes"]
+        return (
+            *(_named(part, own.get(name)) for name, part in PARTS.items() if name != "axes"),
+            # 1, 1.0 and True are equal in Python, and different values of an axis.
+            *sorted((name, type(value).__name__, value) for name, value in axes.items()),
+        )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as any model is copied, without the key: another value of a field has another."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("key", None)
+        return copied
 
     @property
     def contents(self) -> dict[str, str]:
@@ -119,28 +143,29 @@ class Case(BaseModel, frozen=True):
         return self.conditions["dim"] == 2
 
     @property
-    def conditions(self) -> dict[str, Value]:
+    def conditions(self) -> Mapping[str, Value]:
         """What has to be equal, beside n and the device, before the speed of another case is compared with this one's.
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        own = {name: self.part(name) for name in CONDITIONS}
-        found = {name: CONDITIONS[name].usual if value is None else value for name, value in own.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        own = self.__dict__
+        return _conditions(*(own[name] if name in own else self.axes.get(name) for name in CONDITIONS))
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
         part = PARTS.get(name)
         if part is None or name in self.axes:
             return self.axes.get(name)
-        value: Value | None = getattr(self, name)
-        return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
+        return _named(part, getattr(self, name))
 
 
 PARTS: dict[str, Part] = {
     name: next(one for one in field.metadata if isinstance(one, Part)) for name, field in Case.model_fields.items()
 }
 """What each field of a case is, in their order."""
+
+_FIRST = {name for name, field in Case.model_fields.items() if field.is_required()}
+_IN_ORDER = json.JSONEncoder(sort_keys=True)
 
 PROBLEM_AXES: dict[str, Part] = {"dim": Part("work", "dim {dim}", usual=3)}
 """Axes that change what is computed rather than how; a variant without such an axis computes what is usual."""
@@ -152,6 +177,20 @@ CONDITIONS: dict[str, Part] = {
     if part.kind == kind
 }
 """What has to be equal before two speeds are compared, in the order of a title."""
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _conditions(*values: Value | None) -> Mapping[str, Value]:
+    """Name the values of ``CONDITIONS``: a hundred thousand records have a few of them, and share what is made here."""
+    known = dict(zip(CONDITIONS, values, strict=True))
+    found = {name: CONDITIONS[name].usual if value is None else value for name, value in known.items()}
+    named = {name: _named(CONDITIONS[name], value) for name, value in found.items()}
+    return MappingProxyType({name: value for name, value in named.items() if value is not None})
+
+
+def _named(part: Part, value: Value | None) -> Value | None:
+    """Name a file without its folder."""
+    return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
 
 
 def stated() -> list[str]:

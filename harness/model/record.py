@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import from_json, to_json
 
-from gravbench.model.case import Case
+from gravbench.model.case import PARTS, PROBLEM_AXES, Case
+from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, Number, Prose, Text, without_controls
 
 Status = Literal["ok", "invalid", "skipped", "failed"]
+
+
+def _error(value: float) -> float:
+    if value < 0:
+        raise ValueError("accepted: 0 or more, or no number")
+    return value
+
+
+Error = Annotated[float, AfterValidator(_error)]
+"""A relative error; NaN or infinite where accelerations are."""
+Clocks = Annotated[list[Count], Field(max_length=1_000_000)]
+Temperature = Annotated[int, Field(ge=-274, lt=2**31)]
+Words = Annotated[list[Text], Field(max_length=1_000)]
 
 
 class Fingerprint(BaseModel, frozen=True):
@@ -19,12 +35,12 @@ class Fingerprint(BaseModel, frozen=True):
     result is never reused and counts as measured with another source.
     """
 
-    code_sha256: str | None = None
-    flags: list[str]
-    toolkit_version: str | None = None
-    driver: str | None = None
-    device: str | None = None
-    device_uuid: str | None = None
+    code_sha256: Hash | None = None
+    flags: Words
+    toolkit_version: Text | None = None
+    driver: Text | None = None
+    device: Text | None = None
+    device_uuid: Text | None = None
 
 
 class Preparation(BaseModel, frozen=True):
@@ -35,12 +51,12 @@ class Preparation(BaseModel, frozen=True):
     time from starting the worker's process to a usable device.
     """
 
-    bodies_sha256: str | None = None
-    compute_capability: str | None = None
-    compiler: str | None = None
-    start_seconds: float | None = None
-    compile_seconds: float | None = None
-    untimed_seconds: dict[str, float] = {}
+    bodies_sha256: Hash | None = None
+    compute_capability: Text | None = None
+    compiler: Text | None = None
+    start_seconds: Amount | None = None
+    compile_seconds: Amount | None = None
+    untimed_seconds: dict[Text, Amount] = {}
 
 
 class Errors(BaseModel, frozen=True):
@@ -56,17 +72,17 @@ class Errors(BaseModel, frozen=True):
     those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
     """
 
-    error_max: float | None = None
-    error_rms: float | None = None
-    error_median: float | None = None
-    error_p99: float | None = None
-    error_rows: int | None = None
-    error_magnitude_max: float | None = None
-    error_magnitude_rms: float | None = None
-    error_max_of: dict[str, float] = {}
-    cycle: int = 1
-    error_cycle_max: float | None = None
-    error_cycle_rms: float | None = None
+    error_max: Error | None = None
+    error_rms: Error | None = None
+    error_median: Error | None = None
+    error_p99: Error | None = None
+    error_rows: Count | None = None
+    error_magnitude_max: Error | None = None
+    error_magnitude_rms: Error | None = None
+    error_max_of: dict[Text, Error] = {}
+    cycle: Annotated[int, Field(ge=1, lt=2**31)] = 1
+    error_cycle_max: Error | None = None
+    error_cycle_rms: Error | None = None
 
 
 class Measurement(BaseModel, frozen=True):
@@ -82,21 +98,22 @@ class Measurement(BaseModel, frozen=True):
     counter, from the first sample to the last, idle time in between included; None where that took under half a second.
     """
 
-    samples_seconds: list[float] = []
-    batch: int | None = None
-    median_seconds: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    stop_reason: str | None = None
-    launch_seconds: float | None = None
-    sm_clock_mhz: list[int] = []
-    power_watts: list[float] = []
-    temperature_celsius: list[int] = []
-    throttle_reasons: list[str] = []
+    samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = []
+    batch: Count | None = None
+    median_seconds: Duration | None = None
+    ci_low: Amount | None = None
+    # Infinite where the samples are too few to bound the median.
+    ci_high: Annotated[float, Field(ge=0)] | None = None
+    stop_reason: Text | None = None
+    launch_seconds: Amount | None = None
+    sm_clock_mhz: Clocks = []
+    power_watts: Annotated[list[Amount], Field(max_length=1_000_000)] = []
+    temperature_celsius: Annotated[list[Temperature], Field(max_length=1_000_000)] = []
+    throttle_reasons: Words = []
     throttled: bool | None = None
     launch_bound: bool = False
-    joules: float | None = None
-    protocol: dict[str, float | str] | None = None
+    joules: Amount | None = None
+    protocol: dict[Name, Number | Text] | None = None
 
 
 class Stepping(BaseModel, frozen=True):
@@ -106,10 +123,10 @@ class Stepping(BaseModel, frozen=True):
     bodies on, energies in float64; None above 4,096 bodies. ``damping`` is the damped Euler integrator's factor.
     """
 
-    steps_per_second: float | None = None
+    steps_per_second: Amount | None = None
     energy_drift: float | None = None
-    drift_steps: int | None = None
-    damping: float | None = None
+    drift_steps: Count | None = None
+    damping: Amount | None = None
 
 
 class Inside(BaseModel, frozen=True):
@@ -122,11 +139,11 @@ class Inside(BaseModel, frozen=True):
     a warp, the part that has to visit a node, averaged over all nodes that at least one of them visits.
     """
 
-    stages_seconds: dict[str, float] = {}
-    stages_bytes: dict[str, float] = {}
-    computed: dict[str, float] = {}
+    stages_seconds: dict[Text, Amount] = {}
+    stages_bytes: dict[Text, Amount] = {}
+    computed: dict[Text, Amount] = {}
     # The field's old name, from when it was taken for the efficiency of warps.
-    walk_overlap: float | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
+    walk_overlap: Amount | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
 
 class Counters(BaseModel, frozen=True):
@@ -138,8 +155,8 @@ class Counters(BaseModel, frozen=True):
     why there are none.
     """
 
-    counters: dict[str, float] = {}
-    counters_unavailable: str | None = None
+    counters: dict[Text, Amount] = {}
+    counters_unavailable: Prose | None = None
 
 
 class Resources(BaseModel, frozen=True):
@@ -150,15 +167,15 @@ class Resources(BaseModel, frozen=True):
     once.
     """
 
-    registers: int | None = None
-    shared_bytes: int | None = None
-    local_bytes: int | None = None
-    threads_per_block: int | None = None
-    grid_blocks: int | None = None
-    blocks_per_multiprocessor: int | None = None
-    occupancy: float | None = None
-    occupancy_limiter: str | None = None
-    waves: float | None = None
+    registers: Count | None = None
+    shared_bytes: Count | None = None
+    local_bytes: Count | None = None
+    threads_per_block: Count | None = None
+    grid_blocks: Count | None = None
+    blocks_per_multiprocessor: Count | None = None
+    occupancy: Amount | None = None
+    occupancy_limiter: Text | None = None
+    waves: Amount | None = None
 
 
 class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Inside, Counters, Resources, frozen=True):
@@ -173,15 +190,45 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     model_config = ConfigDict(extra="ignore", ser_json_inf_nan="strings")
 
     status: Status
-    reason: str | None = None
-    anchor: int = 0
-    source_sha256: str | None = None
-    interactions_per_second: float | None = None
-    gflops: float | None = None
-    flops_per_interaction: float
-    commit: str | None
-    started: str
-    harness_version: str
+    reason: Prose | None = None
+    anchor: Count = 0
+    source_sha256: Hash | None = None
+    interactions_per_second: Amount | None = None
+    gflops: Amount | None = None
+    flops_per_interaction: Amount
+    commit: Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=100)] | None
+    started: Moment
+    harness_version: Text
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Record:
+        """Refuse what each field may be by itself and no record can be: reports divide by it, sort it or name it."""
+        if self.axes.keys() & PARTS.keys():
+            raise ValueError(f"axes: {' and '.join(self.axes.keys() & PARTS.keys())} is no axis but a field of a case")
+        if any(isinstance(self.axes.get(name), str) for name in PROBLEM_AXES):
+            raise ValueError(f"axes: {' and '.join(PROBLEM_AXES)}: accepted: a number")
+        if self.dt is not None and self.integrator is None:
+            raise ValueError("dt without an integrator")
+        if self.computed and not sum(self.computed.values()):
+            raise ValueError("computed: not one interaction")
+        if self.status == "ok" and self.error_max is not None and math.isnan(self.error_max):
+            raise ValueError("error_max is no number, and the status is ok")
+        return self
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Record:
+        """Read a line of a file of records, whoever wrote it; text that no terminal should get is made printable.
+
+        Raises:
+            ValueError: it is no record. Pydantic's ValidationError is one too.
+        """
+        # Of ASCII without an escape all can be shown: what JSON allows to stand in a line by itself.
+        if b"\\" in line or not line.isascii():
+            line = to_json(without_controls(from_json(line)))
+        record = cls.model_validate_json(line)
+        # A set of eighty names for each record would take more room than the record.
+        object.__setattr__(record, "__pydantic_fields_set__", _ALL_FIELDS)
+        return record
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -203,3 +250,6 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         if self.computed:
             return self.n * sum(self.computed.values())
         return self.interactions / self.cycle
+
+
+_ALL_FIELDS = set(Record.model_fields)

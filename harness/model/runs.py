@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import gc
 import json
 import os
 import re
 import shlex
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from gravbench.errors import InputError, nearest
+from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
 from gravbench.model.regular import open_file, read_bytes, saying, write_all
@@ -23,6 +26,14 @@ from gravbench.model.rescue import keep_elsewhere
 RECORDS = "records.jsonl"
 ENVIRONMENT = "environment.json"
 REPORTS = Path("reports")
+MOST_SAID = 3
+"""Lines of a file that a sentence says what is wrong with."""
+ALIKE = ("axes", "protocol", "flags", "code_sha256", "source_sha256", "bodies_sha256", "sm_clock_mhz")
+"""Fields of a record that have the same value in many."""
+SELDOM = (
+    *("throttle_reasons", "counters", "computed", "error_max_of", "untimed_seconds", "stages_seconds", "stages_bytes"),
+)
+"""Fields of a record that are empty in most."""
 SWITCHES = ("--resume", "--dry-run", "--counters")
 """Options of ``gravbench run`` without a value."""
 
@@ -66,8 +77,8 @@ def has_measurements(folder: Path) -> bool:
     """
     with saying(folder / RECORDS, "cannot be read"):
         for line in read_bytes(folder / RECORDS).split(b"\n"):
-            with contextlib.suppress(ValidationError):
-                if Record.model_validate_json(line).status == "ok":
+            with contextlib.suppress(ValueError):
+                if Record.of_line(line).status == "ok":
                     return True
     return False
 
@@ -100,7 +111,7 @@ def find(run: str) -> Path:
 def environment(folder: Path) -> list[dict[str, Any]]:
     """Return what was noted at each start of a run, the newest last; nothing where it is not there or not readable."""
     with contextlib.suppress(InputError):
-        return starts(folder)
+        return [without_controls(entry) for entry in starts(folder)]
     return []
 
 
@@ -295,29 +306,69 @@ class RecordFile:
             write_all(self._file, b"\n")
         return f"{self.path}: the last line lacked its end; completed it"
 
-    def read(self) -> list[Record]:
-        """Read every record.
+    def read(self, say: Callable[[str], object] = warnings.warn) -> list[Record]:
+        """Read every record, and say in one sentence which lines are none and why: the others count.
 
         A half-written last line is passed over: only ``repair`` changes the file.
 
         Raises:
-            InputError: there is no such file, it cannot be read, or a line before the last is no record.
+            InputError: there is no such file, or it cannot be read.
         """
+        records, bad = [], []
+        memory: dict[object, Any] = {}
         try:
-            lines = read_bytes(self.path).split(b"\n")
+            with os.fdopen(open_file(self.path, os.O_RDONLY), "rb") as lines, _uncollected():
+                for number, line in enumerate(lines, 1):
+                    try:
+                        if line.strip():
+                            records.append(_shared(Record.of_line(line), memory))
+                    except ValueError as error:
+                        if line.endswith(b"\n"):
+                            bad.append(f"line {number}: {_why(error)}")
         except FileNotFoundError:
             raise InputError(f"{self.path}: no such file; a run writes it") from None
-        records = []
-        for number, line in enumerate(lines, 1):
-            try:
-                if line:
-                    records.append(Record.model_validate_json(line))
-            except ValidationError as error:
-                if number < len(lines):
-                    first = error.errors()[0]
-                    where = ".".join(str(part) for part in first["loc"]) or "the line"
-                    raise InputError(f"{self.path}, line {number}: {where}: {first['msg']}") from None
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        if bad:
+            which = "1 line that is no record" if len(bad) == 1 else f"{len(bad):,} lines that are no records"
+            more = f"; and {len(bad) - MOST_SAID:,} more" if len(bad) > MOST_SAID else ""
+            say(f"{self.path}: skipped {which}: {'; '.join(bad[:MOST_SAID])}{more}")
         return records
+
+
+def _why(error: ValueError) -> str:
+    """Say what is wrong with a line, in the first of Pydantic's words, without what it holds."""
+    if not isinstance(error, ValidationError):
+        return printable(str(error))
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:50] for part in first["loc"][:3])
+    return printable(": ".join(filter(None, [where, first["msg"].removeprefix("Value error, ")])))[:300]
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: among a hundred thousand records that are kept there is none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _shared(record: Record, memory: dict[object, Any]) -> Record:
+    """Let equal values of many records be one: most have the same code, protocol and axes, and hold nothing else."""
+    own = record.__dict__
+    for name in ALIKE:
+        value = own[name]
+        # 1, 1.0 and True are equal in Python, and different values of an axis.
+        word = (*value.items(), *map(type, value.values())) if isinstance(value, dict) else value
+        own[name] = memory.setdefault((name, tuple(value) if isinstance(value, list) else word), value)
+    for name in SELDOM:
+        if not own[name]:
+            own[name] = memory.setdefault(type(own[name]), own[name])
+    return record
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
@@ -325,9 +376,9 @@ def latest(records: Iterable[Record]) -> list[Record]:
 
     A case that was skipped for want of a device is left out once some device has it.
     """
-    kept: dict[tuple[str, str | None], Record] = {}
+    kept: dict[tuple[Hashable, str | None], Record] = {}
     for record in records:
         if record.anchor <= 1:
-            kept[record.key, record.device_uuid or record.device] = record
+            kept[record.identity, record.device_uuid or record.device] = record
     found = {key for key, device in kept if device is not None}
     return [record for (key, device), record in kept.items() if device is not None or key not in found]

@@ -52,9 +52,14 @@ def _csv(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> None:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(
-            {name: json.dumps(value) if isinstance(value, list) else value for name, value in row.items()}
+            {name: json.dumps(value) if isinstance(value, list) else _no_formula(value) for name, value in row.items()}
             for row in table
         )
+
+
+def _no_formula(value: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _parquet(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> None:
@@ -70,4 +75,8 @@ def _parquet(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> N
 def _column(values: list[Any]) -> list[Any]:
     """Make a column of one type: where an axis has words and numbers, all become words."""
     kinds = {type(value) for value in values if value is not None}
-    return values if kinds <= {int, float} or len(kinds) <= 1 else [None if v is None else str(v) for v in values]
+    if kinds == {int} and any(value is not None and value.bit_length() > 63 for value in values):
+        kinds = {int, str}  # Parquet's integers have 64 bits
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return values if len(kinds) <= 1 else [None if v is None else str(v) for v in values]

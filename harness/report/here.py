@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from gravbench.errors import InputError
-from gravbench.model import sources
+from gravbench.model import interaction_files, sources
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.numbers import number
@@ -55,7 +55,9 @@ class Here:
 
     def _sha256(self, record: Record) -> str | None:
         variant = (self._variants or {}).get(record.variant)
-        if variant is None or record.toolkit not in variant.toolkits:
+        # The file of an interaction of one's own is not looked for: a record may name any path.
+        known = record.interaction in interaction_files.packaged()
+        if variant is None or record.toolkit not in variant.toolkits or not known:
             return None
         try:
             return sources.code_sha256(record, variant)
@@ -85,7 +87,7 @@ class Here:
             of = f"{noun} is" if gone == 1 else f"{noun}s are"
             said.append(
                 f"{Origin.GONE} {gone:,} {of} of no such variant here: no file declares the variant, with this toolkit "
-                "and interaction, so that nothing can be measured again"
+                "and a packaged interaction, so that nothing can be measured again"
             )
         return said
 

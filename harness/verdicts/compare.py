@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
 
 Place = Callable[[Record], str]
-Identity = Callable[[Record], tuple[str, str]]
+Identity = Callable[[Record], tuple[Hashable, str]]
 
 DEVICE = "device"
 
@@ -277,7 +277,7 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD) -> Comparison:
     runs = [base.records, new.records]
     place = places(runs)
     old, young = (Run(run.name, latest(run.records)) for run in (base, new))
-    return _compare(old, young, place, scatters(runs, place), lambda record: (record.key, place(record)), limit)
+    return _compare(old, young, place, scatters(runs, place), lambda record: (record.identity, place(record)), limit)
 
 
 def compare_values(

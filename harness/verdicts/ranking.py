@@ -160,7 +160,8 @@ def fastest(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key
 
 def told_apart(records: Iterable[Record]) -> set[str]:
     """Name the conditions in which records differ; a file's content where files of one name do."""
-    tasks = [record.conditions for record in records]
+    # Records of one task share its conditions: each is looked at once.
+    tasks = list({id(own): own for own in (record.conditions for record in records)}.values())
     found = {name: {(own.get(part.content_of), own.get(name)) for own in tasks} for name, part in CONDITIONS.items()}
     return {name for name, pairs in found.items() if len(pairs) > len({owner for owner, _ in pairs})}
 
@@ -287,7 +288,9 @@ def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str
 
 def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
     """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
-    told = grouped((record for record in records if is_ranked(record) and "theta" in record.axes), _technique)
+    told = grouped(
+        (one for one in records if is_ranked(one) and isinstance(one.axes.get("theta"), int | float)), _technique
+    )
     return {
         (*which, n): [one for _, one in sorted(by_theta.items())]
         for which, alike in sorted(told.items())

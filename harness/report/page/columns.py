@@ -10,6 +10,8 @@ from typing import Any
 from gravbench.model.record import Record
 from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
 from gravbench.report.numbers import six_digits, times
+from gravbench.report.page import packed
+from gravbench.report.page.packed import Texts
 from gravbench.verdicts import ranking
 
 # Columns that a page shows; the rest of a record is behind them.
@@ -70,14 +72,18 @@ ELSEWHERE = {
 
 
 def columns(
-    records: Sequence[Record], runs: Sequence[str], commands: Sequence[str], here: Here = NOWHERE
+    records: Sequence[Record],
+    runs: Sequence[str],
+    commands: Sequence[str],
+    here: Here = NOWHERE,
+    texts: Texts | None = None,
 ) -> dict[str, Any]:
     """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word per record.
 
     ``source`` says whether it is the one that is ``here``, and ``signs`` has a sign where it is not.
 
-    A column is {"values": ...} with one value per record, or, where values repeat, the distinct ones and the place of
-    each record's in ``at``. Numbers have six digits, which is more than any interval is narrow.
+    Columns are packed, with ``texts`` those of the page. Numbers have six digits, which is more than any interval is
+    narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
     made |= {
@@ -91,9 +97,9 @@ def columns(
         "signs": [PARTIAL * _is_partial(record) + here.sign(record) for record in records],
         "source": [here.origin(record).words for record in records],
     }
-    packed = {name: _packed(values) for name, values in made.items()}
     holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
-    return {name: packed[name] for name in [*(name for name in SHOWN if name not in MAY_LACK), *holding]}
+    kept = dict.fromkeys([*(name for name in SHOWN if name not in MAY_LACK), *holding])
+    return {name: packed.column(made[name], texts, _plain) for name in kept}
 
 
 def notes(records: Sequence[Record], here: Here) -> list[str]:
@@ -103,14 +109,6 @@ def notes(records: Sequence[Record], here: Here) -> list[str]:
 
 def _is_partial(record: Record) -> bool:
     return bool(record.median_seconds) and ranking.is_partial(record)
-
-
-def _packed(values: list[Any]) -> dict[str, Any]:
-    distinct = dict.fromkeys(values)
-    if 2 * len(distinct) > len(values):
-        return {"values": list(map(_plain, values))}
-    place = {value: i for i, value in enumerate(distinct)}
-    return {"values": list(map(_plain, distinct)), "at": [place[value] for value in values]}
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from gravbench.config.published import Source
@@ -16,6 +17,9 @@ from gravbench.report.page import charts, kinds
 from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
+
+MOST_GROUPS = 40
+"""Sets of conditions that have figures, and figures of a kind that has one for each variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def groups(
     here: Here = NOWHERE,
     drifts: DriftsOf = no_drifts,
 ) -> list[Group]:
-    """Make the figures of every set of conditions, those with most variants first, GPUs before CPUs.
+    """Make the figures of the ``MOST_GROUPS`` sets of conditions with most variants, these first, GPUs before CPUs.
 
     ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
     source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from.
@@ -49,7 +53,9 @@ def groups(
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
     found = []
-    for shared, by_n in ranking.ladders(cases, parents).items():
+    ladders = ranking.ladders(cases, parents)
+    chosen = sorted(ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
+    for shared, by_n in ((shared, by_n) for shared, by_n in ladders.items() if shared in chosen):
         title, records, n = names.title(shared), alike[shared], best_n(by_n)
         place = ranking.ladder_order({record.variant for record in records}, parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1
@@ -76,8 +82,8 @@ def groups(
 
 
 def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Figure]:
-    """Make the figures of stages and of errors over theta; none where no record has them."""
-    return [*kinds.stages(cases, drifts), *kinds.thetas(cases, drifts)]
+    """Make the first ``MOST_GROUPS`` figures of stages and of errors over theta; none where no record has them."""
+    return [one for made in (kinds.stages, kinds.thetas) for one in islice(made(cases, drifts), MOST_GROUPS)]
 
 
 def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:

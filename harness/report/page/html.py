@@ -6,6 +6,8 @@ into the page, as are Vega, which draws the figures, and the records, without th
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,26 +28,37 @@ from gravbench.report import names, published, remarks
 from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
-from gravbench.report.page import charts, columns, figures, sources
+from gravbench.report.page import charts, columns, figures, packed, sources
 from gravbench.report.page.kinds import DriftsOf, Figure
+from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift
 
 HERE = Path(__file__).parent
-# Nothing may be fetched: Vega compiles its expressions, hence eval.
-POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+MOST_RECORDS = 10_000
+"""Rows of the table of records; a browser would be slow with many more."""
+# Nothing may be fetched, and only the scripts with these hashes run. Vega compiles the expressions of charts, in which
+# there is no word from a record, hence eval.
+POLICY = (
+    "default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name."""
+    """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name.
+
+    ``skipped`` has a sentence about the lines of its file that are no records, where there are any.
+    """
 
     name: str
     records: list[Record]
     environment: list[dict[str, Any]]
     source_name: str = ""
     source: Source | None = None
+    skipped: Sequence[str] = ()
 
     @cached_property
     def cases(self) -> list[Record]:
@@ -65,14 +78,27 @@ class Run:
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
     cases = latest(record for run in runs for record in run.records)
-    here, drifts = Here(variants), _drifts(runs)
+    records = sum(len(run.records) for run in runs)
+    left_out = []
+    if records > MOST_RECORDS:
+        left_out.append(
+            f"Of {records:,} records the table has the last {MOST_RECORDS:,}; "
+            "gravbench export RUN --to FILE.csv writes every one."
+        )
+    tasks = len({ranking.conditions(record) for record in cases if ranking.is_ranked(record)})
+    if tasks > figures.MOST_GROUPS:
+        left_out.append(
+            f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of stages "
+            f"and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
+        )
+    here, drifts, texts = Here(variants), _drifts(runs), Texts()
     groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
+    scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
     return _template().render(
         title=f"gravbench: {', '.join(run.name for run in runs)}",
-        policy=POLICY,
+        policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
         style=(HERE / "page.css").read_text("utf-8"),
-        script=(HERE / "page.js").read_text("utf-8"),
-        vega=_vega(),
+        scripts=scripts,
         summary=_summary(runs, cases),
         runs=runs,
         variants=variants,
@@ -83,8 +109,11 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
         of_stages=figures.of_stages(cases, drifts),
         specs={},
+        texts=texts,
+        config=charts.dressed({})["config"],
         here=here,
-        table=_table(runs, here),
+        table=_table(runs, here, texts),
+        left_out=left_out,
         notes=columns.notes([record for run in runs for record in run.records], here),
     )
 
@@ -125,11 +154,11 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
     yield "commit", joined(case.commit for case in cases)
 
 
-def _table(runs: Sequence[Run], here: Here = NOWHERE) -> dict[str, Any]:
+def _table(runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None) -> dict[str, Any]:
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
-    rows = [(run, record) for run in runs for record in run.records]
+    rows = [(run, record) for run in runs for record in run.records][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
-    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here)
+    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here, texts)
     return {
         "count": len(rows),
         "shown": {name: heading for name, heading in columns.SHOWN.items() if name in made},
@@ -158,20 +187,28 @@ def _template() -> Template:
     return made.get_template("page.html")
 
 
-def _place(figure: Figure, specs: dict[str, charts.Spec]) -> str:
+def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
     """Add the chart of a figure to ``specs``, which the script draws; returns its name there."""
     name = figure.name
     while name in specs:
         name += "-"
-    specs[name] = charts.dressed(figure.spec) | {"description": f"{figure.whole_title}. {figure.caption}"}
+    spec = charts.dressed(figure.spec) | {"description": f"{figure.whole_title}. {figure.caption}"}
+    del spec["config"]  # once for all
+    specs[name] = spec | {"datasets": packed.rows(spec["datasets"][charts.ROWS], texts)}
     return name
 
 
 def _vega() -> str:
     import vl_convert
 
-    # A script ends at the first thing that looks like its end.
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # A script ends at the first thing that looks like its end, and a browser reads all ends of lines as one.
+    return made.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _hash(script: str) -> str:
+    """Name a script in the policy by what it says, to the last character between its tags."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _json(content: Any) -> str:

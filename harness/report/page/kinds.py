@@ -416,8 +416,8 @@ def _figure(
 ) -> Figure:
     """Name a figure by its kind and by what was measured; of a single n the heading says it."""
     at = f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-    return Figure(f"{kind}-{_slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
+    return Figure(f"{_slug(kind)}-{_slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90]
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-")[:90]

@@ -8,6 +8,18 @@ const made = (tag, text, attributes = {}) => {
   return element;
 };
 
+// What repeats is in the page once: texts as the numbers of their words, rows as columns, see packed.py.
+const shared = embedded("shared");
+const texts = shared.texts.map((text) => text.split(" ").map((word) => shared.words[parseInt(word, 36)]).join(" "));
+const unpacked = ({ values, texts: numbers, at }) => {
+  const own = values ?? numbers.map((number) => texts[number]);
+  return at ? at.map((place) => own[place]) : own;
+};
+const rowsOf = ({ count, columns }) => {
+  const found = Object.entries(columns).map(([name, column]) => [name, unpacked(column)]);
+  return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
+};
+
 // Figures: drawn when they come near the window, so that the page opens at once.
 function drawFigures() {
   const specs = embedded("specs");
@@ -16,7 +28,8 @@ function drawFigures() {
   const draw = (chart) => {
     if (chart.dataset.drawn) return;
     chart.dataset.drawn = "yes";
-    const spec = specs[chart.dataset.figure];
+    const packed = specs[chart.dataset.figure];
+    const spec = { ...packed, datasets: { rows: rowsOf(packed.datasets) }, config: structuredClone(shared.config) };
     if (chart.clientWidth < 420) {
       spec.config.axis.labelFontSize = 10;
       spec.config.text.fontSize = 9.5;
@@ -40,14 +53,12 @@ function drawFigures() {
 
 // The table of records: a page of rows at a time, made from columns.
 function showRecords() {
-  const { count, shown, columns, hints } = embedded("records-data");
+  const { count, shown, columns: packed, hints } = embedded("records-data");
+  const columns = Object.fromEntries(Object.entries(packed).map(([name, column]) => [name, unpacked(column)]));
   const perPage = 50;
-  const of = (name, row) => {
-    const column = columns[name];
-    return column.at ? column.values[column.at[row]] : column.values[row];
-  };
+  const of = (name, row) => columns[name][row];
   const numeric = Object.fromEntries(Object.keys(columns).map((name) =>
-    [name, columns[name].values.some((value) => typeof value === "number")]));
+    [name, columns[name].some((value) => typeof value === "number")]));
   const written = (value) => {
     if (value === null || value === undefined) return "";
     if (typeof value !== "number") return String(value);

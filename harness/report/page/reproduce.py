@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.case import PARTS, stated
 from gravbench.model.record import Record
@@ -59,7 +58,6 @@ def _text(value: Any) -> str:
 
 @lru_cache
 def _own_flops(interaction: str) -> float | None:
-    try:
-        return float(interaction_files.find(interaction).flops)
-    except InputError:
-        return None
+    # A file of one's own is not opened: a record may name any path.
+    known = interaction in interaction_files.packaged()
+    return float(interaction_files.find(interaction).flops) if known else None

@@ -39,7 +39,7 @@ class Labels:
         self._told: set[str] = set()
         common = [] if self._several_devices else list(devices)
         for name in _names(record for pair in cases for record in pair):
-            both = [(old.part(name), new.part(name)) for old, new in cases]
+            both = _both(name, cases)
             values = {old for old, new in both if old == new and old is not None}
             alike = all(old == new for old, new in both)
             if (len(values) > 1 and (alike or name in PARTS)) or (alike and name == "variant"):
@@ -59,8 +59,15 @@ class Labels:
         return " ".join(words + [f"on {joined([old.device, new.device])}"] * self._several_devices)
 
 
+def _both(name: str, cases: Sequence[tuple[Record, Record]]) -> set[tuple[Value | None, Value | None]]:
+    """Return what the two of a pair have for a field or an axis, each two values once."""
+    if name in PARTS:
+        return {(old.part(name), new.part(name)) for old, new in cases}
+    return {(old.axes.get(name), new.axes.get(name)) for old, new in cases}
+
+
 def _names(records: Iterable[Record]) -> list[str]:
-    axes = [axis for record in records for axis in record.axes]
+    axes = dict.fromkeys(axis for record in records for axis in record.axes)
     return list(dict.fromkeys([*stated(), *axes]))
 
 

@@ -30,7 +30,18 @@ from gravbench.report.names import (
     why_unranked,
 )
 from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
-from gravbench.report.terminal.printing import GAP, heading, say, say_all, say_facts, section, subsection
+from gravbench.report.terminal.printing import (
+    GAP,
+    MOST_ROWS,
+    first_rows,
+    heading,
+    say,
+    say_all,
+    say_facts,
+    say_left_out,
+    section,
+    subsection,
+)
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
@@ -87,8 +98,9 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     _configuration_section(console, ladders, names, parents, drifts, here)
     if drifts:
         section(console, "The anchor")
-    for drift in drifts:
+    for drift in drifts[:MOST_ROWS]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
+    say_left_out(console, {"drifts": drifts})
     _not_ok_section(console, cases)
 
 
@@ -148,12 +160,13 @@ def _ladder_section(
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
         return
-    for shared, by_n in ladders.items():
+    tables = {(shared, n): rungs for shared, by_n in ladders.items() for n, rungs in by_n.items()}
+    for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
-        for n, rungs in by_n.items():
-            subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-            console.print(table(console, _ladder_columns(rungs, here), rungs))
-            say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
+        subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
+        console.print(table(console, _ladder_columns(rungs, here), rungs))
+        say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
+    say_left_out(console, tables)
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
@@ -239,11 +252,12 @@ def _configuration_section(
     tables = {shared: rows for shared, by_n in ladders.items() if (rows := _tuned(by_n, parents))}
     if tables:
         section(console, "The fastest configurations", COMPARING)
-    for shared, rows in tables.items():
+    for shared, rows in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
         say_all(console, [*_footnotes(rows, here), *drift_notes(drifted)], "yellow")
+    say_left_out(console, tables)
 
 
 def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:

@@ -45,7 +45,10 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
         expression = declared.get(record.variant)
         if record.status != "ok" or expression is None:
             continue
-        value = float(simpleeval.simple_eval(expression, names={"n": record.n, **record.axes}))
+        try:
+            value = float(simpleeval.simple_eval(expression, names={"n": record.n, **record.axes}))
+        except (simpleeval.InvalidExpression, ArithmeticError, TypeError, ValueError):
+            continue  # axes that are not those which the variant has here
         names = re.findall(r"\w+", expression)
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
         found[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)

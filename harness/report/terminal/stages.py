@@ -10,7 +10,16 @@ from rich.table import Table
 from gravbench.model.record import Record
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
-from gravbench.report.terminal.printing import plain_table, say, say_all, section, subsection
+from gravbench.report.terminal.printing import (
+    add_row,
+    first_rows,
+    plain_table,
+    say,
+    say_all,
+    say_left_out,
+    section,
+    subsection,
+)
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
 
@@ -42,7 +51,7 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
         return
     names = Names(records)
     section(console, "The stages", STAGES)
-    for (shared, name), chosen in found.items():
+    for (shared, name), chosen in first_rows(found).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
         # So many columns fit into 80 characters.
@@ -51,21 +60,22 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
         for record in chosen:
             say(console, f"n = {record.n:,}: {record.toolkit}, {record.configuration}", "dim")
         say_all(console, drift_notes(drifted), "yellow")
+    say_left_out(console, found)
 
 
 def _stage_table(records: list[Record]) -> Table:
     table = plain_table(["stage, ms"], [f"{record.n:,}" for record in records])
     stages = [record.stages_seconds for record in records]
     for name in dict.fromkeys(name for own in stages for name in own):
-        table.add_row(name, *(milliseconds(own.get(name)) for own in stages))
+        add_row(table, name, *(milliseconds(own.get(name)) for own in stages))
     table.add_section()
-    table.add_row("sum", *(milliseconds(sum(own.values())) for own in stages))
-    table.add_row("together", *(milliseconds(ranking.seconds(record)) for record in records))
+    add_row(table, "sum", *(milliseconds(sum(own.values())) for own in stages))
+    add_row(table, "together", *(milliseconds(ranking.seconds(record)) for record in records))
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
-        table.add_row(f"{name}, GB/s", *(_rate(record, name) for record in records))
+        add_row(table, f"{name}, GB/s", *(_rate(record, name) for record in records))
     table.add_section()
-    table.add_row("bound by", *(max(own, key=own.__getitem__) for own in stages))
-    table.add_row("its part", *(f"{100 * (max(own.values()) / sum(own.values())):.0f} %" for own in stages))
+    add_row(table, "bound by", *(max(own, key=own.__getitem__) for own in stages))
+    add_row(table, "its part", *(f"{100 * max(own.values()) / (sum(own.values()) or 1):.0f} %" for own in stages))
     return table
 
 
@@ -81,7 +91,7 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
         return
     names = Names(records)
     section(console, "Speed and accuracy", ACCURACY)
-    for (shared, name, n), chosen in groups.items():
+    for (shared, name, n), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
         table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
@@ -91,9 +101,10 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
             computed = [f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")]
             errors = map(relative_error, (record.error_median, record.error_p99, record.error_max, record.error_rms))
             bar = "=" * max(1, round(BAR * seconds / slowest))
-            table.add_row(str(record.axes["theta"]), milliseconds(seconds), *computed, *errors, bar)
+            add_row(table, str(record.axes["theta"]), milliseconds(seconds), *computed, *errors, bar)
         console.print(table)
         say_all(console, drift_notes(drifted), "yellow")
+    say_left_out(console, groups)
 
 
 def render_counters(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
@@ -106,15 +117,17 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
     section(console, "Counters", COUNTERS)
     for reason in reasons:
         say(console, f"unavailable: {reason}", "yellow")
-    for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
+    groups = dict(sorted(ranking.grouped(counted, ranking.conditions).items()))
+    for shared, alike in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
         table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
-            table.add_row(f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
+            add_row(table, f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
         say_all(console, drift_notes(drifted), "yellow")
+    say_left_out(console, groups)
 
 
 def _counted(record: Record) -> list[str]:
