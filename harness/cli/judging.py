@@ -59,7 +59,7 @@ def compare(
     else:
         defaults = {name: variant.defaults for name, variant in discover().items()}
         name = " and ".join(side.name for side in sides)
-        together = judged.Run(name, [one for side in sides for one in side.records])
+        together = judged.Run(name, [one for side in sides for one in side.records], len(sides))
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
     here = Here(discover())

@@ -1,11 +1,13 @@
 """A plan in, records out: isolate, verify, measure, record.
 
-This process uses no CUDA. Every device has one worker process, and a worker that faults or hangs becomes a record.
+This process uses no CUDA. Every device has worker processes of its own, new ones for each repetition of its anchor,
+and a worker that faults or hangs becomes a record.
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import multiprocessing
 import os
@@ -13,11 +15,13 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.crew import Crew
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.worker import Job, Outcome, Phase, serve
 from gravbench.model import initial_conditions, runs
@@ -107,12 +111,15 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
     variants = discover(sweep.variant_folders)
     folder.mkdir(parents=True, exist_ok=True)
     store = None if verify_only else RecordFile(folder)
-    workers: dict[str, Worker] = {}  # by device, each started when it is first needed and replaced when it breaks
+    crews: dict[str, Crew[Worker]] = {}  # by device
+    numbers = itertools.count(todo.processes + 1)
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
     try:
         for done, task in enumerate(todo.tasks, 1):
+            if task.fresh and task.device and task.device.selector in crews:
+                crews[task.device.selector].dismiss()
             if task.anchor and replace(task, anchor=1) in useless:
                 continue
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -121,11 +128,12 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
             else:
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
-                if own not in workers:
-                    workers[own] = Worker(task.device, sweep.variant_folders, folder / WORKER_LOG)
-                outcome = workers[own].ask(job, sweep.measure.timeout_seconds, watcher)
-                if outcome.broken:
-                    workers.pop(own).stop()
+                if own not in crews:
+                    start = partial(Worker, task.device, sweep.variant_folders, folder / WORKER_LOG)
+                    crews[own] = Crew(sweep.measure.processes_on(gpu=task.device.is_gpu), start, numbers)
+                outcome = crews[own].work(
+                    job, lambda worker, part: worker.ask(part, sweep.measure.timeout_seconds, watcher)
+                )
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
@@ -136,8 +144,8 @@ def run(sweep: Sweep, todo: Plan, folder: Path, watcher: Watcher, *, verify_only
                 useless.append(replace(task, anchor=1))
             watcher.ends(record, done, len(todo.tasks))
     finally:
-        for worker in workers.values():
-            worker.stop()
+        for crew in crews.values():
+            crew.dismiss()
     return records
 
 

@@ -1,8 +1,9 @@
 """Two sets of records -> a verdict per case: FASTER, SLOWER, SAME or UNCLEAR, and the reasons.
 
-The ratio of two medians is bounded by order statistics of the samples themselves: exact for samples that are
-independent, whatever their distribution, and the same at every call. Samples of one process know nothing of what
-differs between two; where an anchor was repeated, the scatter of its medians widens the interval.
+The ratio of two medians is bounded by order statistics of the samples themselves, as many as are independent of each
+other, and is the same at every call. Samples of one process know nothing of what differs between two: that is seen
+where several processes measured the case, or where an anchor was repeated in fresh ones, and widens the interval.
+Without either nothing is said of two runs.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.statistics import CONFIDENCE, bounds
+from gravbench.model.statistics import CONFIDENCE, between, bounds, effective, student
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
 from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
 THRESHOLD = 0.02
+
+BETWEEN = 0.99
+"""The confidence with which the few processes of a case, or repetitions of an anchor, bound what they differ by."""
+
+ALIKE = 0.05
+"""The probability that anchors which scatter alike differ as these do, below which the noisiest alone has its say."""
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
@@ -45,18 +52,28 @@ class Verdict(StrEnum):
 class Reason(StrEnum):
     """Why a verdict is UNCLEAR and what to do about it, or what to know about another verdict."""
 
+    ALONE = (
+        "no evidence of how much processes differ: each side was measured by one process, and no anchor by several; "
+        "measure both again, with measure.processes of 3 or more, or with anchors"
+    )
+    WITHIN = "within one process of one run, as far as the records tell: another process may differ by more"
     FEW = (
         "fewer than 7 samples on one side, which cannot bound a median with enough confidence: "
         "raise measure.budget_seconds"
     )
-    CLOCK = "the clock changed: seconds and clock cycles do not say the same; fix the clock, then measure both again"
+    DEPENDENT = (
+        "the samples depend on each other, so that they are worth too few independent ones: "
+        "raise measure.budget_seconds, or measure on a quiet machine"
+    )
+    CLOCK = "the clock changed: seconds and clock cycles do not say the same; a fixed clock makes them one question"
     THROTTLED = "the device slowed its clock down meanwhile: let it cool, or fix a lower clock"
     LAUNCH = "launch bound: the device waited for the host, so that this is the host's time; take a larger n"
+    PROCESSES = "the processes that measured this case differ by more than its samples: raise measure.processes"
     DRIFT = "the anchor's own medians scatter more than this case's samples: measure again on a quiet machine"
     WIDE = "the interval is wider than the threshold: more samples, by raising measure.budget_seconds"
     NEAR = "the interval lies on both sides of the threshold: more samples, or another --threshold"
-    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, judged by seconds alone"
-    DEVICES = "two devices: cycles are not compared, judged by seconds alone"
+    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so that seconds alone are judged"
+    DEVICES = "two devices: cycles are not compared, seconds alone are judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +97,44 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom."""
+    """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom.
+
+    They are ``fresh`` where each repetition was measured by processes of its own.
+    """
 
     deviation: float = 0.0
     freedom: int = 0
+    fresh: bool = False
 
     @property
     def of_ratio(self) -> float:
         """Half the interval, in logarithms, of a ratio of two medians that differ by this scatter alone."""
-        if not self.freedom:
-            return 0.0
-        from scipy.special import stdtrit
+        return self.bound(CONFIDENCE)
 
-        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(2) * self.deviation
+    def bound(self, confidence: float, more: int = 0) -> float:
+        """Return the same with another confidence, and ``more`` degrees of freedom from elsewhere."""
+        return student(self.freedom + more, confidence) * math.sqrt(2) * self.deviation if self.freedom else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A case measured twice. ``cycles`` is the ratio of clock cycles, None where it is unknown."""
+    """A case measured twice: ``verdict`` answers for seconds, ``in_cycles`` for clock cycles.
+
+    ``cycles`` is the ratio of these. Both are None where no clock is known, or another device has another clock.
+    """
 
     base: Record
     new: Record
     interval: Interval
     cycles: float | None
     verdict: Verdict
+    in_cycles: Verdict | None
     reasons: tuple[Reason, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both verdicts, or the only one, are SAME."""
+        return self.verdict is Verdict.SAME and self.in_cycles in (None, Verdict.SAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +156,13 @@ class Comparison:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many pairs have each verdict."""
+        """How many pairs have each verdict on seconds."""
         return {verdict: sum(pair.verdict is verdict for pair in self.pairs) for verdict in Verdict}
+
+    @property
+    def counts_in_cycles(self) -> dict[Verdict, int]:
+        """How many pairs have each verdict on clock cycles, of those whose cycles are known."""
+        return {verdict: sum(pair.in_cycles is verdict for pair in self.pairs) for verdict in Verdict}
 
     @property
     def mean_ratio(self) -> float | None:
@@ -137,10 +172,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A set of records and what a person calls it."""
+    """A set of records and what a person calls it; ``runs`` counts the runs that they are of."""
 
     name: str
     records: list[Record]
+    runs: int = 1
 
 
 def threshold(text: str) -> float:
@@ -167,53 +203,97 @@ def fields(records: Iterable[Record]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A median and what bounds it; where the samples are too few, their range, which is not ``sure``."""
+    """A median and what bounds it; where the samples are too few, their range, which is not ``sure``.
+
+    ``dependent`` says that they would have been enough, were they independent of each other.
+    """
 
     median: float
     low: float
     high: float
     sure: bool
+    dependent: bool = False
 
 
 def span(record: Record) -> Span:
     """Bound the median of a record's time by its own samples.
 
-    Each of the two medians of a ratio may be missed with half of the probability that the ratio may.
+    Each of the two medians of a ratio may be missed with half of the probability that the ratio may. Samples count as
+    independent where the record does not tell which process took them, as was assumed when it was made.
     """
     samples = record.samples_seconds
     median = record.median_seconds or math.nan
     if not samples or not min(samples) > 0 or not all(map(math.isfinite, samples)):
         return Span(median, 0.0, math.inf, sure=False)
-    found = bounds(samples, (1 + CONFIDENCE) / 2)
-    low, high = found or (min(samples), max(samples))
-    return Span(median, low, high, sure=found is not None)
+    count = sum(map(effective, record.groups)) if record.processes else len(samples)
+    found = bounds(samples, (1 + CONFIDENCE) / 2, count)
+    if found is None:
+        return Span(median, min(samples), max(samples), sure=False)
+    low, high = found
+    if low <= 0:
+        return Span(median, 0.0, math.inf, sure=False, dependent=True)
+    # The mean of several processes may lie outside of what bounds the median of all samples.
+    return Span(median, min(low, median), max(high, median), sure=True)
 
 
-def ratio(base: Span, new: Span, between: float) -> Interval:
-    """Bound NEW over BASE: ``between`` is half the width, in logarithms, of what differs between two measurements.
+def ratio(base: Span, new: Span, wider: float, least: float = 0.0) -> Interval:
+    """Bound NEW over BASE: ``wider`` is half the width, in logarithms, of what differs between two measurements.
 
-    The two kinds of variation are independent of each other: the half widths add in quadrature.
+    The two kinds of variation are independent of each other: the half widths add in quadrature. The half width is
+    ``least`` at least.
     """
     middle = new.median / base.median
     if not (base.low > 0 and new.low > 0 and math.isfinite(base.high) and math.isfinite(new.high)):
         return Interval(middle, 0.0, math.inf)
-    below = math.hypot(math.log(middle / (new.low / base.high)), between)
-    above = math.hypot(math.log(new.high / base.low / middle), between)
+    below = max(math.hypot(math.log(middle / (new.low / base.high)), wider), least)
+    above = max(math.hypot(math.log(new.high / base.low / middle), wider), least)
     return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
 
 
 def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
-    """Pool the scatter of every repeated anchor of a device, each around its own mean.
+    """Find how far the repeated anchors of each device scatter, each around its own mean in each run.
 
-    ``runs`` are whole files of records: ``latest`` keeps no repetitions.
+    Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
+    processes, only those were. ``runs`` are whole files of records: ``latest`` keeps no repetitions.
     """
     repeated = [same for records in runs for same in repetitions(filter(is_ranked, records)) if len(same) > 1]
     found: dict[str, Scatter] = {}
     for name, alike in grouped(repeated, lambda same: place(same[0])).items():
-        freedom = sum(len(same) - 1 for same in alike)
-        squares = sum(statistics.variance(map(math.log, map(seconds, same))) * (len(same) - 1) for same in alike)
-        found[name] = Scatter(math.sqrt(squares / freedom), freedom)
+        by_process = grouped(alike, _fresh)
+        fresh = True in by_process
+        by_case = grouped(by_process[fresh], lambda same: same[0].key).values()
+        found[name] = _noisiest([_pooled(map(_scatter, own), fresh=fresh) for own in by_case])
     return found
+
+
+def _fresh(same: Sequence[Record]) -> bool:
+    """Tell whether no process measured two of these repetitions."""
+    processes = [set(record.processes) for record in same]
+    return all(processes) and len(set.union(*processes)) == sum(map(len, processes))
+
+
+def _scatter(same: Sequence[Record]) -> Scatter:
+    return Scatter(statistics.stdev(map(math.log, map(seconds, same))), len(same) - 1)
+
+
+def _pooled(found: Iterable[Scatter], *, fresh: bool) -> Scatter:
+    own = list(found)
+    freedom = sum(one.freedom for one in own)
+    return Scatter(math.sqrt(sum(one.deviation**2 * one.freedom for one in own) / freedom), freedom, fresh)
+
+
+def _noisiest(anchors: Sequence[Scatter]) -> Scatter:
+    """Pool anchors, unless the noisiest differs from the others: then take it alone."""
+    ordered = sorted(anchors, key=lambda one: one.deviation)
+    if len(ordered) > 1:
+        from scipy.special import fdtrc
+
+        worst, others = ordered[-1], _pooled(ordered[:-1], fresh=True)
+        times = (worst.deviation / others.deviation) ** 2 if others.deviation else math.inf
+        # The largest of several is larger than one taken at random.
+        if worst.deviation and fdtrc(worst.freedom, others.freedom, times) * len(ordered) < ALIKE:
+            return worst
+    return _pooled(ordered, fresh=ordered[0].fresh)
 
 
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
@@ -226,22 +306,33 @@ def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     return Verdict.SAME if low >= 1 / (1 + limit) and high <= 1 + limit else Verdict.UNCLEAR
 
 
-def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
-    """Compare two records of one case."""
+def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run: bool = False) -> Pair:
+    """Compare two records of one case. ``scatter`` is that of anchors; ``one_run`` says that both are of one run."""
     own = span(base), span(new)
-    interval = ratio(*own, scatter.of_ratio)
+    variance, freedom = _own_scatter(base, new)
+    known = freedom > 0 or scatter.fresh
+    # Two records of one process differ by no process.
+    told = known or (one_run and set(base.processes) == set(new.processes))
+    wider = scatter.bound(BETWEEN, freedom) if known else scatter.of_ratio
+    least = student(freedom, BETWEEN) * math.sqrt(variance) if freedom else 0.0
+    interval = ratio(*own, wider, least)
     if not (own[0].sure and own[1].sure):
         interval = Interval(interval.ratio, 0.0, math.inf)
     factor = None
     if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
-    verdict = _beyond(interval, 1.0, limit)
+    verdict = _beyond(interval, 1.0, limit) if told else Verdict.UNCLEAR
+    in_cycles = None if factor is None else _beyond(interval, factor, limit) if told else Verdict.UNCLEAR
     reasons = []
-    if verdict is Verdict.UNCLEAR:
-        reasons.append(_width(interval, ratio(*own, 0.0), scatter, limit))
-    elif factor is not None and _beyond(interval, factor, limit) is not verdict:
+    if not told:
+        reasons.append(Reason.ALONE)
+    elif Verdict.UNCLEAR in (verdict, in_cycles):
+        dependent = own[0].dependent or own[1].dependent
+        reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
+    if told and not known:
+        reasons.append(Reason.WITHIN)
+    if in_cycles not in (None, verdict):
         reasons.append(Reason.CLOCK)
-        verdict = Verdict.SAME if verdict is Verdict.SAME else Verdict.UNCLEAR
     if base.throttled or new.throttled:
         reasons.append(Reason.THROTTLED)
     if base.launch_bound or new.launch_bound:
@@ -249,16 +340,37 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
     if factor is None and verdict in (Verdict.SLOWER, Verdict.FASTER):
         reasons.append(Reason.NO_CLOCK if base.device == new.device else Reason.DEVICES)
     cycles = None if factor is None else interval.ratio * factor
-    return Pair(base, new, interval, cycles, verdict, tuple(reasons))
+    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons))
 
 
-def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float) -> Reason:
-    """Say what keeps the interval from one side of the threshold."""
+def _own_scatter(base: Record, new: Record) -> tuple[float, int]:
+    """Return the variance of the logarithm of the ratio by what the processes of both sides differ by, its freedom.
+
+    The processes of both sides are taken to scatter alike. The freedom is 0 where one process measured each side, and
+    where it is not known which did.
+    """
+    sides = [record.groups for record in (base, new)]
+    if not (base.processes and new.processes) or min(min(one.samples_seconds) for one in (base, new)) <= 0:
+        return 0.0, 0
+    found = list(map(between, sides))
+    freedom = sum(own for _, own in found)
+    if not freedom:
+        return 0.0, 0
+    return sum(variance * own for variance, own in found) / freedom * sum(1 / len(side) for side in sides), freedom
+
+
+def _width(
+    interval: Interval, sampled: Interval, wider: float, least: float, limit: float, *, dependent: bool
+) -> Reason:
+    """Say what keeps the interval from one side of the threshold: ``wider`` is by the anchor, ``least`` its processes."""
     if not interval.bounded:
-        return Reason.FEW
+        return Reason.DEPENDENT if dependent else Reason.FEW
     if interval.half_width <= limit:
         return Reason.NEAR
-    return Reason.DRIFT if scatter.of_ratio > math.log1p(sampled.half_width) else Reason.WIDE
+    own = math.log1p(sampled.half_width)
+    if max(wider, least) <= own:
+        return Reason.WIDE
+    return Reason.DRIFT if wider >= least else Reason.PROCESSES
 
 
 def places(runs: Iterable[Sequence[Record]]) -> Place:
@@ -317,7 +429,7 @@ def compare_values(
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
     scattered = scatters([run.records], place)
-    return [_compare(base, other, place, scattered, identity, limit) for other in others]
+    return [_compare(base, other, place, scattered, identity, limit, one_run=run.runs == 1) for other in others]
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
@@ -347,7 +459,14 @@ def away(record: Record, defaults: Defaults) -> dict[str, Value]:
 
 
 def _compare(
-    base: Run, new: Run, place: Place, scattered: Mapping[str, Scatter], identity: Identity, limit: float
+    base: Run,
+    new: Run,
+    place: Place,
+    scattered: Mapping[str, Scatter],
+    identity: Identity,
+    limit: float,
+    *,
+    one_run: bool = False,
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
         found = (scattered.get(place(record), Scatter()) for record in records)
@@ -355,7 +474,7 @@ def _compare(
 
     old, young = ({identity(record): record for record in run.records} for run in (base, new))
     both = [(record, young[which]) for which, record in old.items() if which in young]
-    pairs = [judge(*two, wider(*two), limit) for two in both if all(map(is_ranked, two))]
+    pairs = [judge(*two, wider(*two), limit, one_run=one_run) for two in both if all(map(is_ranked, two))]
     there = {place(record) for pair in pairs for record in (pair.base, pair.new)}
     return Comparison(
         base=base.name,
