@@ -20,9 +20,10 @@ from gravbench.model.runs import RecordFile
 from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
 from gravbench.report.terminal.selftest import render_selftest
-from gravbench.verdicts import compare, selftest
+from gravbench.verdicts import compare, ratios, selftest
 from gravbench.verdicts.best import best
-from gravbench.verdicts.compare import Reason, Run, Scatter, Verdict
+from gravbench.verdicts.compare import Reason, Run, Verdict
+from gravbench.verdicts.ratios import Scatter
 
 GPU = "NVIDIA Imaginary 9000"
 DEFAULTS = {
@@ -139,7 +140,7 @@ def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_a
         return [record([median] * 10, anchor=i, **changes) for i, median in enumerate(medians, 1)]
 
     def found(*runs):
-        return compare.scatters(runs, compare.places(runs))
+        return ratios.scatters(runs, ratios.places(runs))
 
     one = anchors(1.0, math.e, math.e**2)
     # Logarithms 0, 1, 2 about 1, and 0, 2 about 1: squares 2 and 2 over 2 + 1 degrees of freedom.
@@ -248,8 +249,8 @@ def test_the_best_of_a_run_that_drifted_says_so():
 
 @pytest.mark.parametrize("between", [0.0, 0.02, 0.5])
 def test_the_two_kinds_of_variation_add_as_the_sides_of_a_right_angle(between):
-    base, new = (compare.span(record(samples)) for samples in ([1.0] * 10, np.linspace(1.9, 2.2, 40)))
-    own, wider = compare.ratio(base, new, 0.0), compare.ratio(base, new, between)
+    base, new = (ratios.span(record(samples)) for samples in ([1.0] * 10, np.linspace(1.9, 2.2, 40)))
+    own, wider = ratios.ratio(base, new, 0.0), ratios.ratio(base, new, between)
     for side in ("low", "high"):
         alone, both = (abs(math.log(getattr(one, side) / one.ratio)) for one in (own, wider))
         assert both == pytest.approx(math.hypot(alone, between))
@@ -271,7 +272,7 @@ def missed(samples, outside):
 
 @pytest.mark.parametrize("samples", [6, 7, 8, 9, 10, 20, 39, 100])
 def test_each_of_the_two_medians_is_missed_with_half_of_the_probability_of_the_ratio(samples):
-    own = compare.span(record(np.arange(1.0, samples + 1)))
+    own = ratios.span(record(np.arange(1.0, samples + 1)))
     if samples < 7:
         assert not own.sure
         assert missed(samples, 1) > 0.025

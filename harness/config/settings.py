@@ -27,7 +27,7 @@ MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 FEWEST_SAMPLES = 3
 """Taken even where a single evaluation is longer than the budget."""
 
-PROCESSES_ON_CPU, PROCESSES_ON_GPU = 3, 1
+PROCESSES_ON_CPU, PROCESSES_ON_GPU = 4, 1
 """That measure each case unless ``measure.processes`` says so: on a CPU they differ by more than their samples do."""
 
 DRIFT_STEPS = 100
@@ -60,7 +60,7 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
         half_width: stop when the confidence interval of the median is this narrow, relative to the median.
         min_samples: but not before so many samples, in each process.
         budget_seconds: stop after this long in any event, all processes together.
-        processes: that measure each case, one after the other, each with its part of the budget; by default 3 on a CPU
+        processes: that measure each case, one after the other, each with its part of the budget; by default 4 on a CPU
             and 1 on a GPU. No further one follows where those before have spent the budget.
         warm_up_seconds: evaluate for this long before the first sample.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.

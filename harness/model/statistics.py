@@ -73,9 +73,10 @@ def effective(samples: Sequence[float]) -> float:
 
 def _ranks(samples: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the place of each sample among all, about their middle; equal samples share their mean place."""
-    _, which, counts = np.unique(samples, return_inverse=True, return_counts=True)
-    places = np.cumsum(counts) - (counts + 1) / 2 - (len(samples) - 1) / 2
-    return np.asarray(places[which], dtype=float)
+    ordered = np.sort(samples)
+    return np.asarray(
+        (np.searchsorted(ordered, samples, "left") + np.searchsorted(ordered, samples, "right") - len(samples)) / 2
+    )
 
 
 def bounds(samples: Sequence[float], confidence: float, count: float | None = None) -> tuple[float, float] | None:
@@ -103,13 +104,13 @@ def bounds(samples: Sequence[float], confidence: float, count: float | None = No
 
 def central(groups: Sequence[Sequence[float]]) -> float:
     """Return the geometric mean of the medians of several groups of samples, the median itself of a single group."""
-    medians = [float(np.median(group)) for group in groups]
+    medians = list(map(statistics.median, groups))
     return statistics.geometric_mean(medians) if len(medians) > 1 and min(medians) > 0 else medians[0]
 
 
 def between(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     """Return the variance of the logarithms of the groups' medians, and its degrees of freedom: 0 of one group."""
-    logs = [math.log(float(np.median(group))) for group in groups]
+    logs = [math.log(statistics.median(group)) for group in groups]
     return (statistics.variance(logs), len(logs) - 1) if len(logs) > 1 else (0.0, 0)
 
 

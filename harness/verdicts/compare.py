@@ -11,33 +11,39 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.statistics import CONFIDENCE, between, bounds, effective, student
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
-from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
+from gravbench.verdicts.ranking import grouped, is_ranked
+from gravbench.verdicts.ratios import (
+    BETWEEN,
+    Interval,
+    Place,
+    Scatter,
+    half_of,
+    own_scatter,
+    places,
+    ratio,
+    scatter_of,
+    scatters,
+    span,
+)
 
 THRESHOLD = 0.02
-
-BETWEEN = 0.99
-"""The confidence with which the few processes of a case, or repetitions of an anchor, bound what they differ by."""
-
-ALIKE = 0.05
-"""The probability that anchors which scatter alike differ as these do, below which the noisiest alone has its say."""
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
 
-Place = Callable[[Record], str]
 Identity = Callable[[Record], tuple[str, str]]
 
 DEVICE = "device"
+NOTHING_SEEN: Mapping[tuple[str, str], Scatter] = {}
 
 
 class Verdict(StrEnum):
@@ -54,7 +60,7 @@ class Reason(StrEnum):
 
     ALONE = (
         "no evidence of how much processes differ: each side was measured by one process, and no anchor by several; "
-        "measure both again, with measure.processes of 3 or more, or with anchors"
+        "measure both again, with measure.processes of 4 or more, or with anchors"
     )
     WITHIN = "within one process of one run, as far as the records tell: another process may differ by more"
     FEW = (
@@ -74,46 +80,6 @@ class Reason(StrEnum):
     NEAR = "the interval lies on both sides of the threshold: more samples, or another --threshold"
     NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so that seconds alone are judged"
     DEVICES = "two devices: cycles are not compared, seconds alone are judged"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A ratio of medians and its bounds; 0 and infinity where the samples are too few to bound it."""
-
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there are bounds."""
-        return self.low > 0 and math.isfinite(self.high)
-
-    @property
-    def half_width(self) -> float:
-        """Half of the interval, as a part of the ratio."""
-        return math.sqrt(self.high / self.low) - 1 if self.bounded else math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom.
-
-    They are ``fresh`` where each repetition was measured by processes of its own.
-    """
-
-    deviation: float = 0.0
-    freedom: int = 0
-    fresh: bool = False
-
-    @property
-    def of_ratio(self) -> float:
-        """Half the interval, in logarithms, of a ratio of two medians that differ by this scatter alone."""
-        return self.bound(CONFIDENCE)
-
-    def bound(self, confidence: float, more: int = 0) -> float:
-        """Return the same with another confidence, and ``more`` degrees of freedom from elsewhere."""
-        return student(self.freedom + more, confidence) * math.sqrt(2) * self.deviation if self.freedom else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +107,8 @@ class Pair:
 class Comparison:
     """All cases of two sets: those in both, those that are ok in one alone, and those that are not ok.
 
-    ``scatters`` has that of each device among the pairs whose anchor was repeated, by the device's name.
+    ``scatters`` has that of each device among the pairs whose anchor was repeated, by the device's name. ``elsewhere``
+    counts the runs in which each case's own scatter was seen instead.
     """
 
     base: str
@@ -153,6 +120,7 @@ class Comparison:
     not_ok_base: list[Record]
     not_ok_new: list[Record]
     scatters: dict[str, Scatter]
+    elsewhere: int = 0
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -201,101 +169,6 @@ def fields(records: Iterable[Record]) -> list[str]:
     return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A median and what bounds it; where the samples are too few, their range, which is not ``sure``.
-
-    ``dependent`` says that they would have been enough, were they independent of each other.
-    """
-
-    median: float
-    low: float
-    high: float
-    sure: bool
-    dependent: bool = False
-
-
-def span(record: Record) -> Span:
-    """Bound the median of a record's time by its own samples.
-
-    Each of the two medians of a ratio may be missed with half of the probability that the ratio may. Samples count as
-    independent where the record does not tell which process took them, as was assumed when it was made.
-    """
-    samples = record.samples_seconds
-    median = record.median_seconds or math.nan
-    if not samples or not min(samples) > 0 or not all(map(math.isfinite, samples)):
-        return Span(median, 0.0, math.inf, sure=False)
-    count = sum(map(effective, record.groups)) if record.processes else len(samples)
-    found = bounds(samples, (1 + CONFIDENCE) / 2, count)
-    if found is None:
-        return Span(median, min(samples), max(samples), sure=False)
-    low, high = found
-    if low <= 0:
-        return Span(median, 0.0, math.inf, sure=False, dependent=True)
-    # The mean of several processes may lie outside of what bounds the median of all samples.
-    return Span(median, min(low, median), max(high, median), sure=True)
-
-
-def ratio(base: Span, new: Span, wider: float, least: float = 0.0) -> Interval:
-    """Bound NEW over BASE: ``wider`` is half the width, in logarithms, of what differs between two measurements.
-
-    The two kinds of variation are independent of each other: the half widths add in quadrature. The half width is
-    ``least`` at least.
-    """
-    middle = new.median / base.median
-    if not (base.low > 0 and new.low > 0 and math.isfinite(base.high) and math.isfinite(new.high)):
-        return Interval(middle, 0.0, math.inf)
-    below = max(math.hypot(math.log(middle / (new.low / base.high)), wider), least)
-    above = max(math.hypot(math.log(new.high / base.low / middle), wider), least)
-    return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
-
-
-def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
-    """Find how far the repeated anchors of each device scatter, each around its own mean in each run.
-
-    Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
-    processes, only those were. ``runs`` are whole files of records: ``latest`` keeps no repetitions.
-    """
-    repeated = [same for records in runs for same in repetitions(filter(is_ranked, records)) if len(same) > 1]
-    found: dict[str, Scatter] = {}
-    for name, alike in grouped(repeated, lambda same: place(same[0])).items():
-        by_process = grouped(alike, _fresh)
-        fresh = True in by_process
-        by_case = grouped(by_process[fresh], lambda same: same[0].key).values()
-        found[name] = _noisiest([_pooled(map(_scatter, own), fresh=fresh) for own in by_case])
-    return found
-
-
-def _fresh(same: Sequence[Record]) -> bool:
-    """Tell whether no process measured two of these repetitions."""
-    processes = [set(record.processes) for record in same]
-    return all(processes) and len(set.union(*processes)) == sum(map(len, processes))
-
-
-def _scatter(same: Sequence[Record]) -> Scatter:
-    return Scatter(statistics.stdev(map(math.log, map(seconds, same))), len(same) - 1)
-
-
-def _pooled(found: Iterable[Scatter], *, fresh: bool) -> Scatter:
-    own = list(found)
-    freedom = sum(one.freedom for one in own)
-    return Scatter(math.sqrt(sum(one.deviation**2 * one.freedom for one in own) / freedom), freedom, fresh)
-
-
-def _noisiest(anchors: Sequence[Scatter]) -> Scatter:
-    """Pool anchors, unless the noisiest differs from the others: then take it alone."""
-    ordered = sorted(anchors, key=lambda one: one.deviation)
-    if len(ordered) > 1:
-        from scipy.special import fdtrc
-
-        worst, others = ordered[-1], _pooled(ordered[:-1], fresh=True)
-        times = (worst.deviation / others.deviation) ** 2 if others.deviation else math.inf
-        # The largest of several is larger than one taken at random.
-        if worst.deviation and fdtrc(worst.freedom, others.freedom, times) * len(ordered) < ALIKE:
-            return worst
-    return _pooled(ordered, fresh=ordered[0].fresh)
-
-
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     """Say where the whole interval lies. Swapping BASE and NEW swaps FASTER and SLOWER: the limits are 1.02, 1/1.02."""
     low, high = interval.low * factor, interval.high * factor
@@ -309,12 +182,12 @@ def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
 def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run: bool = False) -> Pair:
     """Compare two records of one case. ``scatter`` is that of anchors; ``one_run`` says that both are of one run."""
     own = span(base), span(new)
-    variance, freedom = _own_scatter(base, new)
+    variance, freedom = own_scatter(base, new)
     known = freedom > 0 or scatter.fresh
     # Two records of one process differ by no process.
     told = known or (one_run and set(base.processes) == set(new.processes))
-    wider = scatter.bound(BETWEEN, freedom) if known else scatter.of_ratio
-    least = student(freedom, BETWEEN) * math.sqrt(variance) if freedom else 0.0
+    wider = scatter.beside(base, new).bound(BETWEEN, freedom) if known else scatter.of_ratio
+    least = half_of(variance, freedom, BETWEEN)
     interval = ratio(*own, wider, least)
     if not (own[0].sure and own[1].sure):
         interval = Interval(interval.ratio, 0.0, math.inf)
@@ -343,26 +216,10 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons))
 
 
-def _own_scatter(base: Record, new: Record) -> tuple[float, int]:
-    """Return the variance of the logarithm of the ratio by what the processes of both sides differ by, its freedom.
-
-    The processes of both sides are taken to scatter alike. The freedom is 0 where one process measured each side, and
-    where it is not known which did.
-    """
-    sides = [record.groups for record in (base, new)]
-    if not (base.processes and new.processes) or min(min(one.samples_seconds) for one in (base, new)) <= 0:
-        return 0.0, 0
-    found = list(map(between, sides))
-    freedom = sum(own for _, own in found)
-    if not freedom:
-        return 0.0, 0
-    return sum(variance * own for variance, own in found) / freedom * sum(1 / len(side) for side in sides), freedom
-
-
 def _width(
     interval: Interval, sampled: Interval, wider: float, least: float, limit: float, *, dependent: bool
 ) -> Reason:
-    """Say what keeps the interval from one side of the threshold: ``wider`` is by the anchor, ``least`` its processes."""
+    """Say what keeps it from one side of the threshold: ``wider`` is due to the anchor, ``least`` to processes."""
     if not interval.bounded:
         return Reason.DEPENDENT if dependent else Reason.FEW
     if interval.half_width <= limit:
@@ -373,23 +230,26 @@ def _width(
     return Reason.DRIFT if wider >= least else Reason.PROCESSES
 
 
-def places(runs: Iterable[Sequence[Record]]) -> Place:
-    """Return what names the device of a record: its name, and its UUID where a run has two of one name."""
-    ambiguous = {name for records in runs for name in namesakes(records)}
+def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
+    """Compare every case of two runs with itself.
 
-    def place(record: Record) -> str:
-        name = record.device or "no device"
-        return f"{name} ({record.device_uuid})" if record.device in ambiguous else name
-
-    return place
-
-
-def compare_runs(base: Run, new: Run, limit: float = THRESHOLD) -> Comparison:
-    """Compare every case of two runs with itself."""
+    Where no anchor was repeated in fresh processes, what processes differ by is seen in the runs ``elsewhere``, which
+    measured the same cases: each is another process.
+    """
     runs = [base.records, new.records]
     place = places(runs)
+    scattered = scatters(runs, place)
+
+    def identity(record: Record) -> tuple[str, str]:
+        return record.key, place(record)
+
+    seen: dict[tuple[str, str], Scatter] = {}
+    if len(elsewhere) > 1 and not any(scatter.fresh for scatter in scattered.values()):
+        others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
+        seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
     old, young = (Run(run.name, latest(run.records)) for run in (base, new))
-    return _compare(old, young, place, scatters(runs, place), lambda record: (record.key, place(record)), limit)
+    found = _compare(old, young, place, scattered, identity, limit, seen=seen)
+    return replace(found, elsewhere=len(elsewhere)) if seen else found
 
 
 def compare_values(
@@ -467,8 +327,11 @@ def _compare(
     limit: float,
     *,
     one_run: bool = False,
+    seen: Mapping[tuple[str, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
+        if (which := identity(records[0])) in seen:
+            return replace(seen[which], fresh=True)
         found = (scattered.get(place(record), Scatter()) for record in records)
         return max(found, key=lambda scatter: scatter.of_ratio)
 
