@@ -233,8 +233,8 @@ def _width(
 def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
     """Compare every case of two runs with itself.
 
-    Where no anchor was repeated in fresh processes, what processes differ by is seen in the runs ``elsewhere``, which
-    measured the same cases: each is another process.
+    Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
+    the same cases in processes of their own.
     """
     runs = [base.records, new.records]
     place = places(runs)
@@ -244,7 +244,7 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
         return record.key, place(record)
 
     seen: dict[tuple[str, str], Scatter] = {}
-    if len(elsewhere) > 1 and not any(scatter.fresh for scatter in scattered.values()):
+    if len(elsewhere) > 1 and not any(record.processes for run in (base, new) for record in run.records):
         others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
         seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
     old, young = (Run(run.name, latest(run.records)) for run in (base, new))

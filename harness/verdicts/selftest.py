@@ -126,8 +126,8 @@ def read_rounds(folder: Path) -> list[Run]:
 def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
     """Compare rounds 1 and 2, 3 and 4, and so on, by the rules of any two runs.
 
-    No round is in two pairs, for pairs that share one are alike. Where no anchor was repeated in fresh processes, the
-    rounds of the other pairs show what processes differ by.
+    No round is in two pairs, for pairs that share one are alike. Where records do not tell their processes, the rounds
+    of the other pairs show what processes differ by.
     """
     pairs = list(zip(rounds[::2], rounds[1::2], strict=False))
     found = [
