@@ -620,7 +620,7 @@ def test_rounds_are_judged_in_pairs_that_share_no_round():
     file = io.StringIO()
     render_selftest(found, Console(width=80, file=file))
     assert max(map(len, file.getvalue().splitlines())) <= 80
-    assert "False alarms: 1 of 2, 50 %" in file.getvalue()
+    assert "False alarms, in seconds or in clock cycles: 1 of 2, 50 %" in file.getvalue()
     assert re.search(r"shows when it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
     assert "round 5 has no partner" in file.getvalue()
 

@@ -452,7 +452,7 @@ def test_what_is_only_verified_needs_one_process():
 
 def test_each_repetition_of_an_anchor_has_processes_of_its_own_and_a_resumed_run_counts_on(tmp_path):
     config = write_config(tmp_path, ["numpy_direct"], n="[40, 41]")
-    config.write_text(config.read_text().replace("processes: 1", "processes: 2"))
+    config.write_text(config.read_text().replace("processes: 1", "processes: 2").replace("0.05", "3.0"))
     run(config, tmp_path / "out")
     first, other, last = RecordFile(tmp_path / "out").read()
     assert (first.anchor, other.anchor, last.anchor) == (1, 0, 2)

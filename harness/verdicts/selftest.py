@@ -98,7 +98,12 @@ class SelfTest:
     def quiet_threshold(self) -> float:
         """The threshold at and above which no pair would have had a false verdict."""
         # No unbounded interval has a say: its bounds are 0 and infinity.
-        return max(0.0, *(max(pair.interval.low, 1 / pair.interval.high) - 1 for pair in self.pairs))
+        found = [
+            max(pair.interval.low * factor, 1 / (pair.interval.high * factor)) - 1
+            for pair in self.pairs
+            for factor in {1.0, (pair.cycles or pair.interval.ratio) / pair.interval.ratio}
+        ]
+        return max(0.0, *found)
 
 
 def round_folder(folder: Path, number: int) -> Path:
