@@ -722,7 +722,7 @@ def test_ten_thousand_records_take_seconds(tmp_path):
 
 TINY = """
 n: [16, 20]
-measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 8, timeout_seconds: 600}
+measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 8, timeout_seconds: 600, processes: 2}
 variants: numpy_direct
 """
 
