@@ -20,9 +20,10 @@ from gravbench.model.runs import RecordFile
 from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
 from gravbench.report.terminal.selftest import render_selftest
-from gravbench.verdicts import compare, selftest
+from gravbench.verdicts import compare, ratios, selftest
 from gravbench.verdicts.best import best
-from gravbench.verdicts.compare import Reason, Run, Scatter, Verdict
+from gravbench.verdicts.compare import Reason, Run, Verdict
+from gravbench.verdicts.ratios import Scatter
 
 GPU = "NVIDIA Imaginary 9000"
 DEFAULTS = {
@@ -30,7 +31,8 @@ DEFAULTS = {
     "tiled": {"p": 256, "unroll": 32},
     "split": {"p": 64, "q": 8},
 }
-QUIET = Scatter()
+QUIET = Scatter(fresh=True)
+"""Of an anchor that was repeated in fresh processes, and scattered by nothing."""
 
 
 def record(samples=None, **changes):
@@ -55,8 +57,13 @@ def judged(base, new, scatter=QUIET, limit=0.02):
     return compare.judge(base, new, scatter, limit)
 
 
+def shared(one):
+    """Let two processes have taken the samples of a record in turns."""
+    return one.model_copy(update={"processes": [1 + i % 2 for i in range(len(one.samples_seconds))]})
+
+
 def compared(base, new, limit=0.02):
-    return compare.compare_runs(Run("one", base), Run("two", new), limit)
+    return compare.compare_runs(Run("one", [*map(shared, base)]), Run("two", [*map(shared, new)]), limit)
 
 
 def shown(comparison, width=80, **options):
@@ -117,21 +124,24 @@ def test_the_interval_holds_the_true_ratio_as_often_as_it_says():
 
 def test_a_change_between_runs_that_no_sample_shows_is_held_back_by_the_anchor():
     generator = np.random.default_rng(8)
-    verdicts = {False: 0, True: 0}
+    verdicts = {"quiet": 0, "anchored": 0, "alone": 0}
     for _ in range(300):
         runs = []
         for _ in range(2):
-            own = [
-                record(float(np.exp(generator.normal(0, 0.03))), n=2048, anchor=i, sm_clock_mhz=[]) for i in range(1, 7)
-            ]
-            own.append(record(float(np.exp(generator.normal(0, 0.03))), sm_clock_mhz=[]))
-            runs.append(own)
-        for anchored in verdicts:
-            first, second = (own if anchored else own[-1:] for own in runs)
-            (pair,) = (pair for pair in compared(first, second).pairs if pair.base.n == 1024)
-            verdicts[anchored] += pair.verdict in (Verdict.SLOWER, Verdict.FASTER)
-    assert verdicts[False] > 100
-    assert verdicts[True] <= 15
+            middles = np.exp(generator.normal(0, 0.03, 7)).tolist()
+            own = [record(middle, n=2048, anchor=i, processes=[i] * 10) for i, middle in enumerate(middles[1:], 1)]
+            runs.append(Run("run", [*own, record(middles[0], processes=[1] * 10)]))
+        cases = [run.records[-1] for run in runs]
+        found = {
+            "quiet": judged(*cases),
+            "anchored": next(pair for pair in compare.compare_runs(*runs).pairs if pair.base.n == 1024),
+            "alone": compare.compare_runs(*(Run("run", [one]) for one in cases)).pairs[0],
+        }
+        for name, pair in found.items():
+            verdicts[name] += pair.verdict is not Verdict.UNCLEAR
+    assert verdicts["quiet"] > 200
+    assert verdicts["anchored"] <= 3
+    assert verdicts["alone"] == 0
 
 
 def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_and_of_one_source():
@@ -139,7 +149,7 @@ def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_a
         return [record([median] * 10, anchor=i, **changes) for i, median in enumerate(medians, 1)]
 
     def found(*runs):
-        return compare.scatters(runs, compare.places(runs))
+        return ratios.scatters(runs, ratios.places(runs))
 
     one = anchors(1.0, math.e, math.e**2)
     # Logarithms 0, 1, 2 about 1, and 0, 2 about 1: squares 2 and 2 over 2 + 1 degrees of freedom.
@@ -248,8 +258,8 @@ def test_the_best_of_a_run_that_drifted_says_so():
 
 @pytest.mark.parametrize("between", [0.0, 0.02, 0.5])
 def test_the_two_kinds_of_variation_add_as_the_sides_of_a_right_angle(between):
-    base, new = (compare.span(record(samples)) for samples in ([1.0] * 10, np.linspace(1.9, 2.2, 40)))
-    own, wider = compare.ratio(base, new, 0.0), compare.ratio(base, new, between)
+    base, new = (ratios.span(record(samples)) for samples in ([1.0] * 10, np.linspace(1.9, 2.2, 40)))
+    own, wider = ratios.ratio(base, new, 0.0), ratios.ratio(base, new, between)
     for side in ("low", "high"):
         alone, both = (abs(math.log(getattr(one, side) / one.ratio)) for one in (own, wider))
         assert both == pytest.approx(math.hypot(alone, between))
@@ -271,7 +281,7 @@ def missed(samples, outside):
 
 @pytest.mark.parametrize("samples", [6, 7, 8, 9, 10, 20, 39, 100])
 def test_each_of_the_two_medians_is_missed_with_half_of_the_probability_of_the_ratio(samples):
-    own = compare.span(record(np.arange(1.0, samples + 1)))
+    own = ratios.span(record(np.arange(1.0, samples + 1)))
     if samples < 7:
         assert not own.sure
         assert missed(samples, 1) > 0.025
@@ -300,16 +310,82 @@ def test_what_just_touches_the_threshold_is_as_good_as_the_fastest():
         assert len(found.choices[0].as_good) == as_good
 
 
-def test_a_clock_that_fell_is_no_slower_program():
+def test_a_clock_that_fell_is_slower_in_seconds_and_the_same_in_cycles():
     pair = judged(record(1.0), record(1.1, sm_clock_mhz=[1800]))
-    assert (pair.verdict, pair.reasons) == (Verdict.UNCLEAR, (Reason.CLOCK,))
+    assert (pair.verdict, pair.in_cycles, pair.reasons) == (Verdict.SLOWER, Verdict.SAME, (Reason.CLOCK,))
     assert pair.cycles == pytest.approx(1.0)
-    assert judged(record(1.0), record(1.1, sm_clock_mhz=[1980])).verdict is Verdict.SLOWER
+    assert not pair.is_same
+    pair = judged(record(1.0), record(1.1, sm_clock_mhz=[1980]))
+    assert (pair.verdict, pair.in_cycles, pair.reasons) == (Verdict.SLOWER, Verdict.SLOWER, ())
 
 
-def test_a_clock_that_rose_is_told_of_a_case_that_stays_the_same():
+def test_ten_per_cent_more_cycles_are_not_hidden_by_a_higher_clock():
     pair = judged(record(1.0, sm_clock_mhz=[1800]), record(1.0, sm_clock_mhz=[1980]))
-    assert (pair.verdict, pair.reasons) == (Verdict.SAME, (Reason.CLOCK,))
+    assert (pair.verdict, pair.in_cycles, pair.reasons) == (Verdict.SAME, Verdict.SLOWER, (Reason.CLOCK,))
+    assert not pair.is_same
+    for text in (shown(hidden := compared([record(sm_clock_mhz=[1800])], [record()])), comparison_markdown(hidden)):
+        assert "1.100" in text
+        assert "known of 1: 1 SLOWER" in " ".join(text.split())
+        assert "SAME" in text
+
+
+def test_what_one_process_measured_is_told_of_one_run_and_left_open_of_two():
+    base, new = (record(middle, processes=[1] * 10) for middle in (1.0, 2.0))
+    of_one = compare.judge(base, new, Scatter(), 0.02, one_run=True)
+    assert (of_one.verdict, of_one.in_cycles, of_one.reasons) == (Verdict.SLOWER, Verdict.SLOWER, (Reason.WITHIN,))
+    of_two = compare.judge(base, new, Scatter(), 0.02)
+    assert (of_two.verdict, of_two.in_cycles, of_two.reasons) == (Verdict.UNCLEAR, Verdict.UNCLEAR, (Reason.ALONE,))
+    other = new.model_copy(update={"processes": [2] * 10})
+    assert compare.judge(base, other, Scatter(), 0.02, one_run=True).reasons == (Reason.ALONE,)
+    # An anchor that one process repeated shows drift, and nothing of what processes differ by.
+    assert compare.judge(base, new, Scatter(0.001, 5), 0.02).reasons == (Reason.ALONE,)
+
+
+def test_two_runs_put_together_are_not_taken_for_one():
+    both = [record(toolkit=toolkit, processes=[1] * 10) for toolkit in ("cupy", "pycuda")]
+    for runs, verdict in ((1, Verdict.SAME), (2, Verdict.UNCLEAR)):
+        (found,) = compare.compare_values(Run("run", both, runs), "toolkit", DEFAULTS)
+        assert found.pairs[0].verdict is verdict
+
+
+def test_processes_that_differ_hold_a_verdict_back_and_are_named():
+    def of(*middles):
+        samples = np.concatenate([middle * np.linspace(0.9995, 1.0005, 5) for middle in middles])
+        return record(samples, processes=np.repeat(range(1, 5), 5).tolist())
+
+    near, far = of(1.0, 1.001, 0.999, 1.0), of(0.9, 1.1, 0.95, 1.05)
+    changed = of(1.1, 1.101, 1.099, 1.1)
+    assert judged(near, changed, Scatter()).verdict is Verdict.SLOWER
+    assert judged(near, near, Scatter()).verdict is Verdict.SAME
+    pair = judged(near, far, Scatter())
+    assert (pair.verdict, pair.reasons) == (Verdict.UNCLEAR, (Reason.PROCESSES,))
+
+
+def test_samples_that_depend_on_each_other_count_for_fewer():
+    generator = np.random.default_rng(2)
+    walk = np.exp(0.01 * np.cumsum(generator.normal(0, 1, 60)))
+    shuffled = generator.permutation(walk)
+    spans = [ratios.span(record(samples, processes=[1] * 60)) for samples in (walk, shuffled)]
+    assert spans[0].high - spans[0].low > 2 * (spans[1].high - spans[1].low)
+    # A record of before, which does not tell the process, is judged as it was then.
+    assert ratios.span(record(walk)) == ratios.span(record(shuffled))
+    steps = record([1.0] * 6 + [1.1] * 6, processes=[1] * 12)
+    assert not ratios.span(steps).sure or ratios.span(steps).low < 0.9
+
+
+def test_the_noisiest_anchor_counts_where_anchors_differ_and_all_where_they_do_not():
+    def anchors(first, *medians, n):
+        return [record([one] * 10, anchor=i, n=n, processes=[first + i]) for i, one in enumerate(medians, 1)]
+
+    alike = anchors(0, 1.0, 1.01, 0.99, 1.0, n=64) + anchors(0, 1.01, 1.0, 1.0, 0.99, n=128)
+    noisy = alike + anchors(0, 1.0, 1.5, 0.7, 1.0, 1.2, n=256)
+    (pooled,), (worst,) = (ratios.scatters([own], ratios.places([own])).values() for own in (alike, noisy))
+    assert (pooled.freedom, pooled.fresh) == (6, True)
+    assert (worst.freedom, worst.fresh) == (4, True)
+    assert worst.deviation > 10 * pooled.deviation
+    # Repeated in one process they are no evidence.
+    assert not next(iter(ratios.scatters([[one.model_copy(update={"processes": [1]}) for one in alike]],
+                                         ratios.places([alike])).values())).fresh  # fmt: skip
 
 
 def test_an_unknown_clock_is_told_and_seconds_decide():
@@ -322,7 +398,7 @@ def test_throttling_launches_and_drift_are_named():
     assert judged(record(wide), record(wide)).reasons == (Reason.WIDE,)
     assert judged(record(wide, throttled=True), record(wide)).reasons == (Reason.WIDE, Reason.THROTTLED)
     assert judged(record(wide), record(wide, launch_bound=True)).reasons == (Reason.WIDE, Reason.LAUNCH)
-    assert judged(record(), record(), Scatter(0.05, 5)).reasons == (Reason.DRIFT,)
+    assert judged(record(), record(), Scatter(0.05, 5, fresh=True)).reasons == (Reason.DRIFT,)
 
 
 # Matching
@@ -379,7 +455,7 @@ def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
     assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean_ratio == pytest.approx(2)
     devices = [record(), record(2.0, device="Other", device_uuid="GPU-7")]
     (by_device,) = compare.compare_values(Run("run", devices), "device", DEFAULTS)
-    assert by_device.pairs[0].reasons == (Reason.DEVICES,)
+    assert by_device.pairs[0].reasons == (Reason.WITHIN, Reason.DEVICES)
     # split's default is p = 64: at their defaults, and both at p = 128.
     variants = [
         record(middle, variant=name, axes=axes)
@@ -447,7 +523,7 @@ def test_markdown_has_a_row_for_each_case_that_changed():
     found = compared([record(n=n) for n in (1, 2)], [record(n=1), record(1.5, n=2)])
     text = comparison_markdown(found)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert rows[2:] == ["| SLOWER | tiled n=2 | 1.500 | 1.499 to 1.501 | 1.500 | 1,000 | 1,500 |"]
+    assert rows[2:] == ["| SLOWER | tiled n=2 | 1.500 | 1.499 to 1.501 | 1.500 | SLOWER | 1,000 | 1,500 |"]
     assert (
         len({line.count("|") for line in rows + [line for line in text.splitlines() if line.startswith("| ---")]}) == 1
     )
@@ -532,7 +608,7 @@ def test_few_samples_that_all_lie_above_are_not_even_unclear():
 
 
 def test_rounds_are_judged_in_pairs_that_share_no_round():
-    rounds = [Run(f"round-{i}", [record(middle)]) for i, middle in enumerate((1.0, 1.0, 1.0, 1.1, 5.0), 1)]
+    rounds = [Run(f"round-{i}", [shared(record(middle))]) for i, middle in enumerate((1.0, 1.0, 1.0, 1.1, 5.0), 1)]
     found = selftest.judge_rounds(rounds, 0.02)
     assert [(one.base, one.new) for one in found.comparisons] == [("round-1", "round-2"), ("round-3", "round-4")]
     assert (found.false, found.rate, len(found.cases)) == (1, 0.5, 1)
@@ -544,7 +620,7 @@ def test_rounds_are_judged_in_pairs_that_share_no_round():
     file = io.StringIO()
     render_selftest(found, Console(width=80, file=file))
     assert max(map(len, file.getvalue().splitlines())) <= 80
-    assert "False alarms: 1 of 2, 50 %" in file.getvalue()
+    assert "False alarms, in seconds or in clock cycles: 1 of 2, 50 %" in file.getvalue()
     assert re.search(r"shows when it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
     assert "round 5 has no partner" in file.getvalue()
 
@@ -563,10 +639,12 @@ def command(*words):
 @pytest.fixture
 def runs(tmp_path):
     """Folders of made-up runs: one, the same 5 % slower, and one that shares nothing."""
-    for name, middle, n in (("one", 1.0, 64), ("same", 1.0, 64), ("slow", 1.05, 64), ("other", 1.0, 32)):
+    for name, middle, n in (("one", 1.0, 64), ("same", 1.0, 64), ("slow", 1.05, 64), ("other", 1.0, 32),
+                            ("faster-clock", 1.0, 64), ("no-clock", 1.0, 64)):  # fmt: skip
+        clock = {"faster-clock": {"sm_clock_mhz": [2178]}, "no-clock": {"sm_clock_mhz": []}}.get(name, {})
         store = RecordFile(tmp_path / name)
         for toolkit in ("cupy", "pycuda"):
-            store.append(record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit))
+            store.append(shared(record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit, **clock)))
     return tmp_path
 
 
@@ -580,6 +658,13 @@ def runs(tmp_path):
         ("other", ["--fail-on", "slower"], 1),
         ("other", [], 0),
         ("slow", ["--fail-on", "slower", "--json"], 1),
+        ("slow", ["--fail-on", "slower-cycles"], 1),
+        ("same", ["--fail-on", "slower-cycles", "--fail-on", "slower"], 0),
+        ("faster-clock", ["--fail-on", "slower"], 0),
+        ("faster-clock", ["--fail-on", "slower-cycles"], 1),
+        ("faster-clock", ["--fail-on", "slower", "--fail-on", "slower-cycles"], 1),
+        ("no-clock", ["--fail-on", "slower"], 0),
+        ("no-clock", ["--fail-on", "slower-cycles"], 1),
     ],
 )
 def test_fail_on_decides_the_exit_code(runs, new, options, code):
@@ -591,9 +676,11 @@ def test_json_and_markdown_of_the_command(runs):
     (found,) = json.loads(text)["comparisons"]
     assert (code, found["counts"]["SLOWER"], len(found["pairs"])) == (0, 2, 2)
     assert found["pairs"][0]["low"] > 1.02
+    assert found["pairs"][0]["verdict_in_cycles"] == "SLOWER"
+    assert found["counts_in_cycles"]["SLOWER"] == 2
     assert json.loads(command("compare", str(runs / "one"), "--by", "toolkit", "--json")[1])["comparisons"]
     code, text = command("compare", str(runs / "one"), str(runs / "slow"), "--markdown")
-    assert text.count("| SLOWER |") == 2
+    assert text.count("\n| SLOWER |") == 2
     code, text = command("best", str(runs / "one"), "--json")
     assert json.loads(text)["selections"][0]["choices"][0]["use"]["toolkit"] == "cupy"
 
@@ -635,7 +722,7 @@ def test_ten_thousand_records_take_seconds(tmp_path):
 
 TINY = """
 n: [16, 20]
-measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 8, timeout_seconds: 600}
+measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 8, timeout_seconds: 600, processes: 2}
 variants: numpy_direct
 """
 

@@ -27,17 +27,18 @@ from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
 from gravbench.toolkits.interface import DeviceToolkit
-from gravbench.verdicts import compare, fastest
+from gravbench.verdicts import compare, fastest, ratios
 from gravbench.verdicts.best import best
-from gravbench.verdicts.compare import Run, Scatter, Verdict
+from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.fastest import Choice, Measured, Table
+from gravbench.verdicts.ratios import Scatter
 from test_compare import record
 
 VARIANTS = discover()
 DEFAULTS = {name: one.defaults for name, one in VARIANTS.items()}
 PACKAGED = fastest.read(fastest.PACKAGED)
 RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in PACKAGED.runs]
-SCATTERS = compare.scatters([run.records for run in RUNS], lambda one: one.device or "")
+SCATTERS = ratios.scatters([run.records for run in RUNS], lambda one: one.device or "")
 EPS2 = 0.0025
 TOOLKITS = ["cpu", "numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
 
@@ -124,7 +125,9 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
                         if (one.variant, one.dtype, one.axes) == (choice.variant, choice.dtype, choice.axes)
                     )  # fmt: skip
                     for other in faster:
-                        pair = compare.judge(used, other, SCATTERS.get(of.device, Scatter()), PACKAGED.threshold)
+                        pair = compare.judge(
+                            used, other, SCATTERS.get(of.device, Scatter()), PACKAGED.threshold, one_run=True
+                        )
                         assert pair.verdict is not Verdict.FASTER, (n, error, used.label, other.label)
 
 

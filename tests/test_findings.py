@@ -27,8 +27,9 @@ from conftest import ROOT
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
-from gravbench.verdicts.compare import THRESHOLD, Scatter, Verdict, judge, places, scatters, span
+from gravbench.verdicts.compare import THRESHOLD, Verdict, judge
 from gravbench.verdicts.ranking import is_ranked
+from gravbench.verdicts.ratios import Scatter, places, scatters, span
 
 FINDINGS = "docs/findings.md"
 CHECKED = ("README.md", FINDINGS, "docs/guide.md", "docs/comparing.md")
@@ -39,7 +40,7 @@ NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 REFERENCE = re.compile(
     rf"(?:(?P<number>{NUMBER})(?P<unit> ms| %)?(?: ± (?P<width>\d+) %)? )?<!-- (?P<source>[^>]*?: .*?) -->"
 )
-GENERATED = re.compile(r"<!-- (ladder|printed): .*?<!-- end of \1 -->", re.DOTALL)
+GENERATED = re.compile(r"<!-- (ladder|printed|noise): .*?<!-- end of \1 -->", re.DOTALL)
 UNITS = {" ms": 1e3, " %": 1e2}
 
 
@@ -165,7 +166,7 @@ def ratio_of(name: str, quantity: str, base: Record, new: Record, stated: float)
         if base.n != new.n:
             raise WrongError(f"n={new.n} and n={base.n}: their speeds have no ratio")
     if quantity in ("speed", "time"):
-        pair = judge(base, new, scatter_of(name, base, new), THRESHOLD)
+        pair = judge(base, new, scatter_of(name, base, new), THRESHOLD, one_run=True)
         if pair.verdict is not (Verdict.FASTER if (stated > 1) == (quantity == "speed") else Verdict.SLOWER):
             low, high = pair.interval.low, pair.interval.high
             raise WrongError(f"compare calls it {pair.verdict} (times are {low:.4g} to {high:.4g} of each other)")
@@ -200,7 +201,8 @@ def check(told: Told) -> None:
     records = [record_of(where, words) for words in cases.split(" / ")]
     if kind in Verdict.__members__:
         new, base = records
-        if (found := judge(base, new, scatter_of(where, base, new), THRESHOLD).verdict) is not Verdict(kind):
+        found = judge(base, new, scatter_of(where, base, new), THRESHOLD, one_run=True).verdict
+        if found is not Verdict(kind):
             raise WrongError(f"compare calls it {found}")
         return
     if told.number is None:

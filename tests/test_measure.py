@@ -13,7 +13,8 @@ from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.measuring import protocol as measuring
 from gravbench.measuring.protocol import MOST_BATCH, measure
 from gravbench.model.device import Reading
-from gravbench.model.statistics import median_interval
+from gravbench.model.record import Measurement
+from gravbench.model.statistics import effective, interval_of, median_interval
 from gravbench.toolkits import interface
 from gravbench.toolkits import jax as jax_module
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
@@ -106,8 +107,9 @@ def test_the_interval_holds_the_median_at_least_93_times_in_100(draw, median, co
     covered = sum(one.low <= median <= one.high for one in intervals)
     assert covered / trials >= 0.93
     for row, one in zip(samples, intervals, strict=True):
-        assert one.low in row
-        assert one.high in row
+        if effective(row) == count:  # not by chance taken for dependent
+            assert one.low in row
+            assert one.high in row
         assert one.low <= one.median <= one.high
         assert one.median == statistics.median(row)
 
@@ -129,7 +131,79 @@ def test_samples_of_no_length_have_no_relative_width():
     assert median_interval([0.0] * 10).half_width == math.inf
 
 
+def test_independent_samples_count_all_and_dependent_ones_for_as_few_as_they_say():
+    generator = np.random.default_rng(6)
+    noise = generator.normal(1, 0.1, (200, 100))
+    assert np.mean([effective(row) == 100 for row in noise]) > 0.9
+    for coefficient in (0.5, 0.9):
+        samples = noise - 1
+        for i in range(1, 100):
+            samples[:, i] += coefficient * samples[:, i - 1]
+        found = np.median([effective(row) for row in samples])
+        expected = 100 * (1 - coefficient) / (1 + coefficient)
+        assert 0.6 < found / expected < 2.2, coefficient
+    assert effective([1.0] * 10) == 10
+    assert effective([1.0]) == 1
+    assert effective([1.0] * 50 + [1.1] * 50) < 4
+
+
+def test_an_interval_is_as_wide_as_the_effective_number_of_samples_makes_it():
+    walk = 100 + np.cumsum(np.random.default_rng(9).normal(0, 1, 200))
+    shuffled = np.random.default_rng(9).permutation(walk)
+    assert median_interval(walk).half_width > 3 * median_interval(shuffled).half_width
+
+
+@pytest.mark.parametrize("between", [0.0, 0.02])
+def test_the_interval_of_several_processes_holds_the_middle(between):
+    generator = np.random.default_rng(4)
+    held = 0
+    for _ in range(300):
+        groups = np.exp(generator.normal(0, between, (4, 1)) + generator.normal(0, 0.002, (4, 10)))
+        found = interval_of(groups.tolist())
+        assert found.low <= found.median <= found.high
+        held += found.low <= 1 <= found.high
+    assert held >= 279
+
+
+# Several processes
+
+
+def part(middle, samples=10, **changes):
+    fields = {"samples_seconds": (middle * np.linspace(0.9999, 1.0001, samples)).tolist(), "median_seconds": middle}
+    return Measurement(**(fields | {"stop_reason": "interval", "batch": 3} | changes))
+
+
+def test_what_several_processes_measured_is_one_measurement_that_tells_them_apart():
+    parts = {4: part(1.0, throttled=False, sm_clock_mhz=[5]), 7: part(1.002, throttled=True, sm_clock_mhz=[6])}
+    found = measuring.joined(parts, settings(processes=2, half_width=0.1))
+    assert found.processes == [4] * 10 + [7] * 10
+    assert found.samples_seconds == parts[4].samples_seconds + parts[7].samples_seconds
+    assert found.median_seconds == pytest.approx(math.sqrt(1.002))
+    assert found.ci_low < 1.0 < 1.002 < found.ci_high
+    assert (found.throttled, found.sm_clock_mhz, found.batch, found.stop_reason) == (True, [5, 6], 3, "interval")
+    assert found.protocol["processes"] == 2
+    assert measuring.joined({3: parts[4]}, settings()).processes == [3] * 10
+
+
+def test_a_measurement_says_why_all_its_processes_ended():
+    near, far = part(1.0), part(1.2)
+    assert measuring.joined({1: near, 2: near}, settings()).stop_reason == "interval"
+    assert measuring.joined({1: near, 2: far}, settings()).stop_reason == measuring.DIFFERENT
+    spent = part(1.2, stop_reason="budget of 2.5 s spent")
+    assert measuring.joined({1: near, 2: spent}, settings()).stop_reason == "budget of 5 s spent"
+    few = part(1.0, 3, stop_reason="budget of 2.5 s spent after 3 samples")
+    assert measuring.joined({1: few}, settings()).stop_reason == "budget of 5 s spent after 3 samples"
+
+
 # When to stop
+
+
+def test_samples_that_wander_do_not_end_by_a_narrow_interval(clock_time):
+    generator = np.random.default_rng(3)
+    walk = 0.01 * np.exp(0.01 * np.cumsum(generator.normal(0, 1, 2000)))
+    result = measure(FakeClock(clock_time, walk), nothing, settings(budget_seconds=3))
+    assert result.stop_reason == "budget of 3 s spent"
+    assert effective(result.samples_seconds) < len(result.samples_seconds) / 10
 
 
 @pytest.mark.parametrize("min_samples", [6, 10, 40])

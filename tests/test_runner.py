@@ -26,13 +26,14 @@ from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import process, protocol, runner
-from gravbench.measuring.plan import estimate_seconds, plan
+from gravbench.measuring.crew import Crew
+from gravbench.measuring.plan import MANY, estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
-from gravbench.measuring.worker import Job, Outcome, work
+from gravbench.measuring.worker import Found, Job, Outcome, work
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.lock import LOCK
-from gravbench.model.record import Record
+from gravbench.model.record import Measurement, Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
 from gravbench.report.terminal.ladder import render
@@ -40,7 +41,7 @@ from gravbench.toolkits.devices import processor_name
 
 FAULTY = Path(__file__).parent / "faulty"
 PROCESSOR = Device(CPU, processor_name())
-QUICK = "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3, timeout_seconds: 900}\n"
+QUICK = "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3, timeout_seconds: 900, processes: 1}\n"
 PATIENCE = 250.0
 """Seconds to wait for what another process does soon: none of them passes but where it never comes."""
 
@@ -434,6 +435,8 @@ def test_the_order_is_shuffled_by_the_seed_and_the_anchor_comes_back():
 def anchors_of(sweep, *existing):
     """Return where the anchor stands among the tasks on the processor, and its numbers."""
     tasks = [task for task in plan(sweep, [PROCESSOR], None, *existing).tasks if task.device]
+    # What is repeated at the ends of a long run stands beside it.
+    tasks = [task for task in tasks if task.fresh or not task.anchor]
     return [(position, task.anchor) for position, task in enumerate(tasks) if task.anchor], tasks
 
 
@@ -446,7 +449,8 @@ def test_the_anchor_of_more_than_ten_cases_is_repeated_at_least_five_times(sizes
     assert [number for _, number in found] == list(range(1, len(found) + 1))
     assert (found[0][0], found[-1][0]) == (0, len(tasks) - 1)
     assert len({task.case.key for task in tasks if task.anchor}) == 1
-    assert len({task.case.key for task in tasks}) == len(sweep.cases) == len(tasks) - len(found) + 1
+    ends = 2 if len(sweep.cases) > MANY else 0
+    assert len({task.case.key for task in tasks}) + ends == len(sweep.cases) == len(tasks) - len(found) + 1 + ends
     between = [second - first - 1 for (first, _), (second, _) in itertools.pairwise(found)]
     assert max(between) <= every
     if len(sweep.cases) > 10:
@@ -455,6 +459,100 @@ def test_the_anchor_of_more_than_ten_cases_is_repeated_at_least_five_times(sizes
         assert len(found) == math.ceil((len(sweep.cases) - 1) / every) + 1
     if len(found) == 5:
         assert max(between) <= math.ceil((len(sweep.cases) - 1) / 4)
+
+
+def test_a_long_run_repeats_the_smallest_and_the_largest_n_too_in_turns():
+    sweep = load("quick", ["n=1..100+1"], variants=["numpy_direct", "numba_direct"])
+    tasks = plan(sweep, [PROCESSOR], None).tasks
+    typical = next(task.case for task in tasks if task.fresh)
+    ends = [task for task in tasks if task.anchor and not task.fresh]
+    assert [task.case.n for task in ends] == [1, 100] * (len(ends) // 2) + [1] * (len(ends) % 2)
+    assert [task.anchor for task in ends] == [1 + i // 2 for i in range(len(ends))]
+    assert {task.case.variant for task in ends} == {typical.variant}
+    assert len(ends) == sum(task.fresh for task in tasks) >= 5
+    # Each case is there once but for what is repeated.
+    once = [task.case.key for task in tasks if task.anchor <= 1]
+    assert len(once) == len(set(once)) == len(sweep.cases)
+    existing = [made_up(task) for task in tasks if task.anchor]
+    again = plan(sweep, [PROCESSOR], None, existing).tasks
+    assert min(task.anchor for task in again if task.case.n == 100 and task.anchor) == max(
+        task.anchor for task in ends if task.case.n == 100
+    ) + 1  # fmt: skip
+
+
+class FakeProcess:
+    """Finds what it is told to, in a tenth of a second each."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.budgets = []
+        self.stopped = False
+
+    def ask(self, job):
+        self.budgets.append(job.settings.budget_seconds if job.settings else None)
+        return self.outcomes.pop(0)
+
+    def stop(self):
+        self.stopped = True
+
+
+def found_in(samples, seconds=0.1, status="ok", broken=False):
+    samples = [seconds] * samples
+    measured = Measurement(samples_seconds=samples, median_seconds=seconds, batch=1, stop_reason="interval")
+    return Outcome(status, None if status == "ok" else "why", Found(measurement=measured), broken)
+
+
+def crew_of(*processes):
+    waiting = iter(processes)
+    return Crew(len(processes), lambda: next(waiting), itertools.count(1))
+
+
+def test_a_case_is_measured_by_each_process_for_its_part_of_the_budget():
+    processes = [FakeProcess(found_in(5), found_in(5)) for _ in range(4)]
+    crew = crew_of(*processes)
+    job = Job(None, Measure(budget_seconds=20.0))
+    for _ in range(2):
+        outcome = crew.work(job, FakeProcess.ask)
+        assert outcome.found.measurement.processes == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
+    assert [one.budgets for one in processes] == [[5.0, 5.0]] * 4
+    crew.dismiss()
+    assert all(one.stopped for one in processes)
+
+
+def test_where_the_first_processes_spend_the_budget_no_other_follows():
+    processes = [FakeProcess(found_in(3, 2.0)) for _ in range(4)]
+    outcome = crew_of(*processes).work(Job(None, Measure(budget_seconds=8.0)), FakeProcess.ask)
+    assert outcome.found.measurement.processes == [1] * 3 + [2] * 3
+    assert [len(one.budgets) for one in processes] == [1, 1, 0, 0]
+
+
+def test_what_is_wrong_in_one_process_is_wrong_and_a_broken_one_is_replaced():
+    processes = [FakeProcess(found_in(5), found_in(5)), FakeProcess(found_in(0, status="failed", broken=True)),
+                 FakeProcess(found_in(5))]  # fmt: skip
+    waiting = iter(processes)
+    crew = Crew(2, lambda: next(waiting), itertools.count(11))
+    job = Job(None, Measure(budget_seconds=20.0))
+    assert (crew.work(job, FakeProcess.ask).status, processes[1].stopped) == ("failed", True)
+    assert crew.work(job, FakeProcess.ask).found.measurement.processes == [11] * 5 + [13] * 5
+
+
+def test_what_is_only_verified_needs_one_process():
+    processes = [FakeProcess(found_in(0)) for _ in range(4)]
+    assert crew_of(*processes).work(Job(None, None), FakeProcess.ask).status == "ok"
+    assert [len(one.budgets) for one in processes] == [1, 0, 0, 0]
+
+
+def test_each_repetition_of_an_anchor_has_processes_of_its_own_and_a_resumed_run_counts_on(tmp_path):
+    config = write_config(tmp_path, ["numpy_direct"], n="[40, 41]")
+    config.write_text(config.read_text().replace("processes: 1", "processes: 2").replace("0.05", "3.0"))
+    run(config, tmp_path / "out")
+    first, other, last = RecordFile(tmp_path / "out").read()
+    assert (first.anchor, other.anchor, last.anchor) == (1, 0, 2)
+    assert [list(dict.fromkeys(one.processes)) for one in (first, other, last)] == [[1, 2], [1, 2], [3, 4]]
+    assert all(len(one.groups) == 2 and sum(map(len, one.groups)) == len(one.samples_seconds) for one in (first, last))
+    config.write_text(config.read_text().replace("[40, 41]", "[40, 41, 42]").replace("processes: 2", "processes: 1"))
+    run(config, tmp_path / "out", resume=True)
+    assert [one.processes[0] for one in RecordFile(tmp_path / "out").read()[3:]] == [5]
 
 
 def test_the_anchor_is_repeated_where_most_cases_are_skipped_and_the_estimate_has_it():

@@ -17,6 +17,7 @@ class FailOn(StrEnum):
     """What may end ``compare`` with exit code 1."""
 
     SLOWER = "slower"
+    SLOWER_CYCLES = "slower-cycles"
 
 
 @app.command()
@@ -34,13 +35,21 @@ def compare(
     ] = None,
     threshold: ThresholdOption = "2%",
     fail_on: Annotated[
-        FailOn | None, typer.Option("--fail-on", help="Exit code 1 when any case is SLOWER, or none was compared.")
+        list[FailOn] | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit code 1 when any case is SLOWER in seconds, or in clock cycles, or none was compared; may be "
+            "repeated.",
+        ),
     ] = None,
     everything: Everything = False,
     as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
 ) -> None:
-    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU."""
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU.
+
+    There is a verdict on seconds and, where the device tells its clock, one on clock cycles.
+    """
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
     from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
@@ -59,7 +68,7 @@ def compare(
     else:
         defaults = {name: variant.defaults for name, variant in discover().items()}
         name = " and ".join(side.name for side in sides)
-        together = judged.Run(name, [one for side in sides for one in side.records])
+        together = judged.Run(name, [one for side in sides for one in side.records], len(sides))
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
     here = Here(discover())
@@ -70,9 +79,13 @@ def compare(
     else:
         for one in found:
             render_comparison(one, console(), everything=everything, partners=by is None, here=here)
-    verdicts = {pair.verdict for one in found for pair in one.pairs}
-    if fail_on and (not verdicts or judged.Verdict.SLOWER in verdicts):
-        raise typer.Exit(1)
+    pairs = [pair for one in found for pair in one.pairs]
+    for question in fail_on or []:
+        answers = [pair.verdict if question is FailOn.SLOWER else pair.in_cycles for pair in pairs]
+        # Where no clock was recorded nothing is known of cycles: that passes no gate on them.
+        verdicts = set(filter(None, answers))
+        if not verdicts or judged.Verdict.SLOWER in verdicts:
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -28,6 +28,9 @@ MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 FEWEST_SAMPLES = 3
 """Taken even where a single evaluation is longer than the budget."""
 
+PROCESSES_ON_CPU, PROCESSES_ON_GPU = 4, 1
+"""That measure each case unless ``measure.processes`` says so: on a CPU they differ by more than their samples do."""
+
 DRIFT_STEPS = 100
 """Steps over which the drift of the energy is recorded."""
 DRIFT_UP_TO = 4096
@@ -57,16 +60,18 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
 
     Attributes:
         half_width: stop when the confidence interval of the median is this narrow, relative to the median.
-        min_samples: but not before so many samples.
-        budget_seconds: stop after this long in any event.
+        min_samples: but not before so many samples, in each process.
+        budget_seconds: stop after this long in any event, all processes together.
+        processes: that measure each case, one after the other, each with its part of the budget; by default 4 on a CPU
+            and 1 on a GPU. No further one follows where those before have spent the budget.
         warm_up_seconds: evaluate for this long before the first sample.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
-        timeout_seconds: give a case up after this long.
+        timeout_seconds: give a case up after this long in one process.
         memory_gigabytes: and once its process, with those that it starts, uses more memory of the host. By default nine
             tenths of what the machine or the container has.
         log_megabytes: and once it has printed more; what it prints up to there is in ``worker.log`` beside the records.
-        anchor_every: cases between two repetitions of the anchor case; of more than ten cases they are at most so many,
-            so that it is repeated five times.
+        anchor_every: cases between two repetitions of the anchor case, each in a fresh process; of more than ten cases
+            they are at most so many, so that it is repeated five times.
         order_seed: of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
@@ -83,6 +88,11 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     anchor_every: Annotated[int, Field(ge=1)] = 10
     order_seed: int = 1
     verify: Verify | None = None
+    processes: Annotated[int, Field(ge=1, le=100)] | None = None
+
+    def processes_on(self, *, gpu: bool) -> int:
+        """Return how many processes measure each case."""
+        return self.processes or (PROCESSES_ON_GPU if gpu else PROCESSES_ON_CPU)
 
 
 class Settings(BaseModel, frozen=True, extra="forbid", strict=True):

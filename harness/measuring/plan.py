@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
@@ -28,6 +29,8 @@ LAUNCHES_JUDGED = 6
 """Beside those that are timed, where a launch takes long."""
 COMPILE_SECONDS = 2.0
 
+MANY = 30
+"""Cases above which anchors at the smallest and the largest n cost little."""
 SHORT_RUN = 10
 """Cases up to which a run may have few repetitions of its anchor."""
 FEWEST_REPETITIONS = 5
@@ -36,13 +39,17 @@ FEWEST_REPETITIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One case on one device; without a device, ``skip`` says why it will not run; ``anchor`` as in ``Record``."""
+    """One case on one device; without a device, ``skip`` says why it will not run; ``anchor`` as in ``Record``.
+
+    ``fresh`` asks for new processes, which measure this case and those after it.
+    """
 
     case: Case
     fingerprint: Fingerprint
     device: Device | None = None
     skip: str | None = None
     anchor: int = 0
+    fresh: bool = False
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -52,11 +59,15 @@ class Task:
 
 @dataclass(slots=True)
 class Plan:
-    """What a run will do, in order, and how many of its cases an earlier run has done already."""
+    """What a run will do, in order, how many of its cases an earlier run has done already, and by which processes.
+
+    ``processes`` is the last number of those that have measured something.
+    """
 
     measure: Measure
     tasks: list[Task] = field(default_factory=list)
     reused: int = 0
+    processes: int = 0
 
     @property
     def estimates(self) -> list[float]:
@@ -75,7 +86,8 @@ def plan(
 ) -> Plan:
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
-    Each device has an anchor of its own where it has several cases to measure.
+    Each device has an anchor of its own where it has several cases to measure. Where it has many, the anchor's variant
+    is repeated at the smallest and at the largest n too, in turns.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
@@ -86,7 +98,7 @@ def plan(
     Raises:
         InputError: the sweep has no case for the chosen devices.
     """
-    result = Plan(sweep.measure)
+    result = Plan(sweep.measure, processes=max((max(one.processes, default=0) for one in existing), default=0))
     by_device: dict[str, list[Task]] = {}
     variants = discover(sweep.variant_folders)
     known: dict[tuple[object, ...], Fingerprint] = {}
@@ -123,7 +135,8 @@ def plan(
             typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
-            missing = list(_with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest))
+            anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
+            missing = list(_with_ends(anchored, _ends(own, typical), finished) if len(own) > MANY else anchored)
         result.tasks += missing
     return result
 
@@ -151,12 +164,35 @@ def _with_anchors(tasks: list[Task], typical: Task, every: int, before: int, few
     repeated = Counter([*places, len(others)])
     for position in range(len(others) + 1):
         for _ in range(repeated[position]):
-            yield replace(typical, anchor=next(numbers))
+            yield replace(typical, anchor=next(numbers), fresh=True)
         yield from others[position : position + 1]
 
 
+def _ends(tasks: Sequence[Task], typical: Task) -> list[Task]:
+    """Return the tasks of the smallest and the largest n with the variant and the toolkit of the ``typical`` one."""
+    alike = [task for task in tasks if _kernel(task) == _kernel(typical)]
+    ends = [choose(alike, key=lambda task: task.case.n) for choose in (min, max)]
+    return [task for task in ends if task.case.n != typical.case.n]
+
+
+def _kernel(task: Task) -> tuple[str, str]:
+    return task.case.variant, task.case.toolkit
+
+
+def _with_ends(tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:
+    """Put one of the ``ends`` after each repetition of the anchor, in turns; they are anchors too."""
+    turns = itertools.cycle((end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends)
+    for task in tasks:
+        if any(task is end for end in ends):
+            continue
+        yield task
+        if task.anchor and ends:
+            end, numbers = next(turns)
+            yield replace(end, anchor=next(numbers))
+
+
 def estimate_seconds(case: Case, measure: Measure) -> float:
-    """Estimate, roughly and on the high side, how long a case takes from compiling to its record.
+    """Estimate, roughly and on the high side, how long a case takes from compiling to its record, in all processes.
 
     It knows nothing of the device: the speeds it assumes are the constants of this module.
     """
@@ -171,5 +207,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
         verifying += DRIFT_STEPS * evaluation
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
-    sampling = max(measure.budget_seconds, FEWEST_SAMPLES * evaluation) + evaluation
-    return min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)
+    least = FEWEST_SAMPLES * evaluation
+    processes = min(measure.processes_on(gpu=case.toolkit != CPU), math.ceil(measure.budget_seconds / least))
+    sampling = max(measure.budget_seconds / processes, least) + evaluation
+    return processes * min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)

@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gravbench.config.settings import Measure
@@ -15,6 +15,16 @@ from gravbench.measuring.guard import Limits
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.worker import Job, Phase, serve
 from gravbench.model.device import Device
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP wait: a worker starts whole, and is known before it has to be stopped."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Worker:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.model.device import Reading
 from gravbench.model.record import Measurement
-from gravbench.model.statistics import median_interval
+from gravbench.model.statistics import Interval, interval_of, median_interval
 from gravbench.model.variant import Lap
 from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
@@ -27,6 +27,10 @@ MOST_BATCH = 512
 
 ENERGY_SECONDS = 0.5
 """The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
+
+NARROW = "interval"
+DIFFERENT = "each process has its interval, but the processes differ by more"
+"""Why sampling ended, beside the budget."""
 
 STAGED = 7
 """Evaluations over which stages are timed."""
@@ -126,25 +130,25 @@ def measure(
         if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
             interval = median_interval(samples)
             if interval.half_width <= settings.half_width:
-                stop_reason = "interval"
+                stop_reason = NARROW
                 break
             if over_budget:
-                stop_reason = f"budget of {settings.budget_seconds:g} s spent"
+                stop_reason = _spent(settings, len(samples))
                 break
         elif over_budget and len(samples) >= FEWEST_SAMPLES:
             interval = median_interval(samples)
-            stop_reason = f"budget of {settings.budget_seconds:g} s spent after {len(samples)} samples"
+            stop_reason = _spent(settings, len(samples))
             break
 
-    bounded = math.isfinite(interval.half_width)
+    low, high = _bounds(interval)
     told = [reading.throttle_reasons for reading in readings if reading.throttle_reasons is not None]
     reasons = sorted({reason for words in told for reason in words})
     return Measurement(
         samples_seconds=samples,
         batch=batch,
         median_seconds=interval.median,
-        ci_low=interval.low if bounded else None,
-        ci_high=interval.high if bounded else None,
+        ci_low=low,
+        ci_high=high,
         stop_reason=stop_reason,
         launch_seconds=float(np.median(launches)) if launches else None,
         sm_clock_mhz=[reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None],
@@ -158,6 +162,60 @@ def measure(
         joules=_joules(readings, moments, steady, batch),
         protocol=settings.model_dump(exclude_none=True),
     )
+
+
+def _bounds(interval: Interval) -> tuple[float, float] | tuple[None, None]:
+    """Return what bounds the median, None where it does not bound a time."""
+    bounded = math.isfinite(interval.half_width) and interval.low > 0
+    return (interval.low, interval.high) if bounded else (None, None)
+
+
+def _spent(settings: Measure, samples: int) -> str:
+    few = samples < max(settings.min_samples, FEWEST_SAMPLES)
+    return f"budget of {settings.budget_seconds:g} s spent" + (f" after {samples} samples" if few else "")
+
+
+def part_of(settings: Measure, processes: int) -> Measure:
+    """Return the settings by which each of so many processes measures its part of a case."""
+    return settings.model_copy(update={"budget_seconds": settings.budget_seconds / processes})
+
+
+def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
+    """Join what several processes measured of one case, by the number of each process; ``settings`` are of all.
+
+    Sampling ended by the interval where that of all processes together is as narrow as asked.
+    """
+    own = list(parts.values())
+    first = own[0]
+    samples = [sample for part in own for sample in part.samples_seconds]
+    update: dict[str, object] = {
+        "samples_seconds": samples,
+        "processes": [number for number, part in parts.items() for _ in part.samples_seconds],
+        "protocol": settings.model_dump(exclude_none=True),
+    }
+    if len(own) > 1:
+        interval = interval_of([part.samples_seconds for part in own])
+        low, high = _bounds(interval)
+        told = [part.throttled for part in own if part.throttled is not None]
+        launches = [part.launch_seconds for part in own if part.launch_seconds is not None]
+        joules = [part.joules for part in own if part.joules is not None]
+        update |= {
+            "median_seconds": interval.median,
+            "ci_low": low,
+            "ci_high": high,
+            "launch_seconds": float(np.median(launches)) if launches else None,
+            "sm_clock_mhz": [one for part in own for one in part.sm_clock_mhz],
+            "power_watts": [one for part in own for one in part.power_watts],
+            "temperature_celsius": [one for part in own for one in part.temperature_celsius],
+            "throttle_reasons": sorted({reason for part in own for reason in part.throttle_reasons}),
+            "throttled": any(told) if told else None,
+            "launch_bound": any(part.launch_bound for part in own),
+            "joules": float(np.mean(joules)) if joules else None,
+            "stop_reason": NARROW if interval.half_width <= settings.half_width else DIFFERENT,
+        }
+    if any(part.stop_reason != NARROW for part in own) and update.get("stop_reason") != NARROW:
+        update["stop_reason"] = _spent(settings, len(samples))
+    return Measurement.model_validate(first.model_dump() | update)
 
 
 def _joules(readings: Sequence[Reading], moments: Sequence[float], steady: Sequence[bool], batch: int) -> float | None:

@@ -1,23 +1,25 @@
 """A plan in, records out: isolate, verify, measure, record.
 
-This process uses no CUDA. Every device has one worker process, and a worker that faults or hangs becomes a record.
+This process uses no CUDA. Every device has worker processes of its own, new ones for each repetition of its anchor,
+and a worker that faults or hangs becomes a record.
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.crew import Crew
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.process import Worker
@@ -73,7 +75,8 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
     log = store.folder / WORKER_LOG
     with saying(log, "cannot be written"):
         os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    workers: dict[str, Worker] = {}  # by device, each started when it is first needed and replaced when it breaks
+    crews: dict[str, Crew[Worker]] = {}  # by device
+    numbers = itertools.count(todo.processes + 1)
     settings = None if verify_only else sweep.measure
     records: list[Record] = []
     useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
@@ -81,6 +84,8 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
     resource_tracker.ensure_running()
     try:
         for done, task in enumerate(todo.tasks, 1):
+            if task.fresh and task.device and task.device.selector in crews:
+                crews[task.device.selector].dismiss()
             if task.anchor and replace(task, anchor=1) in useless:
                 continue
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -89,12 +94,10 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
             else:
                 own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
                 watcher.begins(task.case.label, own)
-                if own not in workers:
-                    with _held_back():
-                        workers[own] = Worker(task.device, sweep.variant_folders, log, sweep.measure)
-                outcome = workers[own].ask(job, watcher.phase)
-                if outcome.broken:
-                    workers.pop(own).stop()
+                if own not in crews:
+                    start = partial(Worker, task.device, sweep.variant_folders, log, sweep.measure)
+                    crews[own] = Crew(sweep.measure.processes_on(gpu=task.device.is_gpu), start, numbers)
+                outcome = crews[own].work(job, lambda worker, part: worker.ask(part, watcher.phase))
                 if what := _edited(task, variants[task.case.variant]):
                     outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
             record = _record(task, outcome, sweep.flops(task.case.interaction), started)
@@ -105,19 +108,9 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
                 useless.append(replace(task, anchor=1))
             watcher.ends(record, done, len(todo.tasks))
     finally:
-        for worker in workers.values():
-            worker.stop()
+        for crew in crews.values():
+            crew.dismiss()
     return records
-
-
-@contextmanager
-def _held_back() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP wait: a worker starts whole, and is known before it has to be stopped."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _edited(task: Task, variant: Variant) -> str | None:

@@ -96,9 +96,14 @@ class Measurement(BaseModel, frozen=True):
     Clock, power and temperature have one reading per sample, taken once its work is queued; ``throttled``
     is None where the device does not tell. ``joules`` is the energy per evaluation by the device's
     counter, from the first sample to the last, idle time in between included; None where that took under half a second.
+
+    ``processes`` has a number for each sample: the process of the run that took it. Samples of several processes stand
+    one process after the other, and ``median_seconds`` is the geometric mean of the medians of these; ``batch`` is then
+    that of the first. Records from before processes were noted have none.
     """
 
     samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = []
+    processes: Annotated[list[Count], Field(max_length=1_000_000)] = []
     batch: Count | None = None
     median_seconds: Duration | None = None
     ci_low: Amount | None = None
@@ -238,6 +243,14 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """
         known = self.model_dump(include=set(Fingerprint.model_fields))
         return known | {"code_sha256": self.code_sha256 or self.source_sha256}
+
+    @property
+    def groups(self) -> list[list[float]]:
+        """The samples of each process; all of them together where it is not known which took them."""
+        if not self.processes:
+            return [self.samples_seconds] if self.samples_seconds else []
+        both = list(zip(self.processes, self.samples_seconds, strict=False))
+        return [[sample for own, sample in both if own == number] for number in dict.fromkeys(self.processes)]
 
     @property
     def joules_per_interaction(self) -> float | None:

@@ -12,7 +12,7 @@ from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.numbers import rough_percent
 from gravbench.verdicts import ranking
-from gravbench.verdicts.compare import Scatter, places, scatters
+from gravbench.verdicts.ratios import Scatter, places, scatters
 
 COUNTED: frozenset[Unit] = frozenset(
     {

@@ -15,11 +15,13 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
+from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
-from gravbench.verdicts.compare import Defaults, Interval, Scatter
+from gravbench.verdicts.compare import Defaults
 from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
+from gravbench.verdicts.ratios import Interval, Scatter, half_of, own_scatter, places, ratio, scatters, span
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
@@ -109,8 +111,8 @@ def best(
     Raises:
         InputError: no record is of such a device or number type, or none is right enough.
     """
-    place = compare.places([records])
-    scattered = compare.scatters([records], place)
+    place = places([records])
+    scattered = scatters([records], place)
     drifts = ranking.drifted(records)
     ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
@@ -191,8 +193,9 @@ def ranked(records: Sequence[Record], scatter: Scatter, threshold: float, defaul
 
 def over(fastest: Record, record: Record, scatter: Scatter) -> Behind:
     """Say how far a record is behind the fastest, as a ratio of their medians."""
-    own, other = compare.span(fastest), compare.span(record)
-    return Behind(record, compare.ratio(own, other, scatter.of_ratio), own.sure and other.sure)
+    own, other = span(fastest), span(record)
+    found = ratio(own, other, scatter.of_ratio, half_of(*own_scatter(fastest, record), CONFIDENCE))
+    return Behind(record, found, own.sure and other.sure)
 
 
 def _error(record: Record) -> float:

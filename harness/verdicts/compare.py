@@ -1,8 +1,9 @@
 """Two sets of records -> a verdict per case: FASTER, SLOWER, SAME or UNCLEAR, and the reasons.
 
-The ratio of two medians is bounded by order statistics of the samples themselves: exact for samples that are
-independent, whatever their distribution, and the same at every call. Samples of one process know nothing of what
-differs between two; where an anchor was repeated, the scatter of its medians widens the interval.
+The ratio of two medians is bounded by order statistics of the samples themselves, as many as are independent of each
+other, and is the same at every call. Samples of one process know nothing of what differs between two: that is seen
+where several processes measured the case, or where an anchor was repeated in fresh ones, and widens the interval.
+Without either nothing is said of two runs.
 """
 
 from __future__ import annotations
@@ -10,27 +11,39 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.model.statistics import CONFIDENCE, bounds
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
-from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
+from gravbench.verdicts.ranking import grouped, is_ranked
+from gravbench.verdicts.ratios import (
+    BETWEEN,
+    Interval,
+    Place,
+    Scatter,
+    half_of,
+    own_scatter,
+    places,
+    ratio,
+    scatter_of,
+    scatters,
+    span,
+)
 
 THRESHOLD = 0.02
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """The default axis values of each known variant."""
 
-Place = Callable[[Record], str]
 Identity = Callable[[Record], tuple[Hashable, str]]
 
 DEVICE = "device"
+NOTHING_SEEN: Mapping[tuple[Hashable, str], Scatter] = {}
 
 
 class Verdict(StrEnum):
@@ -45,73 +58,57 @@ class Verdict(StrEnum):
 class Reason(StrEnum):
     """Why a verdict is UNCLEAR and what to do about it, or what to know about another verdict."""
 
+    ALONE = (
+        "no evidence of how much processes differ: each side was measured by one process, and no anchor by several; "
+        "measure both again, with measure.processes of 4 or more, or with anchors"
+    )
+    WITHIN = "within one process of one run, as far as the records tell: another process may differ by more"
     FEW = (
         "fewer than 7 samples on one side, which cannot bound a median with enough confidence: "
         "raise measure.budget_seconds"
     )
-    CLOCK = "the clock changed: seconds and clock cycles do not say the same; fix the clock, then measure both again"
+    DEPENDENT = (
+        "the samples depend on each other, so that they are worth too few independent ones: "
+        "raise measure.budget_seconds, or measure on a quiet machine"
+    )
+    CLOCK = "the clock changed: seconds and clock cycles do not say the same; a fixed clock makes them one question"
     THROTTLED = "the device slowed its clock down meanwhile: let it cool, or fix a lower clock"
     LAUNCH = "launch bound: the device waited for the host, so that this is the host's time; take a larger n"
+    PROCESSES = "the processes that measured this case differ by more than its samples: raise measure.processes"
     DRIFT = "the anchor's own medians scatter more than this case's samples: measure again on a quiet machine"
     WIDE = "the interval is wider than the threshold: more samples, by raising measure.budget_seconds"
     NEAR = "the interval lies on both sides of the threshold: more samples, or another --threshold"
-    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, judged by seconds alone"
-    DEVICES = "two devices: cycles are not compared, judged by seconds alone"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A ratio of medians and its bounds; 0 and infinity where the samples are too few to bound it."""
-
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there are bounds."""
-        return self.low > 0 and math.isfinite(self.high)
-
-    @property
-    def half_width(self) -> float:
-        """Half of the interval, as a part of the ratio."""
-        return math.sqrt(self.high / self.low) - 1 if self.bounded else math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom."""
-
-    deviation: float = 0.0
-    freedom: int = 0
-
-    @property
-    def of_ratio(self) -> float:
-        """Half the interval, in logarithms, of a ratio of two medians that differ by this scatter alone."""
-        if not self.freedom:
-            return 0.0
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(2) * self.deviation
+    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so that seconds alone are judged"
+    DEVICES = "two devices: cycles are not compared, seconds alone are judged"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A case measured twice. ``cycles`` is the ratio of clock cycles, None where it is unknown."""
+    """A case measured twice: ``verdict`` answers for seconds, ``in_cycles`` for clock cycles.
+
+    ``cycles`` is the ratio of these. Both are None where no clock is known, or another device has another clock.
+    """
 
     base: Record
     new: Record
     interval: Interval
     cycles: float | None
     verdict: Verdict
+    in_cycles: Verdict | None
     reasons: tuple[Reason, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both verdicts, or the only one, are SAME."""
+        return self.verdict is Verdict.SAME and self.in_cycles in (None, Verdict.SAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All cases of two sets: those in both, those that are ok in one alone, and those that are not ok.
 
-    ``scatters`` has that of each device among the pairs whose anchor was repeated, by the device's name.
+    ``scatters`` has that of each device among the pairs whose anchor was repeated, by the device's name. ``elsewhere``
+    counts the runs in which each case's own scatter was seen instead.
     """
 
     base: str
@@ -123,11 +120,17 @@ class Comparison:
     not_ok_base: list[Record]
     not_ok_new: list[Record]
     scatters: dict[str, Scatter]
+    elsewhere: int = 0
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many pairs have each verdict."""
+        """How many pairs have each verdict on seconds."""
         return {verdict: sum(pair.verdict is verdict for pair in self.pairs) for verdict in Verdict}
+
+    @property
+    def counts_in_cycles(self) -> dict[Verdict, int]:
+        """How many pairs have each verdict on clock cycles, of those whose cycles are known."""
+        return {verdict: sum(pair.in_cycles is verdict for pair in self.pairs) for verdict in Verdict}
 
     @property
     def mean_ratio(self) -> float | None:
@@ -137,10 +140,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A set of records and what a person calls it."""
+    """A set of records and what a person calls it; ``runs`` counts the runs that they are of."""
 
     name: str
     records: list[Record]
+    runs: int = 1
 
 
 def threshold(text: str) -> float:
@@ -165,57 +169,6 @@ def fields(records: Iterable[Record]) -> list[str]:
     return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A median and what bounds it; where the samples are too few, their range, which is not ``sure``."""
-
-    median: float
-    low: float
-    high: float
-    sure: bool
-
-
-def span(record: Record) -> Span:
-    """Bound the median of a record's time by its own samples.
-
-    Each of the two medians of a ratio may be missed with half of the probability that the ratio may.
-    """
-    samples = record.samples_seconds
-    median = record.median_seconds or math.nan
-    if not samples or not min(samples) > 0 or not all(map(math.isfinite, samples)):
-        return Span(median, 0.0, math.inf, sure=False)
-    found = bounds(samples, (1 + CONFIDENCE) / 2)
-    low, high = found or (min(samples), max(samples))
-    return Span(median, low, high, sure=found is not None)
-
-
-def ratio(base: Span, new: Span, between: float) -> Interval:
-    """Bound NEW over BASE: ``between`` is half the width, in logarithms, of what differs between two measurements.
-
-    The two kinds of variation are independent of each other: the half widths add in quadrature.
-    """
-    middle = new.median / base.median
-    if not (base.low > 0 and new.low > 0 and math.isfinite(base.high) and math.isfinite(new.high)):
-        return Interval(middle, 0.0, math.inf)
-    below = math.hypot(math.log(middle / (new.low / base.high)), between)
-    above = math.hypot(math.log(new.high / base.low / middle), between)
-    return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
-
-
-def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
-    """Pool the scatter of every repeated anchor of a device, each around its own mean.
-
-    ``runs`` are whole files of records: ``latest`` keeps no repetitions.
-    """
-    repeated = [same for records in runs for same in repetitions(filter(is_ranked, records)) if len(same) > 1]
-    found: dict[str, Scatter] = {}
-    for name, alike in grouped(repeated, lambda same: place(same[0])).items():
-        freedom = sum(len(same) - 1 for same in alike)
-        squares = sum(statistics.variance(map(math.log, map(seconds, same))) * (len(same) - 1) for same in alike)
-        found[name] = Scatter(math.sqrt(squares / freedom), freedom)
-    return found
-
-
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     """Say where the whole interval lies. Swapping BASE and NEW swaps FASTER and SLOWER: the limits are 1.02, 1/1.02."""
     low, high = interval.low * factor, interval.high * factor
@@ -226,22 +179,33 @@ def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     return Verdict.SAME if low >= 1 / (1 + limit) and high <= 1 + limit else Verdict.UNCLEAR
 
 
-def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
-    """Compare two records of one case."""
+def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run: bool = False) -> Pair:
+    """Compare two records of one case. ``scatter`` is that of anchors; ``one_run`` says that both are of one run."""
     own = span(base), span(new)
-    interval = ratio(*own, scatter.of_ratio)
+    variance, freedom = own_scatter(base, new)
+    known = freedom > 0 or scatter.fresh
+    # Two records of one process differ by no process.
+    told = known or (one_run and set(base.processes) == set(new.processes))
+    wider = scatter.beside(base, new).bound(BETWEEN, freedom) if known else scatter.of_ratio
+    least = half_of(variance, freedom, BETWEEN)
+    interval = ratio(*own, wider, least)
     if not (own[0].sure and own[1].sure):
         interval = Interval(interval.ratio, 0.0, math.inf)
     factor = None
     if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
-    verdict = _beyond(interval, 1.0, limit)
+    verdict = _beyond(interval, 1.0, limit) if told else Verdict.UNCLEAR
+    in_cycles = None if factor is None else _beyond(interval, factor, limit) if told else Verdict.UNCLEAR
     reasons = []
-    if verdict is Verdict.UNCLEAR:
-        reasons.append(_width(interval, ratio(*own, 0.0), scatter, limit))
-    elif factor is not None and _beyond(interval, factor, limit) is not verdict:
+    if not told:
+        reasons.append(Reason.ALONE)
+    elif Verdict.UNCLEAR in (verdict, in_cycles):
+        dependent = own[0].dependent or own[1].dependent
+        reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
+    if told and not known:
+        reasons.append(Reason.WITHIN)
+    if in_cycles not in (None, verdict):
         reasons.append(Reason.CLOCK)
-        verdict = Verdict.SAME if verdict is Verdict.SAME else Verdict.UNCLEAR
     if base.throttled or new.throttled:
         reasons.append(Reason.THROTTLED)
     if base.launch_bound or new.launch_bound:
@@ -249,35 +213,43 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float) -> Pair:
     if factor is None and verdict in (Verdict.SLOWER, Verdict.FASTER):
         reasons.append(Reason.NO_CLOCK if base.device == new.device else Reason.DEVICES)
     cycles = None if factor is None else interval.ratio * factor
-    return Pair(base, new, interval, cycles, verdict, tuple(reasons))
+    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons))
 
 
-def _width(interval: Interval, sampled: Interval, scatter: Scatter, limit: float) -> Reason:
-    """Say what keeps the interval from one side of the threshold."""
+def _width(
+    interval: Interval, sampled: Interval, wider: float, least: float, limit: float, *, dependent: bool
+) -> Reason:
+    """Say what keeps it from one side of the threshold: ``wider`` is due to the anchor, ``least`` to processes."""
     if not interval.bounded:
-        return Reason.FEW
+        return Reason.DEPENDENT if dependent else Reason.FEW
     if interval.half_width <= limit:
         return Reason.NEAR
-    return Reason.DRIFT if scatter.of_ratio > math.log1p(sampled.half_width) else Reason.WIDE
+    own = math.log1p(sampled.half_width)
+    if max(wider, least) <= own:
+        return Reason.WIDE
+    return Reason.DRIFT if wider >= least else Reason.PROCESSES
 
 
-def places(runs: Iterable[Sequence[Record]]) -> Place:
-    """Return what names the device of a record: its name, and its UUID where a run has two of one name."""
-    ambiguous = {name for records in runs for name in namesakes(records)}
+def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
+    """Compare every case of two runs with itself.
 
-    def place(record: Record) -> str:
-        name = record.device or "no device"
-        return f"{name} ({record.device_uuid})" if record.device in ambiguous else name
-
-    return place
-
-
-def compare_runs(base: Run, new: Run, limit: float = THRESHOLD) -> Comparison:
-    """Compare every case of two runs with itself."""
+    Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
+    the same cases in processes of their own.
+    """
     runs = [base.records, new.records]
     place = places(runs)
+    scattered = scatters(runs, place)
+
+    def identity(record: Record) -> tuple[Hashable, str]:
+        return record.identity, place(record)
+
+    seen: dict[tuple[Hashable, str], Scatter] = {}
+    if len(elsewhere) > 1 and not any(record.processes for run in (base, new) for record in run.records):
+        others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
+        seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
     old, young = (Run(run.name, latest(run.records)) for run in (base, new))
-    return _compare(old, young, place, scatters(runs, place), lambda record: (record.identity, place(record)), limit)
+    found = _compare(old, young, place, scattered, identity, limit, seen=seen)
+    return replace(found, elsewhere=len(elsewhere)) if seen else found
 
 
 def compare_values(
@@ -317,7 +289,7 @@ def compare_values(
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
     scattered = scatters([run.records], place)
-    return [_compare(base, other, place, scattered, identity, limit) for other in others]
+    return [_compare(base, other, place, scattered, identity, limit, one_run=run.runs == 1) for other in others]
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
@@ -347,15 +319,25 @@ def away(record: Record, defaults: Defaults) -> dict[str, Value]:
 
 
 def _compare(
-    base: Run, new: Run, place: Place, scattered: Mapping[str, Scatter], identity: Identity, limit: float
+    base: Run,
+    new: Run,
+    place: Place,
+    scattered: Mapping[str, Scatter],
+    identity: Identity,
+    limit: float,
+    *,
+    one_run: bool = False,
+    seen: Mapping[tuple[Hashable, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
+        if (which := identity(records[0])) in seen:
+            return replace(seen[which], fresh=True)
         found = (scattered.get(place(record), Scatter()) for record in records)
         return max(found, key=lambda scatter: scatter.of_ratio)
 
     old, young = ({identity(record): record for record in run.records} for run in (base, new))
     both = [(record, young[which]) for which, record in old.items() if which in young]
-    pairs = [judge(*two, wider(*two), limit) for two in both if all(map(is_ranked, two))]
+    pairs = [judge(*two, wider(*two), limit, one_run=one_run) for two in both if all(map(is_ranked, two))]
     there = {place(record) for pair in pairs for record in (pair.base, pair.new)}
     return Comparison(
         base=base.name,

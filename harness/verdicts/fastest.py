@@ -29,8 +29,9 @@ from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts.best import EQUAL_MASS, is_of, ranked, task, what
-from gravbench.verdicts.compare import THRESHOLD, Defaults, Run, Scatter, scatters
+from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
+from gravbench.verdicts.ratios import Scatter, scatters
 
 PACKAGED = Path(__file__).with_suffix(".yaml")
 

@@ -1,7 +1,7 @@
 """What a comparison is worth on this machine: the same cases measured again and again, judged against themselves.
 
 Each round is a folder of its own, a whole run with its own processes and its own order; rounds 1 and 2 are a pair,
-3 and 4 the next. Whatever is called FASTER or SLOWER is a false alarm.
+3 and 4 the next. Whatever is called FASTER or SLOWER is a false alarm, in seconds or in clock cycles.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class SelfTest:
 
     @property
     def false(self) -> int:
-        """How many pairs have a verdict that is false."""
-        return self.counts[Verdict.FASTER] + self.counts[Verdict.SLOWER]
+        """How many pairs have a verdict that is false, in seconds or in clock cycles."""
+        wrong = Verdict.FASTER, Verdict.SLOWER
+        return sum(pair.verdict in wrong or pair.in_cycles in wrong for pair in self.pairs)
 
     @property
     def rate(self) -> float | None:
@@ -97,7 +98,12 @@ class SelfTest:
     def quiet_threshold(self) -> float:
         """The threshold at and above which no pair would have had a false verdict."""
         # No unbounded interval has a say: its bounds are 0 and infinity.
-        return max(0.0, *(max(pair.interval.low, 1 / pair.interval.high) - 1 for pair in self.pairs))
+        found = [
+            max(pair.interval.low * factor, 1 / (pair.interval.high * factor)) - 1
+            for pair in self.pairs
+            for factor in {1.0, (pair.cycles or pair.interval.ratio) / pair.interval.ratio}
+        ]
+        return max(0.0, *found)
 
 
 def round_folder(folder: Path, number: int) -> Path:
@@ -123,6 +129,13 @@ def read_rounds(folder: Path) -> list[Run]:
 
 
 def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
-    """Compare rounds 1 and 2, 3 and 4, and so on; no round is used twice, for pairs that share one are alike."""
-    pairs = zip(rounds[::2], rounds[1::2], strict=False)
-    return SelfTest(len(rounds), threshold, [compare_runs(*pair, threshold) for pair in pairs])
+    """Compare rounds 1 and 2, 3 and 4, and so on, by the rules of any two runs.
+
+    No round is in two pairs, for pairs that share one are alike. Where records do not tell their processes, the rounds
+    of the other pairs show what processes differ by.
+    """
+    pairs = list(zip(rounds[::2], rounds[1::2], strict=False))
+    found = [
+        compare_runs(*pair, threshold, [one for other in pairs if other is not pair for one in other]) for pair in pairs
+    ]
+    return SelfTest(len(rounds), threshold, found)

@@ -19,13 +19,15 @@ from gravbench.report.terminal.printing import heading, say, say_facts, say_line
 from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
+from gravbench.verdicts.ratios import BETWEEN, Scatter
 
 MOST_ROWS = 40
 """Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
 
 READING = (
     "NEW/BASE is the ratio of the median times of one evaluation: above 1 is slower. The interval holds it with "
-    f"{100 * CONFIDENCE:g} % confidence."
+    f"{100 * CONFIDENCE:g} % confidence by the samples, and {100 * BETWEEN:g} % by what processes differ by. "
+    "in cycles: the verdict on clock cycles, where the clock is known."
 )
 
 
@@ -144,6 +146,7 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
         Column("its\ninterval", _interval, 0, markdown="its interval"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
+        Column("in\ncycles", lambda pair: pair.in_cycles or "", 1, text=True, markdown="in cycles"),
         Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
         Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
         Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),
@@ -170,33 +173,53 @@ def summary(comparison: Comparison) -> str:
     """Say the counts and the mean in one sentence."""
     if not comparison.pairs:
         return f"No case is ok in both {comparison.base} and {comparison.new}: nothing was compared."
-    counts = ", ".join(f"{found:,} {verdict}" for verdict, found in comparison.counts.items())
+    known = sum(comparison.counts_in_cycles.values())
+    in_cycles = f"in clock cycles, known of {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
     return (
-        f"{count(len(comparison.pairs), 'case')}: {counts}; "
+        f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}"
         f"geometric mean of NEW/BASE {number(comparison.mean_ratio)} (above 1 is slower)"
     )
 
 
+def counts_words(counts: Mapping[Verdict, int]) -> str:
+    """Say how many have each verdict."""
+    return ", ".join(f"{found:,} {verdict}" for verdict, found in counts.items())
+
+
 def anchor_words(comparison: Comparison) -> str:
     """Say what the repetitions of the anchors added to the intervals."""
+    if comparison.elsewhere:
+        return (
+            "not repeated in fresh processes; the intervals are widened by what each case differs by between the "
+            f"{comparison.elsewhere} other rounds"
+        )
     if not comparison.scatters:
-        return "none was repeated: the intervals know only what varies within one process"
+        return "none was repeated"
     words = [
-        f"{name}: medians scatter by {rough_percent(scatter.deviation)} %, which alone makes a ratio uncertain by "
-        f"± {rough_percent(math.expm1(scatter.of_ratio))} %"
+        f"{name}: medians {'of fresh processes' if scatter.fresh else 'of one process'} scatter by "
+        f"{rough_percent(scatter.deviation)} %, which alone makes a ratio uncertain by ± {_reach(scatter)} %"
         for name, scatter in sorted(comparison.scatters.items())
     ]
     return "; ".join(words) + "; the intervals are widened by it"
 
 
+def _reach(scatter: Scatter) -> str:
+    return rough_percent(math.expm1(scatter.bound(BETWEEN if scatter.fresh else CONFIDENCE)))
+
+
 def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
     """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
     most = len(comparison.pairs) if everything else MOST_ROWS
-    by_change = sorted(comparison.pairs, key=lambda pair: -abs(math.log(pair.interval.ratio)))
+    by_change = sorted(comparison.pairs, key=_change)
     alike = ranking.grouped(by_change, lambda pair: pair.verdict)
     rows = [pair for verdict in Verdict for pair in alike.get(verdict, [])[:most]]
     hidden = [f"{found - most:,} more {verdict}" for verdict, found in comparison.counts.items() if found > most]
     return rows, hidden
+
+
+def _change(pair: Pair) -> float:
+    """Put first what changed most, in seconds or in cycles."""
+    return -max(abs(math.log(ratio)) for ratio in (pair.interval.ratio, pair.cycles or 1.0))
 
 
 def _letters(pairs: Iterable[Pair]) -> dict[Reason, str]:
@@ -239,7 +262,7 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False, her
     """
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
     rows, _ = _rows(comparison, everything=True)
-    rows = [pair for pair in rows if everything or pair.verdict is not Verdict.SAME]
+    rows = [pair for pair in rows if everything or not pair.is_same]
     letters = _letters(rows)
     heading = f"**{comparison.new} against {comparison.base}** (threshold {rough_percent(comparison.threshold)} %)"
     lines = [f"{heading}: {summary(comparison)}", ""]
@@ -266,7 +289,9 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
         "new": comparison.new,
         "threshold": comparison.threshold,
         "confidence": CONFIDENCE,
+        "confidence_between_processes": BETWEEN,
         "counts": comparison.counts,
+        "counts_in_cycles": comparison.counts_in_cycles,
         "geometric_mean_ratio": comparison.mean_ratio,
         "anchor_scatter": {name: asdict(scatter) for name, scatter in comparison.scatters.items()},
         "pairs": [_pair_json(pair, here) for pair in comparison.pairs],
@@ -292,6 +317,7 @@ def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
     base, new = case_json(pair.base), case_json(pair.new)
     return (base if base == new else base | {"new": new}) | {
         "verdict": pair.verdict,
+        "verdict_in_cycles": pair.in_cycles,
         "ratio": interval.ratio,
         "low": interval.low if interval.bounded else None,
         "high": interval.high if interval.bounded else None,

@@ -74,8 +74,9 @@ def sentences(test: SelfTest) -> list[str]:
     return [
         f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} with themselves, threshold "
         f"{rough_percent(test.threshold)} %: {verdicts}.",
-        f"False alarms: {test.false:,} of {len(test.pairs):,}, {rough_percent(test.rate)} %; with "
-        f"{100 * CONFIDENCE:g} % confidence at most {rough_percent(test.rate_bound)} %, were the pairs independent.",
+        f"False alarms, in seconds or in clock cycles: {test.false:,} of {len(test.pairs):,}, "
+        f"{rough_percent(test.rate)} %; with {100 * CONFIDENCE:g} % confidence at most "
+        f"{rough_percent(test.rate_bound)} %, were the pairs independent.",
         _seen(*test.half_widths),
         f"Two medians of one case differed by up to {rough_percent(differed)} %; at a threshold of "
         f"{rough_percent(test.quiet_threshold)} % or more no verdict would have been false.",
