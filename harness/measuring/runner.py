@@ -10,7 +10,8 @@ import datetime
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing import resource_tracker
