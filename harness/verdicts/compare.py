@@ -186,7 +186,7 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     known = freedom > 0 or scatter.fresh
     # Two records of one process differ by no process.
     told = known or (one_run and set(base.processes) == set(new.processes))
-    wider = scatter.beside(base, new).bound(BETWEEN, freedom) if known else scatter.of_ratio
+    wider = scatter.beside(base, new).bound(BETWEEN) if known else scatter.of_ratio
     least = half_of(variance, freedom, BETWEEN)
     interval = ratio(*own, wider, least)
     if not (own[0].sure and own[1].sure):

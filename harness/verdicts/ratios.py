@@ -61,9 +61,9 @@ class Scatter:
         fewest = min(max(len(set(record.processes)), 1) for record in records)
         return replace(self, deviation=self.deviation * math.sqrt(max(self.processes / fewest, 1)), processes=fewest)
 
-    def bound(self, confidence: float, more: int = 0) -> float:
-        """Return the same with another confidence, and ``more`` degrees of freedom from elsewhere."""
-        return student(self.freedom + more, confidence) * math.sqrt(2) * self.deviation if self.freedom else 0.0
+    def bound(self, confidence: float) -> float:
+        """Return the same with another confidence."""
+        return student(self.freedom, confidence) * math.sqrt(2) * self.deviation if self.freedom else 0.0
 
 
 @dataclass(frozen=True, slots=True)
