@@ -166,7 +166,7 @@ WRONG = {
         ["source", "tiled", "--interaction", LONG],
         "File name too long",
     ),
-    "a run of a name too long": (["report", LONG], "File name too long"),
+    "a run of a name too long": (["report", LONG], "no such run"),
     "folders of a name too long": (["run", "folders.yaml"], "is no folder"),
     "control characters": (["run", "\x1b[31m\n"], r"\x1b[31m\n: no such file"),
     "an option with control characters": (["run", "--\x1b[31m"], r"--\x1b[31m"),

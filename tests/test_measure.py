@@ -291,7 +291,7 @@ def test_without_warm_up_time_one_evaluation_still_goes_first(clock_time):
 
 @pytest.mark.parametrize(
     ("evaluation", "batch"),
-    [(1.0, 1), (0.002, 1), (0.0011, 2), (0.0003, 7), (0.00001, 200), (0.000001, MOST_BATCH), (0.0, MOST_BATCH)],
+    [(1.0, 1), (0.002, 1), (0.0011, 2), (0.0003, 7), (0.00001, 200), (0.000001, MOST_BATCH), (1e-9, MOST_BATCH)],
 )
 def test_a_sample_is_as_many_evaluations_as_fill_its_time_and_at_most_512(clock_time, evaluation, batch):
     clock = FakeClock(clock_time, constant(evaluation), overhead=0.0001)

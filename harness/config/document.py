@@ -85,6 +85,8 @@ def read(path: Path) -> Document:
         # libyaml sees the end of a file behind its last line.
         line = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
         raise InputError(f"{path}{line}: no valid YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: no valid YAML: {error}") from error
     if root is None or data is None:
         raise InputError(f"{path}: empty; accepted: keys and values, among them n and variants")
     return Document(path, data, root)

@@ -122,8 +122,8 @@ class Stepper(Timed):
         self._rewind()
         return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
 
-    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:
-        """Return the steps per second and the relative drift of the energy over the first ``DRIFT_STEPS`` steps."""
+    def finish(self) -> tuple[Stepping, str | None]:
+        """Return the relative drift of the energy over the first ``DRIFT_STEPS`` steps."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"
@@ -135,7 +135,6 @@ class Stepper(Timed):
                 objection = f"after {DRIFT_STEPS} steps {error}"
         self._rewind()
         found = Stepping(
-            steps_per_second=1 / median_seconds,
             energy_drift=drift,
             drift_steps=None if drift is None else DRIFT_STEPS,
             damping=None if self.leapfrog else self.damping,

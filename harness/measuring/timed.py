@@ -57,7 +57,7 @@ class Timed:
     def start(self) -> None:
         """Make ready for ``launch`` to be timed."""
 
-    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
+    def finish(self) -> tuple[Stepping, str | None]:
         """Return what stepping gave, and what the last launches left wrong. Leaves what ``objection`` leaves."""
         return Stepping(), None
 
@@ -108,7 +108,7 @@ class Call(Timed):
         self.launch()
         return self._wrong()
 
-    def finish(self, median_seconds: float) -> tuple[Stepping, str | None]:  # noqa: ARG002
+    def finish(self) -> tuple[Stepping, str | None]:
         return Stepping(), self._wrong()
 
     def _wrong(self) -> str | None:

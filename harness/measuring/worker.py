@@ -304,7 +304,7 @@ def _measure(
         slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
         if slow:
             return slow
-    found.stepping, objection = timed.finish(seconds)
+    found.stepping, objection = timed.finish()
     if objection:
         return f"right at first, but {objection}"
     # A race or a sum that is not set back may show only after many launches.

@@ -180,7 +180,8 @@ class Resources(BaseModel, frozen=True):
     blocks_per_multiprocessor: Count | None = None
     occupancy: Amount | None = None
     occupancy_limiter: Text | None = None
-    waves: Amount | None = None
+    # Infinite where no block fits.
+    waves: Annotated[float, Field(ge=0)] | None = None
 
 
 class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Inside, Counters, Resources, frozen=True):

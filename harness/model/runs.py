@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
@@ -102,9 +102,11 @@ def find(run: str) -> Path:
         return newest(run, measured=True)
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
     if known:
-        raise InputError(f"{run}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}")
+        raise InputError(
+            f"{shortened(run)}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}"
+        )
     raise InputError(
-        f"{run}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
+        f"{shortened(run)}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
     )
 
 
@@ -312,7 +314,7 @@ class RecordFile:
         A half-written last line is passed over: only ``repair`` changes the file.
 
         Raises:
-            InputError: there is no such file, or it cannot be read.
+            InputError: there is no such file, it cannot be read, or it has lines and none of them is a record.
         """
         records, bad = [], []
         memory: dict[object, Any] = {}
@@ -329,6 +331,8 @@ class RecordFile:
             raise InputError(f"{self.path}: no such file; a run writes it") from None
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        if bad and not records:
+            raise InputError(f"{self.path}, {bad[0]}; accepted: a file with records, which `gravbench run` writes")
         if bad:
             which = "1 line that is no record" if len(bad) == 1 else f"{len(bad):,} lines that are no records"
             more = f"; and {len(bad) - MOST_SAID:,} more" if len(bad) > MOST_SAID else ""

@@ -201,7 +201,7 @@ MARKUP = "<img src=x onerror=alert(1)>\"'</script>"
 def test_markup_in_any_field_of_a_record_is_no_element_of_the_page(place: Path) -> None:
     records = []
     for field in lines()[0]:
-        for one in lines()[::12]:
+        for one in (one for one in lines()[::12] if field in one):
             value: Any = {dict: {MARKUP: 0.5}, list: [MARKUP]}.get(type(one[field]), MARKUP)
             records += [one | {field: value}, one | {"axes": one["axes"] | {"p": MARKUP}}]
     (place / "a").mkdir()
