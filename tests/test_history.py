@@ -334,7 +334,7 @@ def test_asv_finds_four_benchmarks_and_nothing_that_was_imported(tmp_path):
 def test_sentinels_are_measured_or_skipped_with_a_reason(tmp_path, monkeypatch):
     sweep = tmp_path / "sentinels.yaml"
     sweep.write_text(
-        "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\nvariants:\n"
+        "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\nvariants:\n"
         "  - {variant: numpy_direct, toolkit: cpu, n: [40, 50]}\n"
         "  - {variant: naive, toolkit: cupy, n: 64}\n"
         "  - {variant: not_there_yet, toolkit: cupy, n: 64}\n"

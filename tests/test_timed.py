@@ -461,7 +461,7 @@ def test_a_run_of_all_three_from_end_to_end(tmp_path):
     path = tmp_path / "three.yaml"
     path.write_text(
         "n: 64\ntimed: [force, step, call]\nintegrator: [leapfrog, damped_euler]\n"
-        "measure: {budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\n"
+        "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 3}\n"
         "variants: [numpy_direct, numba_parallel]\n"
     )
     command = [sys.executable, "-m", "gravbench", "run", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]

@@ -18,7 +18,7 @@ from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
-from gravbench.model.variant import CPU, discover
+from gravbench.model.variant import CPU, Variant, discover
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -132,13 +132,25 @@ def plan(
         missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
         if anchors and len(missing) > 1:
-            typical = sorted(own, key=lambda task: estimate_seconds(task.case, sweep.measure))[len(own) // 2]
+            typical = _typical(own, variants, sweep.measure)
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
             missing = list(_with_ends(anchored, _ends(own, typical), finished) if len(own) > MANY else anchored)
         result.tasks += missing
     return result
+
+
+def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Measure) -> Task:
+    """Choose the anchor: of the tasks that take about as long as most, a simple kernel, which is compiled quickly.
+
+    That is the lowest on the ladder, but not its foot: NumPy's temporaries make the time of the one for CPUs scatter.
+    """
+    seconds = [estimate_seconds(task.case, measure) for task in tasks]
+    usual = sorted(seconds)[len(tasks) // 2]
+    places = {name: (variant.parent is None, place) for place, (name, variant) in enumerate(variants.items())}
+    alike = [task for task, own in zip(tasks, seconds, strict=True) if own == usual]
+    return min(alike, key=lambda task: places[task.case.variant])
 
 
 def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
