@@ -22,7 +22,7 @@ LONG = "a" * 300
 """More characters than the name of a file may have."""
 
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
-PROTOCOL = "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0.01, min_samples: 6, timeout_seconds: 600}\n"
+PROTOCOL = "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0, min_samples: 6, timeout_seconds: 600}\n"
 TINY = f"n: [16, 20]\n{PROTOCOL}variants: numpy_direct\n"
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}

@@ -153,7 +153,9 @@ def test_a_record_without_counters_says_why(fake_ncu, tmp_path):
 def test_the_command_counts_what_it_has_measured(tmp_path):
     """On the CPU there is nothing to count, and it says so."""
     config = tmp_path / "one.yaml"
-    config.write_text("n: 64\nmeasure: {processes: 1, budget_seconds: 0.1, warm_up_seconds: 0.0}\nvariants: numpy_direct\n")
+    config.write_text(
+        "n: 9\nmeasure: {processes: 1, budget_seconds: 0.1, warm_up_seconds: 0}\nvariants: numpy_direct\n"
+    )
     done = CliRunner().invoke(
         app, ["run", str(config), "--counters", "--device", "cpu", "--out", str(tmp_path / "out")]
     )

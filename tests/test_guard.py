@@ -227,7 +227,7 @@ def test_what_uses_too_much_or_leaves_processes_fails_with_a_sentence_and_the_sw
     config = tmp_path / "faults.yaml"
     config.write_text(
         f"variant_folders: [{FAULTY}]\nn: 40\n"
-        "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0.01, memory_gigabytes: 1.5, log_megabytes: 0.5}\n"
+        "measure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0, memory_gigabytes: 1.5, log_megabytes: 0.5}\n"
         "variants: [prints, uses_memory, leaves_processes, gated]\n"
     )
     todo = plan(load(str(config)), [Device(CPU, processor_name())], None, anchors=False)
