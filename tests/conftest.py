@@ -68,6 +68,9 @@ TOGETHER = (
     "numba_parallel",
     "test_loads.py",
     "test_command_line.py",
+    "test_records.py",
+    "test_kills.py",
+    "test_noise.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 

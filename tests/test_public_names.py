@@ -34,7 +34,7 @@ def test_other_names_are_refused():
 
 
 def test_a_sweep_is_loaded_run_and_compared_from_a_program(tmp_path):
-    asked = ["n=64", "measure.budget_seconds=0.05", "measure.warm_up_seconds=0"]
+    asked = ["n=64", "measure.budget_seconds=0.05", "measure.warm_up_seconds=0", "measure.processes=1"]
     sweep = gravbench.load("quick", asked, variants=["numpy_direct"])
     first = gravbench.run(sweep, tmp_path / "first", devices=["cpu"])
     assert [record.status for record in first] == ["ok"]

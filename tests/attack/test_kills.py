@@ -22,7 +22,7 @@ PATIENCE = 300.0
 SIZES = range(16, 26)
 SWEEP = f"""variant_folders: [mine]
 n: {list(SIZES)}
-measure: {{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 4}}
+measure: {{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 4, processes: 2}}
 variants: interpreted
 """
 VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else."""
