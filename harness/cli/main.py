@@ -6,7 +6,6 @@ import errno
 import os
 import sys
 from contextlib import suppress
-from io import TextIOWrapper
 
 # In the order in which --help names their commands.
 from gravbench.cli import judging, measuring, reporting  # noqa: F401
@@ -17,8 +16,6 @@ from gravbench.errors import InputError
 
 def main() -> None:
     """Run the command line; what a person did wrong ends in one sentence and exit code 2."""
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a folder may be no text
     try:
         with stopping():
             try:
@@ -33,7 +30,8 @@ def main() -> None:
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever was to read has gone
             _end("", 1)
-        _end(f"{error.filename or 'standard output'}: {error.strerror or error}", 2)
+        # Of a file that has a name, the commands have made an InputError.
+        _end(f"standard output: {error.strerror or error}", 2)
 
 
 def _end(sentence: str, code: int) -> None:
