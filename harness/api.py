@@ -31,7 +31,7 @@ def run(
     Args:
         sweep: what ``load`` returns, or the name or path of a configuration.
         out: folder for the records; by default reports/CONFIG-DATE-TIME.
-        devices: ``cpu``, ``cuda:0``, ...; by default the first GPU and the processor.
+        devices: ``cpu``, ``cuda:0``, ...; by default every GPU of the kind of the first one, and the processor.
         resume: measure only what the records in ``out`` lack.
         watcher: who is told how the run goes on.
 

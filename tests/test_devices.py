@@ -178,7 +178,7 @@ def selectors(found):
 
 
 @pytest.mark.usefixtures("nvml")
-def test_unless_told_otherwise_the_first_gpu_and_the_processor_are_used():
+def test_unless_told_otherwise_the_gpus_of_the_first_one_s_kind_and_the_processor_are_used():
     chosen, reason = select([])
     assert selectors(chosen) == ["cuda:0", CPU]
     assert reason is None

@@ -61,8 +61,8 @@ class Meddler(runner.Watcher):
     def __init__(self, what, after):
         self.what, self.after = what, after
 
-    def ends(self, record, done, total):  # noqa: ARG002
-        if done == self.after:
+    def ends(self, record, progress):  # noqa: ARG002
+        if progress.done == self.after:
             self.what()
 
 
@@ -525,7 +525,7 @@ def test_a_stop_is_told_even_where_the_terminal_is_gone():
     terminal = Unplugged()
 
     def work():
-        with ConsoleWatcher(Console(file=terminal, force_terminal=True), [1.0]):
+        with ConsoleWatcher(Console(file=terminal, force_terminal=True)):
             terminal.gone = True
             raise Stopped(signal.SIGHUP)
 

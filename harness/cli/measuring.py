@@ -69,7 +69,7 @@ def run(
                 terminal.print(word, markup=False)
             if todo.reused:
                 terminal.print(f"{todo.reused} cases are in {out} already and are kept", markup=False)
-            with ConsoleWatcher(terminal, todo.estimates) as watcher:
+            with ConsoleWatcher(terminal) as watcher:
                 records = runner.run(sweep, todo, store, watcher)
         if counters:
             found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
@@ -118,7 +118,7 @@ def check(
     devices, no_gpu = select(device or [])
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
     terminal = console()
-    with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal, [1.0] * len(todo.tasks)) as watcher:
+    with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
     count = Counter(record.status for record in records)
     right, wrong = count["ok"], count["invalid"] + count["failed"]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from gravbench.measuring.outcome import Outcome
-from gravbench.measuring.process import held_back
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.worker import Job
 from gravbench.model.record import Measurement
@@ -61,8 +60,7 @@ class Crew(Generic[Member]):
 
     def _ask(self, place: int, job: Job, ask: Callable[[Member, Job], Outcome]) -> tuple[int, Outcome]:
         if place >= len(self._members):
-            with held_back():
-                self._members[next(self._numbers)] = self._start()
+            self._members[next(self._numbers)] = self._start()
         number = list(self._members)[place]
         outcome = ask(self._members[number], job)
         if outcome.broken:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -83,9 +83,11 @@ def plan(
     *,
     chosen: bool = False,
     anchors: bool = True,
+    each: bool = False,
 ) -> Plan:
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
+    Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
     Each device has an anchor of its own where it has several cases to measure. Where it has many, the anchor's variant
     is repeated at the smallest and at the largest n too, in turns.
 
@@ -109,15 +111,25 @@ def plan(
             known[key] = environment.fingerprint(case, variants[case.variant], device)
         return known[key]
 
+    finished = _finished(existing)
+    found: list[tuple[Case, list[Device]]] = []
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
         reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
-        if reason:
-            if fitting or not chosen:
-                result.tasks.append(Task(case, print_of(case, None), skip=reason))
-            continue
-        for device in fitting:
-            by_device.setdefault(device.selector, []).append(Task(case, print_of(case, device), device))
+        if not reason:
+            found.append((case, fitting))
+        elif fitting or not chosen:
+            result.tasks.append(Task(case, print_of(case, None), skip=reason))
+    random.Random(sweep.measure.order_seed).shuffle(found)
+    loads: dict[str, float] = defaultdict(float)
+    for case, fitting in found:
+        for kind in [[device] for device in fitting] if each else kinds(fitting):
+            tasks = [Task(case, print_of(case, device), device) for device in kind]
+            task = next((task for task in tasks if task.identity in finished), None)
+            # What nobody has done yet is for whoever has least to do.
+            task = task or min(tasks, key=lambda task: loads[selector(task)])
+            loads[selector(task)] += 0 if task.identity in finished else estimate_seconds(case, sweep.measure)
+            by_device.setdefault(selector(task), []).append(task)
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
@@ -125,10 +137,7 @@ def plan(
             f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
         )
 
-    finished = _finished(existing)
-    shuffler = random.Random(sweep.measure.order_seed)
     for own in by_device.values():
-        shuffler.shuffle(own)
         missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
         if anchors and len(missing) > 1:
@@ -139,6 +148,20 @@ def plan(
             missing = list(_with_ends(anchored, _ends(own, typical), finished) if len(own) > MANY else anchored)
         result.tasks += missing
     return result
+
+
+def kinds(devices: Sequence[Device]) -> list[list[Device]]:
+    """Group devices that a case may be measured on alike: of the same name and driver."""
+    found: dict[tuple[object, ...], list[Device]] = {}
+    for device in devices:
+        found.setdefault(device.kind, []).append(device)
+    return list(found.values())
+
+
+def selector(task: Task) -> str:
+    """Return the selector of the device of a task that has one."""
+    assert task.device is not None
+    return task.device.selector
 
 
 def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Measure) -> Task:

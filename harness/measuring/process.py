@@ -13,14 +13,19 @@ from pathlib import Path
 from gravbench.config.settings import Measure
 from gravbench.measuring.guard import Limits
 from gravbench.measuring.outcome import Outcome
-from gravbench.measuring.worker import Job, Phase, serve
+from gravbench.measuring.tally import READY, STARTING
+from gravbench.measuring.worker import Job, Phase, Ready, serve
 from gravbench.model.device import Device
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the clock while a worker is waited for."""
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP wait: a worker starts whole, and is known before it has to be stopped."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
+    """Let the signals that stop a run wait: a worker starts whole, and is known before it has to be stopped."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
     finally:
@@ -45,29 +50,36 @@ class Worker:
             args=(theirs, says, device, folders, log, Limits.of(measure), os.getpid(), time.monotonic()),
             daemon=True,
         )
-        # A Ctrl-C now would end the worker before it could say that it leaves them to us.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
+        with held_back():
             self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         # Only the worker and its guard may hold their ends, so that the pipes show when they are gone.
         theirs.close()
         says.close()
 
-    def ask(self, job: Job, begins: Callable[[str], None]) -> Outcome:
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], None] = lambda _: None) -> Outcome:
         """Have one job done; ``begins`` is told each of its phases.
 
-        A worker that hangs, dies or uses too much gives a failed outcome and is of no further use.
+        Once it is prepared, ``turn`` waits until it may be verified and measured, on its argument alone: whether that
+        uses the host's cores. A worker that hangs, dies or uses too much gives a failed outcome and is of no further
+        use.
         """
         deadline = time.monotonic() + self.timeout
-        phase = "starting"
+        phase = STARTING
         try:
             self.connection.send(job)
-            while self.connection.poll(max(0.0, deadline - time.monotonic())):
+            while (left := deadline - time.monotonic()) > 0:
+                if not self.connection.poll(min(left, LOOK_SECONDS)):
+                    continue
                 message = self.connection.recv()
                 if isinstance(message, Outcome):
                     return message
+                if isinstance(message, Ready):
+                    asked = time.monotonic()
+                    begins(READY)
+                    turn(message.alone)
+                    deadline += time.monotonic() - asked
+                    self.connection.send(True)
+                    continue
                 assert isinstance(message, Phase)
                 phase = message.name
                 begins(phase)
@@ -88,6 +100,10 @@ class Worker:
                 return verb, why
         self.process.join(10)
         return "died", f"its guard ended with exit code {self.process.exitcode}"
+
+    def end(self) -> None:
+        """Have it end, from another thread than the one that asks and stops it."""
+        self.process.terminate()
 
     def stop(self) -> None:
         """End it at once, with everything that it started; it holds nothing that needs cleaning up."""

@@ -1,19 +1,25 @@
-"""What a person sees while a run goes on: a live line on a terminal, one plain line per case elsewhere."""
+"""What a person sees while a run goes on: live lines on a terminal, one plain line per case elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from gravbench.measuring.runner import Watcher
+from gravbench.measuring.runner import Progress, Watcher
 from gravbench.model.record import Record
 
 # A sign as well as a colour, for those who see no colours.
 SIGNS = {"ok": ("+", "green"), "invalid": ("!", "red"), "failed": ("x", "red"), "skipped": ("-", "yellow")}
+BAR_WIDTH = 20
+REFRESH_PER_SECOND = 4
 
 
 def duration(seconds: float) -> str:
@@ -24,81 +30,116 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def milliseconds(seconds: float) -> str:
+    """Say the time of one evaluation."""
+    return f"{seconds * 1e3:.4g} ms"
+
+
 def outcome(record: Record) -> str:
     """Say in a few words what a case gave."""
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
-    if record.interactions_per_second is None:
+    if record.interactions_per_second is None or record.median_seconds is None:
         return f"ok  error max {record.error_max:.1e}, rms {record.error_rms:.1e}"
     width = "unbounded"
-    if record.ci_low and record.ci_high and record.median_seconds:
+    if record.ci_low and record.ci_high:
         width = f"± {50 * (record.ci_high - record.ci_low) / record.median_seconds:.2g} %"
-    return f"ok  {record.interactions_per_second / 1e9:,.4g}e9 interactions/s {width}"
+    rate = f"{record.interactions_per_second / 1e9:,.4g}e9 interactions/s"
+    return f"ok  {milliseconds(record.median_seconds)} {width}, {rate}"
+
+
+def divided(seconds: Mapping[str, float]) -> str:
+    """Say how the wall time of a run divides, each phase in per cent."""
+    whole = sum(seconds.values())
+    return ", ".join(f"{name} {share / whole:.0%}" for name, share in seconds.items() if share / whole >= 0.005)
 
 
 class ConsoleWatcher(Watcher):
-    """Shows the progress of a run whose tasks are estimated to take ``estimates`` seconds, in order."""
+    """Shows the progress of a run: a bar, what each device does, the fastest so far, and a line per case that ended."""
 
-    def __init__(self, console: Console, estimates: list[float]) -> None:
+    def __init__(self, console: Console) -> None:
         """Nothing is shown before ``with``."""
         self.console = console
-        self.estimates = estimates
-        self.done = 0
-        self.began = time.monotonic()
-        self.explained: set[str] = set()
-        self.label = ""
-        self.progress = Progress(
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.description}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.bar = self.progress.add_task("", total=len(estimates), left="")
+        self.began = self.until = time.monotonic()
+        self.progress = Progress(0, 0, 0.0)
+        self.doing: dict[str, str] = {}
+        self.skipped: dict[str, int] = {}
+        self.fastest: dict[tuple[object, ...], Record] = {}
+        self.shown: Record | None = None
+        self.live = Live(self, console=console, refresh_per_second=REFRESH_PER_SECOND, transient=True)
 
     def __enter__(self) -> ConsoleWatcher:
         """Begin to show."""
-        self.progress.start()
+        if self.console.is_terminal:
+            self.live.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the terminal as it was."""
-        # Some versions of Rich end with an empty line although they are told to show nothing.
-        if not self.progress.disable:
-            with suppress(OSError):  # the terminal is gone
-                self.progress.stop()
+        with suppress(OSError):  # the terminal is gone
+            self.live.stop()
 
-    def _left(self) -> str:
-        """Say how long the rest will take: the estimates, corrected by how the cases so far compared with theirs."""
-        spent, expected = time.monotonic() - self.began, sum(self.estimates[: self.done])
-        # The first cases also pay for starting the workers; a correction from them alone would mislead.
-        pace = spent / expected if expected > 5 else 1.0
-        return f"about {duration(pace * sum(self.estimates[self.done :]))} left"
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw what is live; each line gives way at its end where the terminal is narrow."""
+        spent, left = time.monotonic() - self.began, max(0.0, self.until - time.monotonic())
+        total = self.progress.total
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            ProgressBar(total=max(total, 1), completed=self.progress.done, width=BAR_WIDTH),
+            Text(f"{self.progress.done}/{total}" if total else "starting", no_wrap=True),
+            Text(duration(spent), no_wrap=True),
+            Text(f"about {duration(left)} left" if self.progress.done else "", no_wrap=True, overflow="ellipsis"),
+        )
+        yield line
+        for device, what in self.doing.items():
+            yield Text(f"{device}  {what}", no_wrap=True, overflow="ellipsis")
+        of = self.shown
+        if of is not None and of.median_seconds:
+            said = f"fastest so far at n = {of.n:,}: {milliseconds(of.median_seconds)}, {of.label}"
+            yield Text(said, no_wrap=True, overflow="ellipsis")
 
     def begins(self, label: str, device: str) -> None:
-        """Show which case is next."""
-        self.label = f"{label} on {device}"
-        self.progress.update(self.bar, description=escape(self.label), left=self._left())
+        """Show what a device does, unless it does something else as well."""
+        self.doing.setdefault(device, label)
 
-    def phase(self, name: str) -> None:
+    def phase(self, label: str, device: str, name: str) -> None:
         """Show what is being done with it."""
-        self.progress.update(self.bar, description=escape(f"{self.label}: {name}"))
+        self.doing[device] = f"{name}: {label}"
 
-    def ends(self, record: Record, done: int, total: int) -> None:
+    def ends(self, record: Record, progress: Progress) -> None:
         """Print a line about it; of the cases skipped for the same reason, only about the first."""
-        self.done = done
-        self.progress.update(self.bar, completed=done, left=self._left())
+        self.progress = progress
+        self.until = time.monotonic() + progress.left
         if record.status == "skipped" and record.reason:
-            if record.reason in self.explained:
+            self.skipped[record.reason] = self.skipped.get(record.reason, 0) + 1
+            if self.skipped[record.reason] > 1:
                 return
-            self.explained.add(record.reason)
+        self._compare(record)
         sign, colour = SIGNS[record.status]
         again = f" (anchor, time {record.anchor})" if record.anchor > 1 else ""
-        counter = f"{done:>{len(str(total))}}/{total}"
+        counter = f"{progress.done:>{len(str(progress.total))}}/{progress.total}"
         self.console.print(
             f"[{colour}]{sign}[/] {counter} {escape(record.label + again)}: {escape(outcome(record))}",
             highlight=False,
             soft_wrap=True,
         )
+
+    def _compare(self, record: Record) -> None:
+        """Keep the fastest of those that compute the same."""
+        if record.status != "ok" or not record.median_seconds:
+            return
+        same = record.n, record.bodies, record.dtype, record.timed, record.interaction
+        best = self.fastest.get(same)
+        if best is None or not best.median_seconds or record.median_seconds < best.median_seconds:
+            self.fastest[same] = record
+        self.shown = self.fastest[same]
+
+    def over(self, seconds: Mapping[str, float]) -> None:
+        """Say how many cases were skipped for each reason, and how the time divides."""
+        for reason, count in self.skipped.items():
+            if count > 1:
+                self.console.print(f"{count} cases skipped: {reason}", markup=False, highlight=False, soft_wrap=True)
+        if seconds:
+            spent = duration(time.monotonic() - self.began)
+            said = f"{spent} of wall time: {divided(seconds)}"
+            self.console.print(said, markup=False, highlight=False, soft_wrap=True)

@@ -25,6 +25,9 @@ MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""
 
 
+STEADY = 4
+"""Batches in a row that have to take the same time before the first sample."""
+
 ENERGY_SECONDS = 0.5
 """The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
 
@@ -84,22 +87,11 @@ def measure(
 ) -> Measurement:
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
-    Warm-up goes on for ``warm_up_seconds``; its last batch says how many evaluations one sample needs to last
-    ``sample_seconds``. ``read`` is called once per sample, while the device works.
+    ``read`` is called once per batch, while the device works.
     ``kernels`` is how many of them one ``launch`` queues. ``look`` is called before the first sample and after each,
     with the number of samples taken, and returns whether it did anything; that is not timed.
     """
-    batch = 1
-    most_batch = max(1, MOST_BATCH // kernels)
-    began = perf_counter()
-    while True:
-        timing = clock.time(launch, batch, lambda: None)
-        spent = perf_counter() - began
-        wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
-        settled = wanted <= batch or batch == most_batch
-        batch = min(max(wanted, 1), most_batch) if not settled else batch
-        if spent >= settings.warm_up_seconds and settled:
-            break
+    batch = _warmed_up(clock, launch, settings, max(1, MOST_BATCH // kernels), read)
 
     samples: list[float] = []
     launches: list[float] = []
@@ -162,6 +154,37 @@ def measure(
         joules=_joules(readings, moments, steady, batch),
         protocol=settings.model_dump(exclude_none=True),
     )
+
+
+def _warmed_up(
+    clock: Clock, launch: Callable[[], None], settings: Measure, most_batch: int, read: Callable[[], Reading | None]
+) -> int:
+    """Evaluate until the device is warm; return how many evaluations one sample needs to last ``sample_seconds``.
+
+    It is warm when several batches in a row took the same time, to within ``half_width``, at the same clock, or after
+    ``warm_up_seconds``.
+    """
+    batch = 1
+    took: list[float] = []
+    clocks: list[int | None] = []
+    began = perf_counter()
+    while True:
+        own: list[Reading | None] = []
+        timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
+        wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
+        if wanted > batch < most_batch:
+            batch = min(wanted, most_batch)
+            continue
+        took.append(timing.seconds)
+        clocks.append(own[-1].sm_clock_mhz if own and own[-1] else None)
+        last = took[-STEADY:]
+        steady = (
+            len(last) == STEADY
+            and max(last) - min(last) <= 2 * settings.half_width * min(last)
+            and len(set(clocks[-STEADY:])) == 1
+        )
+        if steady or perf_counter() - began >= settings.warm_up_seconds:
+            return batch
 
 
 def _bounds(interval: Interval) -> tuple[float, float] | tuple[None, None]:

@@ -53,6 +53,6 @@ def measure_rounds(
         console.print(f"round {number} of {len(rounds)}", markup=False)
         with (
             runner.open_run(folder, existing, devices, arguments, sweep) as (store, _),
-            ConsoleWatcher(console, todo.estimates) as watcher,
+            ConsoleWatcher(console) as watcher,
         ):
             runner.run(sweep, todo, store, watcher)

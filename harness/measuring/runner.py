@@ -1,7 +1,7 @@
 """A plan in, records out: isolate, verify, measure, record.
 
 This process uses no CUDA. Every device has worker processes of its own, new ones for each repetition of its anchor,
-and a worker that faults or hangs becomes a record.
+and a worker that faults or hangs becomes a record. What the devices' lanes tell is recorded here, by one thread.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import datetime
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
+from queue import SimpleQueue
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.crew import Crew
+from gravbench.measuring.lanes import Began, Does, Done, Event, Lane, Over, Queues, lanes_of
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
-from gravbench.measuring.process import Worker
-from gravbench.measuring.worker import Job
+from gravbench.measuring.tally import Tally
+from gravbench.measuring.turns import Turns
 from gravbench.model import initial_conditions, runs
 from gravbench.model.device import Device
-from gravbench.model.record import Record
+from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_all
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
@@ -40,16 +42,28 @@ class Watcher:
     """Who is told how a run goes on; this one keeps it to itself."""
 
     def begins(self, label: str, device: str) -> None:
-        """A case is about to be worked on."""
+        """Work on a case begins."""
 
-    def phase(self, name: str) -> None:
-        """The worker has begun to load, compile, verify or measure."""
+    def phase(self, label: str, device: str, name: str) -> None:
+        """A worker has begun to load, compile, verify or measure a case, and none is further on its device."""
 
-    def ends(self, record: Record, done: int, total: int) -> None:
+    def ends(self, record: Record, progress: Progress) -> None:
         """A case has its record."""
+
+    def over(self, seconds: Mapping[str, float]) -> None:
+        """All cases have theirs; ``seconds`` are those that devices spent per phase, in the order of a case."""
 
 
 SILENT = Watcher()
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is: tasks done and in all, and the estimated seconds of the rest on the slowest device."""
+
+    done: int
+    total: int
+    left: float
 
 
 def run(
@@ -57,61 +71,129 @@ def run(
 ) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
-    Each record is on the disk, in records.jsonl in the folder ``out``, before the next case starts, and nobody else
-    writes to it until the run ends; with ``verify_only`` nothing is measured and nothing kept. KeyboardInterrupt passes
-    through after the workers are stopped.
+    All devices of the plan work at the same time. A record is on the disk, in records.jsonl in the folder ``out``, as
+    soon as its case ends, and nobody else writes to it until the run ends; with ``verify_only`` nothing is measured and
+    nothing kept. KeyboardInterrupt passes through after the workers are stopped.
 
     Raises:
         InputError: another process writes to the folder, it cannot be written, or what was written is gone.
     """
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        records = _run(sweep, todo, store, watcher, verify_only=verify_only)
+        records = list(_run(sweep, todo, store, watcher, verify_only=verify_only))
         store.check()
     return records
 
 
-def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verify_only: bool) -> list[Record]:
+def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verify_only: bool) -> Iterator[Record]:
     variants = discover(sweep.variant_folders)
     log = store.folder / WORKER_LOG
     with saying(log, "cannot be written"):
         os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    crews: dict[str, Crew[Worker]] = {}  # by device
+    progress = Progress(0, len(todo.tasks), 0.0)
+    expected = _Expected(todo)
+
+    def kept(task: Task, outcome: Outcome, started: str, dropped: int = 0) -> Record:
+        record = _record(task, outcome, sweep.flops(task.case.interaction), started)
+        if not verify_only:
+            store.append(record)
+        progress.done += 1
+        progress.total -= dropped
+        progress.left = expected.left(task)
+        watcher.ends(record, progress)
+        return record
+
+    for task in todo.tasks:
+        if task.device is None:
+            yield kept(task, Outcome("skipped", task.skip), _now())
+    tally = Tally()
+    with _lanes(sweep, todo, log, variants, verify_only=verify_only) as events:
+        for event in events:
+            device = event.task.device
+            assert device is not None
+            own = device.selector
+            match event:
+                case Began():
+                    watcher.begins(event.task.case.label, own)
+                case Does():
+                    tally.does(own, event.lane, event.phase)
+                    if tally.leads(own, event.lane):
+                        watcher.phase(event.task.case.label, own, event.phase)
+                case Done():
+                    tally.does(own, event.lane, None)
+                    outcome = event.outcome
+                    if what := _edited(event.task, variants[event.task.case.variant]):
+                        outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
+                    yield kept(event.task, outcome, event.started, event.dropped)
+    watcher.over(tally.seconds())
+
+
+@contextmanager
+def _lanes(
+    sweep: Sweep, todo: Plan, log: Path, variants: Mapping[str, Variant], *, verify_only: bool
+) -> Iterator[Iterator[Began | Does | Done]]:
+    """Have the lanes of all devices at work within the block; yields what they tell until all is done."""
+
+    def fingerprint(task: Task, device: Device) -> Fingerprint:
+        return environment.fingerprint(task.case, variants[task.case.variant], device)
+
+    queues, turns, told = Queues(todo.tasks, fingerprint), Turns(), SimpleQueue[Event]()
+    gpus = sum(device.is_gpu for device in queues.devices)
     numbers = itertools.count(todo.processes + 1)
-    settings = None if verify_only else sweep.measure
-    records: list[Record] = []
-    useless: list[Task] = []  # anchors that cannot be measured, and so show no drift
+    lanes: list[Lane] = []
+
+    def events() -> Iterator[Began | Does | Done]:
+        working = len(lanes)
+        while working:
+            event = told.get()
+            if not isinstance(event, Over):
+                yield event
+                continue
+            working -= 1
+            if event.error:
+                raise event.error
+
     # Its start lets Ctrl-C through, also to the worker that would start it.
     resource_tracker.ensure_running()
     try:
-        for done, task in enumerate(todo.tasks, 1):
-            if task.fresh and task.device and task.device.selector in crews:
-                crews[task.device.selector].dismiss()
-            if task.anchor and replace(task, anchor=1) in useless:
-                continue
-            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            if task.device is None:
-                outcome = Outcome("skipped", task.skip)
-            else:
-                own, job = task.device.selector, Job(task.case, settings, sweep.measure.verify)
-                watcher.begins(task.case.label, own)
-                if own not in crews:
-                    start = partial(Worker, task.device, sweep.variant_folders, log, sweep.measure)
-                    crews[own] = Crew(sweep.measure.processes_on(gpu=task.device.is_gpu), start, numbers)
-                outcome = crews[own].work(job, lambda worker, part: worker.ask(part, watcher.phase))
-                if what := _edited(task, variants[task.case.variant]):
-                    outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-            record = _record(task, outcome, sweep.flops(task.case.interaction), started)
-            if not verify_only:
-                store.append(record)
-            records.append(record)
-            if task.anchor and record.status != "ok":
-                useless.append(replace(task, anchor=1))
-            watcher.ends(record, done, len(todo.tasks))
+        for device in queues.devices:
+            for _ in range(lanes_of(device, sweep.measure.processes_on(gpu=device.is_gpu), gpus)):
+                own = Lane(len(lanes), device, queues, turns, sweep, log, numbers, told.put, verify_only=verify_only)
+                lanes.append(own)
+        for lane in lanes:
+            lane.start()
+        yield events()
     finally:
-        for crew in crews.values():
-            crew.dismiss()
-    return records
+        turns.end()
+        for lane in lanes:
+            lane.end()
+
+
+class _Expected:
+    """The estimated seconds of what is left to do."""
+
+    def __init__(self, todo: Plan) -> None:
+        self._began = time.monotonic()
+        self._seconds = {id(task.case): seconds for task, seconds in zip(todo.tasks, todo.estimates, strict=True)}
+        self._left: dict[str, float] = defaultdict(float)
+        for task in todo.tasks:
+            if task.device:
+                self._left[task.device.selector] += self._seconds[id(task.case)]
+        self._all = sum(self._left.values())
+
+    def left(self, done: Task) -> float:
+        """Count a task off, and return the rest of the device with most: corrected by how estimates were so far."""
+        if done.device:
+            self._left[done.device.selector] -= self._seconds[id(done.case)]
+        left = {selector: max(seconds, 0.0) for selector, seconds in self._left.items()}
+        over = self._all - sum(left.values())
+        # The first cases also pay for starting the workers; a correction from them alone would mislead.
+        pace = (time.monotonic() - self._began) * max(len(left), 1) / over if over > 5 else 1.0
+        return pace * max(left.values(), default=0.0)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _edited(task: Task, variant: Variant) -> str | None:

@@ -16,27 +16,31 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import checks
-from gravbench.measuring.direct_sums import gpu_is_usable
+from gravbench.measuring.direct_sums import direct_sums, gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
 from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.step import Stepper
+from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
+from gravbench.model.interaction import Interaction
 from gravbench.model.record import (
     Errors,
     Inside,
     Preparation,
 )
 from gravbench.model.statistics import median_interval
-from gravbench.model.variant import CPU, Prepared, discover
+from gravbench.model.variant import CPU, Dtype, Prepared, discover
 from gravbench.toolkits import buffers
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
@@ -49,8 +53,6 @@ IN_A_ROW = 5
 """Launches that are judged one after another before anything is timed, beside those on other bodies."""
 QUICK = 0.5
 """Seconds after which no more of them follow."""
-COMPILING = "compiling"
-"""The name of a phase."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -86,6 +88,13 @@ class Phase:
     """A message that names what the worker has begun to do."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A message that a case is prepared; ``alone``: to verify and measure it takes the host's cores."""
+
+    alone: bool
 
 
 class Phases:
@@ -126,6 +135,11 @@ def serve(
     guarded(connection, words, log, limits, parent)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
+
+    def turn(alone: bool) -> None:
+        connection.send(Ready(alone))
+        connection.recv()
+
     try:
         with ExitStack() as stack:
             read: Read = lambda: None  # noqa: E731
@@ -134,7 +148,7 @@ def serve(
             while True:
                 job = connection.recv()
                 begin_case()
-                outcome = work(job, folders, read, lambda name: connection.send(Phase(name)))
+                outcome = work(job, folders, read, lambda name: connection.send(Phase(name)), turn)
                 if outcome.status == "failed" and device.is_gpu:
                     # After a fault the CUDA context refuses all further work; only a new process helps.
                     outcome.broken = True
@@ -148,11 +162,15 @@ def work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
+    turn: Callable[[bool], None] = lambda _: None,
 ) -> Outcome:
-    """Do one job; everything that goes wrong in it becomes an outcome."""
+    """Do one job; everything that goes wrong in it becomes an outcome.
+
+    ``turn`` waits for the device, and for the host's cores where its argument is true; ``begin`` is told what begins.
+    """
     found = Found()
     try:
-        objection = _work(job, folders, read, begin, found)
+        objection = _work(job, folders, read, begin, turn, found)
     except (ToolkitMissingError, InputError) as error:
         return Outcome("skipped", said(error), found).recordable()
     except CaseError as error:
@@ -171,12 +189,13 @@ def _work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
+    turn: Callable[[bool], None],
     found: Found,
 ) -> str | None:
     """Fill ``found``; return why the case is invalid, None when it is right."""
     case = job.case
     begin = Phases(begin)
-    begin("loading")
+    begin(LOADING)
     variant = discover(folders)[case.variant]
     bodies = initial_conditions.of_case(case)
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
@@ -197,10 +216,12 @@ def _work(
     if variant.of_positions:
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
-    begin("verifying")
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
+    _make_ready(toolkit.interaction, bodies, case.dtype, on_gpu=on_gpu)
+    turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
+    begin(VERIFYING)
     judge = Judge(
         holder,
         prepared,
@@ -235,6 +256,14 @@ def _work(
     return _measure(job.settings, toolkit, timed, judge, read, begin, found)
 
 
+def _make_ready(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> None:
+    """Import and compile, once per process, what verifies and measures, so that no case's turn is spent on it."""
+    median_interval((1.0,))
+    # One body is enough to compile the sums.
+    one = Bodies(bodies.mass[:1], bodies.position[:1], bodies.velocity[:1], bodies.eps)
+    direct_sums(interaction, one, np.arange(1), dtype, on_gpu=on_gpu)
+
+
 def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
     """Return the number of bodies up to which all are compared."""
     if verify == "all":
@@ -265,14 +294,14 @@ def _measure(
     found: Found,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
-    # This imports SciPy, which would otherwise spend the time of the first case that is measured.
-    median_interval((1.0,))
     prepared = judge.prepared
     spoilt = False
 
     def look(samples: int) -> bool:
         """Judge what some of the samples left."""
         nonlocal spoilt
+        if not samples:
+            begin(MEASURING)
         spoilt = False
         if prepared.cycle > 1 or not timed.leaves_the_force:
             return False
@@ -282,7 +311,7 @@ def _measure(
             buffers.spoil(judge.toolkit, prepared, judge.own)
         return samples in LOOKED_AT or samples + 1 in LOOKED_AT
 
-    begin("measuring")
+    begin(WARMING_UP)
     timed.start()
     try:
         found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look)

@@ -21,6 +21,11 @@ class Device:
         """Whether it is a GPU."""
         return self.selector != CPU
 
+    @property
+    def kind(self) -> tuple[str, str | None, bool]:
+        """What devices have in common on which a case may be measured alike."""
+        return self.name, self.driver, self.is_gpu
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

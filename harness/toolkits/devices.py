@@ -100,7 +100,7 @@ def gpus() -> tuple[list[Device], str | None]:
 
 
 def select(wanted: list[str]) -> tuple[list[Device], str | None]:
-    """Return the devices to use, the first GPU and the processor when nothing is ``wanted``.
+    """Return the devices to use: when nothing is ``wanted``, the first GPU, all others of its kind and the processor.
 
     The second value says why there is no GPU among them, None where there is one.
 
@@ -110,7 +110,7 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     found, reason = gpus()
     available = {device.selector: device for device in [*found, Device(CPU, processor_name())]}
     if not wanted:
-        wanted = [*(device.selector for device in found[:1]), CPU]
+        wanted = [*(device.selector for device in found if device.kind == found[0].kind), CPU]
     chosen = []
     for word in dict.fromkeys(wanted):
         if word not in available:

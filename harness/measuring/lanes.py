@@ -1,0 +1,223 @@
+"""The devices of a run at work: on a GPU several lanes of processes, one of which measures while others prepare.
+
+A lane is a thread of the process that runs the sweep; what computes are its worker processes. Its case is prepared
+(loaded, compiled, its bodies copied) at any time, and waits for its turn on the device to be verified and measured.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from gravbench.config.load import Sweep
+from gravbench.measuring.crew import Crew
+from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.plan import Task
+from gravbench.measuring.process import Worker
+from gravbench.measuring.tally import STARTING
+from gravbench.measuring.turns import Ended, Turns
+from gravbench.measuring.worker import Job
+from gravbench.model.device import Device
+from gravbench.model.record import Fingerprint
+
+MOST_LANES = 4
+"""Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
+CORES_PER_LANE = 4
+"""Of the host, so that what prepares a case leaves the one that is measured its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A lane has taken up a task."""
+
+    lane: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Does:
+    """A lane's worker has begun a phase."""
+
+    lane: int
+    task: Task
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a task, whose turn began at ``started``; ``dropped`` others were given up with it."""
+
+    lane: int
+    task: Task
+    outcome: Outcome
+    started: str
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A lane has nothing more to do; ``error`` is what ended it otherwise."""
+
+    lane: int
+    error: BaseException | None = None
+
+
+Event = Began | Does | Done | Over
+
+
+class Queues:
+    """What is left to do for each device, in order; one that has nothing left helps another of its kind."""
+
+    def __init__(self, tasks: Iterable[Task], prints: Callable[[Task, Device], Fingerprint]) -> None:
+        """``prints`` tells what a task's result depends on when another device works on it."""
+        self._lock = threading.Lock()
+        self._prints = prints
+        self._devices: dict[str, Device] = {}
+        self._left: dict[str, deque[Task]] = {}
+        for task in tasks:
+            if task.device:
+                self._devices[task.device.selector] = task.device
+                self._left.setdefault(task.device.selector, deque()).append(task)
+
+    @property
+    def devices(self) -> Sequence[Device]:
+        """Those that have something to do."""
+        return tuple(self._devices.values())
+
+    def next(self, device: Device) -> Task | None:
+        """Take what a device does next, None when nothing is left for it."""
+        with self._lock:
+            own = self._left[device.selector]
+            # The last repetition of its anchor waits until it can no longer help.
+            if all(task.anchor for task in own) and (helped := self._taken_over(device)):
+                return helped
+            return own.popleft() if own else None
+
+    def _taken_over(self, device: Device) -> Task | None:
+        alike = [
+            left
+            for selector, left in self._left.items()
+            if selector != device.selector and self._devices[selector].kind == device.kind
+        ]
+        longest = max(alike, key=len, default=deque[Task]())
+        places = [place for place, task in enumerate(longest) if not task.anchor]
+        if len(places) < 2:
+            return None
+        task = longest[places[-1]]
+        del longest[places[-1]]
+        return replace(task, device=device, fingerprint=self._prints(task, device))
+
+    def give_up(self, anchor: Task) -> int:
+        """Leave out what is left of the repetitions of an anchor that cannot be measured; return how many."""
+        assert anchor.device is not None
+        with self._lock:
+            own = self._left[anchor.device.selector]
+            kept = [task for task in own if not (task.anchor and task.case == anchor.case)]
+            dropped = len(own) - len(kept)
+            own.clear()
+            own.extend(kept)
+        return dropped
+
+
+def lanes_of(device: Device, processes: int, gpus: int) -> int:
+    """Return how many lanes a device has when each case is measured by so many processes, beside so many GPUs."""
+    if not device.is_gpu or processes > 1:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_LANES, cores // (CORES_PER_LANE * gpus)))
+
+
+class Lane:
+    """One thread, and the processes by which it works on the tasks of one device."""
+
+    def __init__(
+        self,
+        number: int,
+        device: Device,
+        queues: Queues,
+        turns: Turns,
+        sweep: Sweep,
+        log: Path,
+        numbers: Iterator[int],
+        tell: Callable[[Event], None],
+        *,
+        verify_only: bool,
+    ) -> None:
+        """Begin when ``start`` is called; ``numbers`` tells the processes of a run apart."""
+        self._number = number
+        self._device = device
+        self._queues = queues
+        self._turns = turns
+        self._settings = None if verify_only else sweep.measure
+        self._verify = sweep.measure.verify
+        self._tell = tell
+        self._workers: list[Worker] = []
+        self._ending = False
+        self._start_worker = partial(Worker, device, sweep.variant_folders, log, sweep.measure)
+        self._crew = Crew(sweep.measure.processes_on(gpu=device.is_gpu), self._started, numbers)
+        self._thread = threading.Thread(target=self._work, name=f"lane {number}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """End its processes, whatever they do, and return when all of it is over; ``Turns`` have been ended before."""
+        self._ending = True
+        for worker in tuple(self._workers):
+            worker.end()
+        self._thread.join()
+
+    def _started(self) -> Worker:
+        worker = self._start_worker()
+        self._workers.append(worker)
+        if self._ending:  # before it was listed
+            worker.end()
+        return worker
+
+    def _work(self) -> None:
+        # Signals are for the thread that runs the sweep; what is started here begins with them held back.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+        error: BaseException | None = None
+        try:
+            with suppress(Ended):
+                while not self._ending and (task := self._queues.next(self._device)):
+                    self._tell(self._done(task))
+        except BaseException as one:
+            error = one
+        finally:
+            self._crew.dismiss()
+            self._tell(Over(self._number, error))
+
+    def _done(self, task: Task) -> Event:
+        if task.fresh:
+            self._crew.dismiss()
+            self._workers.clear()
+        started: list[str] = []
+        with self._turns.working() as take:
+            self._tell(Began(self._number, task))
+            self._tell(Does(self._number, task, STARTING))
+
+            def turn(alone: bool) -> None:
+                take(self._device.selector, alone)
+                started.append(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+
+            def phase(name: str) -> None:
+                self._tell(Does(self._number, task, name))
+
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            job = Job(task.case, self._settings, self._verify)
+            outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
+        if self._ending:  # so that what was broken off by us is no failure of the case
+            raise Ended
+        # It would show no drift.
+        dropped = self._queues.give_up(task) if task.anchor and outcome.status != "ok" else 0
+        return Done(self._number, task, outcome, started[0] if started else now, dropped)

@@ -1,0 +1,109 @@
+"""Who may use what at the same time: each GPU by one case at once, the host's cores by nobody beside a case on them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+
+class Ended(BaseException):
+    """The run ends; nobody gets another turn. Not for ``except Exception``."""
+
+
+class Turns:
+    """Turns on devices and on the host's cores, for the threads of one run.
+
+    Whoever prepares a case, or measures one on a GPU, leaves cores for others. A case that needs the cores itself is
+    measured ``alone``: nothing else is prepared or measured meanwhile, on any device.
+    """
+
+    def __init__(self) -> None:
+        """Everything is free."""
+        self._changed = Condition()
+        self._working = 0
+        self._alone = False
+        self._wait_alone = 0
+        self._tickets = 0
+        self._waiting: dict[str, list[int]] = defaultdict(list)  # by device, in the order of asking
+        self._busy: set[str] = set()
+        self._ended = False
+
+    def end(self) -> None:
+        """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @contextmanager
+    def working(self) -> Iterator[Callable[[str, bool], None]]:
+        """Prepare a case; yields what waits for the turn to measure it, ``take(device, alone)``.
+
+        A turn ends with the block, or when ``take`` is called for the next.
+
+        Raises:
+            Ended: the run ends.
+        """
+        held: list[str | None] = []  # the device of the turn; None for the turn alone
+
+        def give_back() -> None:
+            if not held:
+                return
+            device = held.pop()
+            if device is None:
+                self._alone = False
+                self._working += 1
+            else:
+                self._busy.discard(device)
+            self._changed.notify_all()
+
+        def take(device: str, alone: bool) -> None:
+            with self._changed:
+                give_back()
+                if alone:
+                    self._take_alone()
+                    held.append(None)
+                else:
+                    self._take(device)
+                    held.append(device)
+
+        with self._changed:
+            # Those who wait to be alone come first, or with many others they would wait for ever.
+            self._wait(lambda: not self._alone and not self._wait_alone)
+            self._working += 1
+        try:
+            yield take
+        finally:
+            with self._changed:
+                give_back()
+                self._working -= 1
+                self._changed.notify_all()
+
+    def _take(self, device: str) -> None:
+        self._tickets += 1
+        own, queue = self._tickets, self._waiting[device]
+        queue.append(own)
+        try:
+            self._wait(lambda: device not in self._busy and queue[0] == own)
+            self._busy.add(device)
+        finally:
+            queue.remove(own)
+
+    def _take_alone(self) -> None:
+        self._working -= 1
+        self._wait_alone += 1
+        self._changed.notify_all()
+        try:
+            self._wait(lambda: not self._alone and not self._working)
+        except Ended:
+            self._working += 1  # the block that ends counts it off
+            raise
+        finally:
+            self._wait_alone -= 1
+        self._alone = True
+
+    def _wait(self, free: Callable[[], bool]) -> None:
+        self._changed.wait_for(lambda: self._ended or free())
+        if self._ended:
+            raise Ended
