@@ -1,0 +1,267 @@
+"""Lanes of one device and several devices: who works on what, who waits for whom, and where the wall time goes."""
+
+import itertools
+import random
+import threading
+import time
+
+import pytest
+
+from gravbench.config.load import load
+from gravbench.measuring import lanes, runner
+from gravbench.measuring.lanes import Queues, lanes_of
+from gravbench.measuring.plan import plan
+from gravbench.measuring.tally import Tally
+from gravbench.measuring.turns import Ended, Turns
+from gravbench.model.device import Device
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import CPU
+
+PROCESSOR = Device(CPU, "a processor")
+CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(3)]
+OTHER = Device("cuda:3", "another card", "GPU-3", "600.1")
+CONFIG = """
+measure: {{anchor_every: {every}, warm_up_seconds: 0.01, budget_seconds: 0.02, sample_seconds: 0.001, processes: 1}}
+variants:
+  - variant: {variant}
+    toolkit: {toolkit}
+    n: {n}
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path, monkeypatch):
+    """Make a sweep of one variant at several n; its toolkit counts as installed."""
+
+    def make(count, variant="tiled", toolkit="cupy", every=10):
+        monkeypatch.setattr(type(catalogue()[toolkit]), "missing", None)
+        path = tmp_path / "sweep.yaml"
+        path.write_text(CONFIG.format(every=every, variant=variant, toolkit=toolkit, n=list(range(40, 40 + count))))
+        return load(str(path))
+
+    return make
+
+
+def made_up(task):
+    """Make up the record that a task leaves."""
+    fields = task.case.model_dump() | task.fingerprint.model_dump()
+    rest = {"bodies_sha256": "0" * 64, "status": "ok", "flops_per_interaction": 20.0, "commit": None}
+    times = {"started": "2026-01-01T00:00:00+00:00", "harness_version": "", "anchor": task.anchor}
+    return Record(**(fields | rest | times))
+
+
+def of(todo, device):
+    return [task for task in todo.tasks if task.device == device]
+
+
+def keys(tasks):
+    return [task.case.key for task in tasks if task.anchor < 2]
+
+
+# Turns
+
+
+def test_one_measures_on_a_device_while_others_prepare_and_each_device_has_its_own_turn():
+    turns, order = Turns(), []
+    first, second = threading.Event(), threading.Event()
+
+    def measure(device, begun, go_on):
+        with turns.working() as take:
+            take(device, False)
+            order.append(device)
+            begun.set()
+            assert go_on.wait(20)
+
+    go_on = threading.Event()
+    one = threading.Thread(target=measure, args=("cuda:0", first, go_on))
+    one.start()
+    assert first.wait(20)
+    with turns.working():
+        pass  # prepared meanwhile
+    other = threading.Thread(target=measure, args=("cuda:1", second, go_on))
+    other.start()
+    assert second.wait(20)
+    third = threading.Event()
+    waits = threading.Thread(target=measure, args=("cuda:0", third, go_on))
+    waits.start()
+    assert not third.wait(0.1)
+    go_on.set()
+    for thread in (one, other, waits):
+        thread.join(20)
+    assert order == ["cuda:0", "cuda:1", "cuda:0"]
+
+
+def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_cores_and_all_get_their_turn():
+    turns, lock = Turns(), threading.Lock()
+    state = {"working": 0, "alone": 0, "measuring": dict.fromkeys(("a", "b"), 0)}
+    wrong, done = [], []
+
+    def look():
+        busy = state["working"] + sum(state["measuring"].values())
+        if state["alone"] > 1 or (state["alone"] and busy) or any(one > 1 for one in state["measuring"].values()):
+            wrong.append(str(state))
+
+    def change(place, by, among=state):
+        with lock:
+            among[place] += by
+            look()
+
+    def work(seed):
+        own = random.Random(seed)
+        for _ in range(12):
+            device, alone = own.choice("ab"), own.random() < 0.3
+            with turns.working() as take:
+                for _ in range(own.choice((1, 1, 3))):  # several processes, one after the other
+                    change("working", 1)
+                    time.sleep(own.random() * 1e-3)
+                    change("working", -1)
+                    take(device, alone)
+                    among, place = (state, "alone") if alone else (state["measuring"], device)
+                    change(place, 1, among)
+                    time.sleep(own.random() * 1e-3)
+                    change(place, -1, among)
+            done.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+    assert len(done) == 8 * 12
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_end_of_a_run_reaches_everybody_who_waits(alone):
+    turns, ended = Turns(), []
+
+    def wait():
+        try:
+            with turns.working() as take:
+                take("cuda:0", alone)
+        except Ended:
+            ended.append(True)
+
+    with turns.working() as take:
+        take("cuda:0", False)
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)
+        turns.end()
+        for thread in threads:
+            thread.join(20)
+    assert ended == [True] * 3
+    with pytest.raises(Ended), turns.working():
+        pass
+
+
+# Who works on what
+
+
+def test_devices_of_one_kind_share_the_cases_and_each_has_an_anchor(sweep):
+    swept = sweep(31)
+    todo = plan(swept, [*CARDS, PROCESSOR], None)
+    found = [of(todo, card) for card in CARDS]
+    assert sorted(itertools.chain(*map(keys, found))) == sorted([case.key for case in swept.cases]), (
+        "each case on one card, none on two"
+    )
+    assert all(len(keys(own)) >= 9 for own in found)
+    for own in found:
+        assert own[0].anchor == 1
+        assert own[-1].anchor == max(task.anchor for task in own) >= 4
+        assert {task.fingerprint.device_uuid for task in own} == {own[0].device.uuid}
+
+
+def test_every_kind_measures_all_and_where_asked_every_card_does(sweep):
+    swept = sweep(5)
+    todo = plan(swept, [CARDS[0], OTHER], None, anchors=False)
+    assert {len(of(todo, card)) for card in (CARDS[0], OTHER)} == {5}
+    todo = plan(swept, CARDS, None, anchors=False, each=True)
+    assert {len(of(todo, card)) for card in CARDS} == {5}
+
+
+def test_what_one_card_has_measured_no_other_of_its_kind_measures_again(sweep):
+    swept = sweep(12)
+    first = plan(swept, CARDS[:1], None)
+    existing = [made_up(task) for task in first.tasks[:6]]
+    again = plan(swept, CARDS, None, existing)
+    left = {case.key for case in swept.cases} - {record.key for record in existing}
+    assert left <= set(itertools.chain(*(keys(of(again, card)) for card in CARDS)))
+    assert {task.case.key for task in again.tasks if not task.anchor} <= left
+    assert again.reused == len({record.key for record in existing})
+
+
+def test_a_card_that_has_nothing_left_helps_one_of_its_kind_before_its_last_anchor(sweep):
+    todo = plan(sweep(24), CARDS[:2], None)
+    queues = Queues(todo.tasks, lambda task, device: task.fingerprint.model_copy(update={"device_uuid": device.uuid}))
+    taken = []
+    while task := queues.next(CARDS[0]):
+        taken.append(task)
+    assert taken[-1].anchor == max(task.anchor for task in taken)
+    helped = [task for task in taken if not task.anchor][-3:]
+    assert all(task.device == CARDS[0] and task.fingerprint.device_uuid == "GPU-0" for task in helped)
+    rest = []
+    while task := queues.next(CARDS[1]):
+        rest.append(task)
+    assert sorted(keys(taken) + keys(rest)) == sorted(keys(todo.tasks))
+    # Nobody takes another's last case, nor its anchors.
+    assert sum(not task.anchor for task in rest) == 1
+    assert sum(task.anchor > 0 for task in rest) == sum(task.anchor > 0 for task in of(todo, CARDS[1]))
+
+
+def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
+    monkeypatch.setattr(lanes.os, "sched_getaffinity", lambda _: range(16), raising=False)
+    assert [lanes_of(CARDS[0], 1, gpus) for gpus in (1, 2, 4, 8)] == [4, 2, 1, 1]
+    assert lanes_of(CARDS[0], 3, 1) == lanes_of(PROCESSOR, 1, 1) == 1
+    monkeypatch.setattr(lanes.os, "sched_getaffinity", lambda _: range(2), raising=False)
+    assert lanes_of(CARDS[0], 1, 1) == 1
+
+
+def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "lanes_of", lambda *_: 3)
+
+    class Listening(runner.Watcher):
+        def over(self, seconds):
+            self.seconds = seconds
+
+    swept, watcher = sweep(14, "numpy_direct", "cpu", every=4), Listening()
+    todo = plan(swept, [PROCESSOR], None)
+    began = time.monotonic()
+    records = runner.run(swept, todo, tmp_path / "out", watcher)
+    took = time.monotonic() - began
+    assert sorted((record.key, record.anchor) for record in records) == sorted(
+        (task.case.key, task.anchor) for task in todo.tasks
+    )
+    assert {record.status for record in records} == {"ok"}
+    assert [one.key for one in RecordFile(tmp_path / "out").read()] == [one.key for one in records]
+    anchors = [record.processes[0] for record in records if record.anchor]
+    assert len(set(anchors)) == len(anchors), "each repetition of the anchor in a process of its own"
+    assert 0.5 * took < sum(watcher.seconds.values()) <= took
+    assert {"starting", "loading", "verifying", "measuring"} <= set(watcher.seconds)
+
+
+# Where the time goes
+
+
+def test_the_wall_time_is_that_of_the_foremost_case_of_each_device():
+    now = [0.0]
+    tally = Tally(lambda: now[0])
+
+    def at(seconds, *change):
+        now[0] = seconds
+        tally.does(*change)
+
+    at(0, "cuda:0", 1, "starting")
+    at(2, "cuda:0", 1, "compiling")
+    at(3, "cuda:0", 2, "starting")
+    at(4, "cuda:0", 1, "verifying")
+    at(5, "cuda:0", 2, "compiling")
+    assert tally.leads("cuda:0", 1)
+    assert not tally.leads("cuda:0", 2)
+    at(6, "cuda:0", 1, "measuring")
+    at(9, "cuda:0", 1, None)
+    at(10, "cuda:0", 2, None)
+    assert tally.seconds() == {"starting": 2.0, "compiling": 3.0, "verifying": 2.0, "measuring": 3.0}
