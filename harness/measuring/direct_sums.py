@@ -239,7 +239,9 @@ def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": cuda.jit(device=True)(_made(exact, inverse_sqrt=libdevice.rsqrt)),
         "plain_row": cuda.jit(device=True)(_made(plain, inverse_sqrt=inverse_sqrt, real=np.dtype(dtype).type)),
     }
-    function = _made(ON_GPU.format(name=_name("sum_rows_on_gpu", exact, plain, dtype)), file=__file__, cuda=cuda, **rows)
+    function = _made(
+        ON_GPU.format(name=_name("sum_rows_on_gpu", exact, plain, dtype)), file=__file__, cuda=cuda, **rows
+    )
 
     def launched(cache: bool, grid: tuple[int, int], block: int, *arguments: Any) -> Any:
         kernel = cuda.jit(function, cache=cache)

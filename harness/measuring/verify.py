@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -42,6 +43,10 @@ TOGETHER = 0.2
 """The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
 
 TINY = float(np.finfo(np.float64).tiny)
+SQUARES = 1e-280, 1e300
+"""Between these, a sum of squares has lost nothing to underflow or overflow."""
+ROWS_AT_ONCE = 1 << 14
+"""Rows that are compared at a time: what is computed of them stays in a core's cache."""
 
 Array = NDArray[np.float64]
 Vectors = Mapping[str, tuple[int, ...]]
@@ -69,55 +74,143 @@ def verified_rows(n: int, generator: np.random.Generator, *, most: int = ALL_ROW
 
 def extreme_bodies(bodies: Bodies) -> NDArray[np.int64]:
     """Return the outermost bodies along each axis, and the heaviest."""
-    found = [*bodies.position.argmin(axis=0), *bodies.position.argmax(axis=0), bodies.mass.argmax()]
-    return np.unique(np.array(found, np.int64))
+    outermost = [place for column in bodies.position.T for place in (column.argmin(), column.argmax())]
+    return np.unique(np.array([*outermost, bodies.mass.argmax()], np.int64))
 
 
 def compare(
-    found: NDArray[Any], expected: Array, vectors: Vectors = ACCELERATION, magnitudes: Array | None = None
+    found: NDArray[Any],
+    expected: Array,
+    vectors: Vectors = ACCELERATION,
+    magnitudes: Array | None = None,
+    *,
+    quantiles: bool = True,
 ) -> Errors:
     """Measure errors over bodies; all arrays of shape (rows, sums).
 
     ``vectors`` are the places of the numbers that belong together; the errors are those of the worst of them. The
     relative error of a body is |a - expected| / |expected|, or over the length of the vector of ``magnitudes``, where
     these are given. Where that is exactly zero (one body alone) it is zero if the found one is right, else infinite. A
-    NaN makes all errors NaN.
+    NaN makes all errors NaN. Without ``quantiles`` the median and the 99 % quantile are left out.
     """
-    relative = {name: _relative(found, expected, expected, places) for name, places in vectors.items()}
-    largest = {name: float(one.max()) for name, one in relative.items()}
-    errors = Errors(
-        error_max=float(np.max(list(largest.values()))),
-        error_rms=_worst(relative, _rms),
-        error_median=_worst(relative, np.median),
-        error_p99=_worst(relative, lambda one: np.quantile(one, 0.99, method="higher")),
-        error_rows=len(expected),
-        error_max_of=largest if len(largest) > 1 else {},
-    )
-    if magnitudes is None:
-        return errors
-    weighed = {name: _relative(found, expected, magnitudes, places) for name, places in vectors.items()}
-    own = {"error_magnitude_max": _worst(weighed, np.max), "error_magnitude_rms": _worst(weighed, _rms)}
-    return errors.model_copy(update=own)
+    return Reference(expected, magnitudes, vectors).errors(found, quantiles=quantiles)[0]
 
 
 def lengths(vectors: Array) -> Array:
     """Return the length of each row, also of one whose squares would underflow or overflow."""
-    _, exponents = np.frexp(np.abs(vectors).max(axis=1, initial=0))
-    scaled: Array = np.linalg.norm(np.ldexp(vectors, -exponents[:, None]), axis=1)
-    return np.ldexp(scaled, exponents)
+    return _lengths(np.ascontiguousarray(vectors.T))
 
 
-def _relative(found: NDArray[Any], expected: Array, size: Array, places: tuple[int, ...]) -> Array:
-    distance = lengths(found[:, places].astype(np.float64) - expected[:, places])
-    length = lengths(size[:, places])
-    relative = np.where(distance == 0, 0.0, np.inf)
-    np.divide(distance, length, out=relative, where=length > 0)
-    relative[np.isnan(distance)] = np.nan
+def _lengths(vectors: Array) -> Array:
+    """Return the length of each column."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = np.einsum("ji,ji->i", vectors, vectors)
+        found: Array = np.sqrt(squares)
+    # A NaN is among the rest.
+    rest = np.flatnonzero(~((squares > SQUARES[0]) & (squares < SQUARES[1])))
+    if rest.size:
+        _, exponents = np.frexp(np.abs(vectors[:, rest]).max(axis=0, initial=0))
+        found[rest] = np.ldexp(np.linalg.norm(np.ldexp(vectors[:, rest], -exponents), axis=0), exponents)
+    return found
+
+
+class Reference:
+    """Expected sums, and what follows from them alone: computed once for all that is compared with them."""
+
+    def __init__(self, exact: Array, magnitudes: Array | None, vectors: Vectors) -> None:
+        """Take sums and magnitudes of shape (rows, sums); see ``compare``."""
+        self.exact = np.ascontiguousarray(exact.T)
+        self.magnitudes = None if magnitudes is None else np.ascontiguousarray(magnitudes.T)
+        self.places = {name: _places(places) for name, places in vectors.items()}
+        self.sizes = {name: _lengths(self.exact[places]) for name, places in self.places.items()}
+        self.weights = {}
+        if self.magnitudes is not None:
+            self.weights = {name: _lengths(self.magnitudes[places]) for name, places in self.places.items()}
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest number that is expected, positive or negative."""
+        return max(float(self.exact.max()), -float(self.exact.min()))
+
+    @cached_property
+    def cancellation(self) -> float:
+        """How many times as large magnitudes are as the sums themselves, over all rows; zero without any sums."""
+        assert self.magnitudes is not None
+        pulled = float(_lengths(self.exact).sum())
+        return float(_lengths(self.magnitudes).sum()) / pulled if pulled else 0.0
+
+    @cached_property
+    def _directions(self) -> dict[str, tuple[Array, Array, float]]:
+        """Of each vector: 1 / magnitude, the sums in units of their magnitudes, and the squares of these, summed."""
+        found = {}
+        for name, places in self.places.items():
+            length = self.weights[name]
+            weight = np.divide(1.0, length, out=np.zeros_like(length), where=length >= TINY)
+            direction = self.exact[places] * weight
+            found[name] = weight, direction, float(np.einsum("ji,ji->", direction, direction))
+        return found
+
+    def errors(self, found: NDArray[Any], *, quantiles: bool = True) -> tuple[Errors, float]:
+        """Return the errors of what was found, shape (rows, sums), and how much too long vectors are on the whole.
+
+        The latter is relative, that of the worst of the vectors, and zero without magnitudes.
+        """
+        relative, weighed, scale = {}, {}, 0.0
+        for name in self.places:
+            distance, own = self._distances(found, name)
+            scale = max(scale, own, key=lambda one: math.inf if math.isnan(one) else one)
+            relative[name] = _over(distance, self.sizes[name])
+            if self.weights:
+                weighed[name] = _over(distance, self.weights[name])
+        largest = {name: float(one.max()) for name, one in relative.items()}
+        values: dict[str, Any] = {
+            "error_max": float(np.max(list(largest.values()))),
+            "error_rms": _worst(relative, _rms),
+            "error_rows": self.exact.shape[1],
+            "error_max_of": largest if len(largest) > 1 else {},
+        }
+        if quantiles:
+            values["error_median"] = _worst(relative, np.median)
+            values["error_p99"] = _worst(relative, lambda one: np.quantile(one, 0.99, method="higher"))
+        if weighed:
+            values["error_magnitude_max"] = _worst(weighed, np.max)
+            values["error_magnitude_rms"] = _worst(weighed, _rms)
+        return Errors(**values), scale
+
+    def _distances(self, found: NDArray[Any], name: str) -> tuple[Array, float]:
+        """Return how far each vector is from the expected one, and how much too long they are on the whole."""
+        places = self.places[name]
+        expected = self.exact[places]
+        distance = np.empty(expected.shape[1])
+        along = own = 0.0
+        for first in range(0, len(distance), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            difference = np.subtract(found[part].T[places], expected[:, part], dtype=np.float64, order="C")
+            distance[part] = _lengths(difference)
+            if self.weights:
+                weight, direction, own = self._directions[name]
+                with np.errstate(invalid="ignore"):
+                    along += float(np.einsum("ji,i,ji->", difference, weight[part], direction[:, part]))
+        return distance, abs(along / own) if own else 0.0
+
+
+def _places(places: tuple[int, ...]) -> slice | list[int]:
+    """Return what takes these rows of an array: a view where they follow one another."""
+    first, last = places[0], places[-1] + 1
+    return slice(first, last) if places == tuple(range(first, last)) else list(places)
+
+
+def _over(distance: Array, length: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        relative: Array = distance / length
+    if not length.all():
+        relative[(distance == 0) & (length == 0)] = 0.0
     return relative
 
 
-def _rms(relative: Array) -> Any:
-    return np.sqrt(np.mean(relative**2))
+def _rms(relative: Array) -> float:
+    with np.errstate(over="ignore", under="ignore"):
+        return math.sqrt(float(np.einsum("i,i->", relative, relative)) / len(relative))
 
 
 def _worst(relative: Mapping[str, Array], of: Callable[[Array], Any]) -> float:
@@ -126,15 +219,7 @@ def _worst(relative: Mapping[str, Array], of: Callable[[Array], Any]) -> float:
 
 def scale_error(found: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
     """Return how much too long the vectors are on the whole, relative; that of the worst of ``vectors``."""
-    worst = 0.0
-    for places in vectors.values():
-        exact, length = sums.exact[:, places], lengths(sums.magnitudes[:, places])
-        weight = np.divide(1.0, length, out=np.zeros_like(length), where=length >= TINY)[:, None]
-        own = float(np.square(exact * weight).sum())
-        if own:
-            along = float(((found[:, places] - exact) * weight * (exact * weight)).sum())
-            worst = max(worst, abs(along / own), key=lambda one: math.inf if math.isnan(one) else one)
-    return worst
+    return Reference(sums.exact, sums.magnitudes, vectors).errors(found, quantiles=False)[1]
 
 
 def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, factor: float = 1.0) -> Limits:
@@ -147,10 +232,9 @@ def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, 
     plain, exact, magnitudes = sums.plain[finite], sums.exact[finite], sums.magnitudes[finite]
     if not len(plain):
         return Limits(factor * FLOOR.max * rounding, factor * FLOOR.rms * rounding, factor * SCALE_FLOOR * rounding)
-    own = compare(plain, exact, vectors, magnitudes)
+    own, together = Reference(exact, magnitudes, vectors).errors(plain, quantiles=False)
     assert own.error_magnitude_max is not None
     assert own.error_magnitude_rms is not None
-    together = scale_error(plain, Sums(exact, magnitudes, plain), vectors)
     chance = DEVIATIONS * own.error_magnitude_rms / math.sqrt(len(plain))
     return Limits(
         factor * (FLOOR.max * rounding + WORSE.max * own.error_magnitude_max),
@@ -210,49 +294,76 @@ class Judge:
         self.most_rows = most_rows
         self.on_gpu = on_gpu
         self.generator = np.random.default_rng()
+        self.seconds = math.inf
+        """What the last launch took by the host's clock, until everything on the device had ended."""
+        self._unwritten: dict[bool, tuple[NDArray[Any], ...]] = {}
+        self._right: tuple[NDArray[Any], Errors] | None = None
 
-    def verdict(self) -> tuple[Errors, str | None]:
+    def verdict(self, *, quantiles: bool = True) -> tuple[Errors, str | None]:
         """Return the errors of what was launched last, and why that is wrong; None when it is right.
 
         No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
-        launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged.
+        launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged. Without
+        ``quantiles`` the errors of what is right lack their median and 99 % quantile.
         """
-        vectors = self.toolkit.interaction.vectors()
-        found = buffers.sums(self.toolkit, self.prepared).astype(np.float64)
-        judged = self._mean_of_a_cycle() if self.prepared.cycle > 1 else found
+        # A copy: on a CPU these are the variant's own arrays, which a thread may still be writing.
+        found = judged = np.array(buffers.sums(self.toolkit, self.prepared))
+        cycle = self.prepared.cycle
+        if cycle > 1:
+            judged = self._mean_of_a_cycle()
         rows = self._rows()
-        sums, limits = self._reference(rows)
-        errors = whole = compare(found[rows], sums.exact, vectors, sums.magnitudes)
-        if self.prepared.cycle > 1:
-            whole = compare(judged[rows], sums.exact, vectors, sums.magnitudes)
-            errors = errors.model_copy(
-                update={
-                    "cycle": self.prepared.cycle,
-                    "error_cycle_max": whole.error_max,
-                    "error_cycle_rms": whole.error_rms,
-                }
-            )
-        objection = self._nothing_expected(sums) or objection_to(whole, limits)
-        bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
-        if bad and not objection:
+        compared_all = len(rows) == self.bodies.n
+        lasting = compared_all and self.bodies is self.own and cycle == 1
+        if lasting and self._right and np.array_equal(found, self._right[0]):
+            return self._right[1], None
+        reference, limits = self._reference(rows)
+        of_rows = found if compared_all else found[rows]
+        errors, scale = reference.errors(of_rows, quantiles=quantiles)
+        whole = errors
+        if cycle > 1:
+            whole, scale = reference.errors(judged if compared_all else judged[rows], quantiles=False)
+        objection = self._nothing_expected(reference) or objection_to(whole, limits)
+        if not objection and not np.isfinite(judged).all():
+            bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
-        return errors, objection or self._all_together(judged, sums, rows, limits)
+        if not objection and not scale <= limits.scale:
+            objection = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+        if not objection and not compared_all:
+            objection = self._sum_of_forces(judged, reference, limits)
+        if objection and not quantiles:
+            errors, _ = reference.errors(of_rows)
+        if cycle > 1:
+            own = {"cycle": cycle, "error_cycle_max": whole.error_max, "error_cycle_rms": whole.error_rms}
+            errors = errors.model_copy(update=own)
+        if lasting and not objection:
+            self._right = found, errors
+        return errors, objection
+
+    def spoil(self) -> None:
+        """Fill what a launch has to write with NaN."""
+        planar = not self.bodies.position[:, 2].any()
+        if planar not in self._unwritten:
+            self._unwritten[planar] = buffers.unwritten(self.toolkit, self.prepared, self.bodies)
+        buffers.write_sums(self.toolkit, self.prepared, self._unwritten[planar])
 
     def launch(self) -> None:
         """Fill what a launch has to write with NaN, launch, and wait for it."""
-        buffers.spoil(self.toolkit, self.prepared, self.bodies)
+        self.spoil()
+        self.toolkit.synchronize()
+        began = perf_counter()
         self.prepared.launch()
         self.toolkit.synchronize()
+        self.seconds = perf_counter() - began
 
     def launched(self) -> tuple[Errors, str | None]:
-        """Launch, and judge."""
+        """Launch, and judge; errors of what is right lack their quantiles."""
         self.launch()
-        return self.verdict()
+        return self.verdict(quantiles=False)
 
-    def elsewhere(self) -> str | None:
-        """Launch on other bodies, drawn anew each time, then on its own again; return what is wrong with either.
+    def elsewhere(self, *, and_back: bool = True) -> str | None:
+        """Launch on other bodies, drawn anew each time; return what is wrong, None when it is right.
 
-        Leaves the bodies as they were, and the accelerations of these. None when both are right.
+        Leaves the bodies as they were and, where it goes ``and_back``, launches on these again, to be judged too.
         """
         interaction = self.toolkit.interaction
         other = other_bodies(self.own, self.generator, near=interaction.name == GRAVITY)
@@ -263,12 +374,20 @@ class Judge:
             self._place(self.own)
         if objection:
             return f"right on its own bodies, but on others: {objection}"
+        if not and_back:
+            return None
         _, objection = self.launched()
         return objection and f"right at first, but not after a launch on other bodies: {objection}"
 
+    @cached_property
+    def values(self) -> tuple[NDArray[Any], ...]:
+        """Its own bodies on the host, laid out as on the device."""
+        return buffers.host_bodies(self.toolkit, self.prepared, self.own)
+
     def _place(self, bodies: Bodies) -> None:
         self.bodies = bodies
-        values = buffers.host_bodies(self.toolkit, self.prepared, bodies)
+        own = bodies is self.own
+        values = self.values if own else buffers.host_bodies(self.toolkit, self.prepared, bodies)
         buffers.write_bodies(self.toolkit, self.prepared, values)
 
     def _rows(self) -> NDArray[np.int64]:
@@ -277,46 +396,43 @@ class Judge:
         rows = verified_rows(self.bodies.n, self.generator, most=most)
         return rows if len(rows) == self.bodies.n else np.union1d(rows, extreme_bodies(self.bodies))
 
-    def _reference(self, rows: NDArray[np.int64]) -> tuple[Sums, Limits]:
-        if len(rows) == self.own.n and self.bodies is self.own:
-            return self._whole
-        sums = direct_sums(self.toolkit.interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
-        return sums, self._limits(sums)
-
-    @cached_property
-    def _whole(self) -> tuple[Sums, Limits]:
-        """Sum over all of its own bodies, once for all verdicts: some fall between two samples."""
-        sums = _all_sums(self.toolkit.interaction, _Identified(self.own), self.dtype, self.on_gpu)
-        return sums, self._limits(sums)
-
-    def _limits(self, sums: Sums) -> Limits:
+    def _reference(self, rows: NDArray[np.int64]) -> tuple[Reference, Limits]:
         interaction = self.toolkit.interaction
-        return limits_of(self.tolerance, sums, interaction.vectors(), self.dtype, interaction.tolerance)
+        if len(rows) == self.own.n and self.bodies is self.own:
+            # Once for all verdicts: some fall between two samples.
+            identified = _Identified(self.own)
+            return (
+                _reference_of_all(interaction, identified, self.dtype, self.on_gpu),
+                _limits_of_all(self.tolerance, interaction, identified, self.dtype, self.on_gpu),
+            )
+        sums = direct_sums(interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
+        vectors = interaction.vectors()
+        limits = limits_of(self.tolerance, sums, vectors, self.dtype, interaction.tolerance)
+        return Reference(sums.exact, sums.magnitudes, vectors), limits
 
-    def _nothing_expected(self, sums: Sums) -> str | None:
+    def _nothing_expected(self, reference: Reference) -> str | None:
         """Say that there is nothing to judge by: a kernel that computes nothing would be as right as any."""
-        if self.bodies.n == 1 or np.abs(sums.exact).max() >= np.finfo(self.toolkit.real).tiny:
+        # A NaN is not nothing.
+        if self.bodies.n == 1 or not reference.largest < np.finfo(self.toolkit.real).tiny:
             return None
         return f"the accelerations expected of these bodies are all zero in {self.dtype}, so that none can be judged"
 
-    def _all_together(self, found: Array, sums: Sums, rows: NDArray[np.int64], limits: Limits) -> str | None:
-        """Judge what no single body shows: accelerations that are all too large, forces that do not sum to zero."""
-        vectors = self.toolkit.interaction.vectors()
-        scale = scale_error(found[rows], sums, vectors)
-        if not scale <= limits.scale:
-            return f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
-        if self.toolkit.interaction.name != GRAVITY or not self.tolerance.of_rounding or len(rows) == len(found):
+    def _sum_of_forces(self, found: NDArray[Any], reference: Reference, limits: Limits) -> str | None:
+        """Judge what no sample of bodies shows: forces that do not sum to zero."""
+        if self.toolkit.interaction.name != GRAVITY or not self.tolerance.of_rounding:
             return None
         mass = self.bodies.mass.astype(self.toolkit.real).astype(np.float64)
         # Only ratios of forces count, and their squares have to be finite.
-        forces = mass[:, None] / (mass.max() or 1.0) * (found / (np.abs(found).max() or 1.0))
-        pulled = lengths(sums.exact).sum()
-        ratio = lengths(sums.magnitudes).sum() / pulled if pulled else 0.0
-        sizes = ratio * np.linalg.norm(forces, axis=1)
+        mass /= mass.max() or 1.0
+        pulls = np.array(found.T, np.float64, order="C")
+        pulls /= max(float(pulls.max()), -float(pulls.min())) or 1.0
+        sizes = mass * np.sqrt(np.einsum("ji,ji->i", pulls, pulls)) * reference.cancellation
         if not sizes.any():
             return None
-        accepted = limits.rms * (TOGETHER * sizes.sum() + DEVIATIONS * math.sqrt(float(np.square(sizes).sum())))
-        total = float(np.linalg.norm(forces.sum(axis=0)))
+        accepted = limits.rms * (
+            TOGETHER * sizes.sum() + DEVIATIONS * math.sqrt(float(np.einsum("i,i->", sizes, sizes)))
+        )
+        total = float(np.linalg.norm(np.einsum("ji,i->j", pulls, mass)))
         if not total <= accepted:
             relative = total / float(sizes.sum())
             return f"the forces on all bodies sum to {relative:.2g} of their magnitudes, where they have to cancel"
@@ -349,3 +465,17 @@ def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, o
     """Sum over all rows, once for all the cases of a process with these bodies."""
     bodies = identified.bodies
     return direct_sums(interaction, bodies, np.arange(bodies.n), dtype, on_gpu=on_gpu)
+
+
+@lru_cache(maxsize=4)
+def _reference_of_all(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Reference:
+    sums = _all_sums(interaction, identified, dtype, on_gpu)
+    return Reference(sums.exact, sums.magnitudes, interaction.vectors())
+
+
+@lru_cache(maxsize=16)
+def _limits_of_all(
+    tolerance: Tolerance, interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool
+) -> Limits:
+    sums = _all_sums(interaction, identified, dtype, on_gpu)
+    return limits_of(tolerance, sums, interaction.vectors(), dtype, interaction.tolerance)
