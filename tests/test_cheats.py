@@ -16,9 +16,13 @@ from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import checks, worker
+from gravbench.measuring.comparing import Reference
 from gravbench.measuring.direct_sums import Sums
+from gravbench.measuring.verify import Judge
 from gravbench.measuring.worker import Job, work
+from gravbench.model.generators import plummer
 from gravbench.model.variant import Prepared, discover
+from gravbench.toolkits import driver
 from gravbench.toolkits.opening import open_toolkit
 
 SETTINGS = Measure(budget_seconds=0.3, warm_up_seconds=0.01, min_samples=10, sample_seconds=0.001)
@@ -203,9 +207,12 @@ def in_another_stream(prepared, toolkit):
 
 
 def with_events_that_lie(prepared, toolkit):
+    # Of a few bodies by more than what other users of the device can make up for.
+    factor = 1e6 if len(prepared.bodies) < 5000 else 1e3
+
     class Lying(toolkit.event):
         def seconds_since(self, start):
-            return super().seconds_since(start) / 1000
+            return super().seconds_since(start) / factor
 
     toolkit.event = Lying
     return prepared.launch
@@ -253,7 +260,9 @@ def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
     variants = {name: replace(VARIANTS[name], prepare=spoilt)}
     monkeypatch.setattr(worker, "discover", lambda _: variants)
     case = load("quick", [f"n={n}"], variants=[name], toolkits=[toolkit]).cases[0]
-    settings = SETTINGS if n < 1_000_000 else SETTINGS.model_copy(update={"min_samples": 3})
+    # Of a million bodies each sample is a single launch, also where events lie.
+    slow = {"min_samples": 3, "sample_seconds": 1e-6}
+    settings = SETTINGS if n < 1_000_000 else SETTINGS.model_copy(update=slow)
     return work(Job(case, settings), (), lambda: None, lambda _: None)
 
 
@@ -304,6 +313,94 @@ def test_a_clock_that_a_variant_replaces_is_not_the_one_that_times(monkeypatch):
     outcome = outcome_of(cheat, monkeypatch, 1000)
     assert outcome.status == "ok", outcome.reason
     assert outcome.found.measurement.median_seconds > 1e-4
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_kernel_that_is_named_and_never_launched_makes_a_case_invalid(wrong, monkeypatch):
+    """As of a variant that copies what another left: there is nothing that the driver could be asked about it."""
+
+    class Named:
+        launch = driver.Launch(0, 0)
+
+    def spoilt(opened, bodies):
+        prepared = right(opened, bodies)
+        launch = after(one_row)(prepared, opened) if wrong else prepared.launch
+        return replace(prepared, launch=launch, kernel=Named())
+
+    variants = {"numpy_direct": replace(VARIANTS["numpy_direct"], prepare=spoilt)}
+    monkeypatch.setattr(worker, "discover", lambda _: variants)
+    case = load("quick", ["n=1000"], variants=["numpy_direct"], toolkits=["cpu"]).cases[0]
+    outcome = work(Job(case, SETTINGS), (), lambda: None, lambda _: None)
+    assert outcome.status == "invalid", outcome
+    assert ("was never launched" in outcome.reason) != wrong
+
+
+def becomes_wrong_after(number, on_other_bodies=False):
+    """Wrong from some launch on; or then only wrong where the bodies are not those of the first launch."""
+
+    def cheat(prepared, _):
+        count, first = [], prepared.bodies.copy()
+
+        def launch():
+            prepared.launch()
+            count.append(True)
+            if len(count) > number and not (on_other_bodies and (first == prepared.bodies).all()):
+                prepared.accelerations[:, :3] *= np.float32(1.1)
+
+        return launch
+
+    return cheat
+
+
+@pytest.mark.parametrize("on_other_bodies", [False, True])
+@pytest.mark.parametrize("number", [8, 12])
+def test_what_is_wrong_only_after_some_launches_is_found_out(number, on_other_bodies, monkeypatch):
+    outcome = outcome_of(becomes_wrong_after(number, on_other_bodies), monkeypatch, 1000)
+    assert outcome.status == "invalid", outcome
+
+
+def test_what_is_equal_to_the_last_bit_is_judged_once_and_what_is_not_is_judged_again(monkeypatch):
+    asked = []
+    errors = Reference.errors
+    monkeypatch.setattr(Reference, "errors", lambda *own, **options: asked.append(1) or errors(*own, **options))
+    bodies = plummer(300, 1, 0.05)
+    opened = open_toolkit("cpu", VARIANTS["numpy_direct"], "float32")
+    prepared = right(opened, bodies)
+    judge = Judge(opened, prepared, bodies, VARIANTS["numpy_direct"].tolerance["float32"], "float32")
+    judge.launch()
+    first = judge.verdict()
+    assert first[1] is None
+    once = len(asked)
+    for _ in range(3):
+        assert judge.launched() == first
+    assert len(asked) == once
+    prepared.accelerations[7, 0] *= np.float32(1.2)
+    _, objection = judge.verdict()
+    assert objection
+    assert len(asked) > once
+    assert judge.launched() == first
+    prepared.accelerations[7, 0] = np.nan
+    assert judge.verdict()[1] == "some accelerations are NaN"
+
+
+def test_a_launch_that_is_slow_is_repeated_less(monkeypatch):
+    """A launch of a million bodies takes long enough: two in a row are judged, beside one on other bodies."""
+    count = []
+
+    def counted(name):
+        def cheat(prepared, _):
+            def launch():
+                prepared.launch()
+                count.append(name)
+
+            return launch
+
+        return cheat
+
+    for name, quick in (("quick", 10.0), ("slow", 0.0)):
+        monkeypatch.setattr(worker, "QUICK", quick)
+        assert outcome_of(counted(name), monkeypatch, 300).status == "ok"
+    assert count.count("slow") <= count.count("quick") - worker.IN_A_ROW + 4
 
 
 def test_more_interactions_than_the_cores_can_start_are_refused():

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from conftest import GPUS, saying
 from direct import direct_accelerations
+from gravbench.measuring import comparing
 from gravbench.measuring import direct_sums as direct_sums_module
 from gravbench.measuring import verify as reference
+from gravbench.measuring.comparing import compare, limits_of, objection_to
 from gravbench.measuring.direct_sums import _on_cpu, _on_gpu, direct_sums
 from gravbench.measuring.probe import other_bodies
-from gravbench.measuring.verify import Judge, compare, limits_of, objection_to, verified_rows
+from gravbench.measuring.verify import Judge, verified_rows
 from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
@@ -308,7 +310,7 @@ def test_errors_that_come_from_cancellation_are_not_wrong():
     found = direct_sums(find(GRAVITY), other, np.argsort(order), "float32").plain
     errors = compare(found, sums.exact, magnitudes=sums.magnitudes)
     assert errors.error_max > 2 * DIRECT_SUM["float32"].max
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert objection_to(errors, limits) is None
     found[0] += 1e-4 * sums.magnitudes[0]
     assert "largest error 0.0001 of the sum of the pulls' magnitudes" in objection_to(
@@ -373,24 +375,24 @@ def test_forces_that_do_not_cancel_are_found_outside_of_the_sampled_bodies():
 
 def test_the_accepted_error_of_a_thousand_bodies_is_what_the_documentation_says():
     sums = direct_sums(find(GRAVITY), plummer(1000, 1, 0.025), np.arange(1000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert limits.rms == pytest.approx(1.5e-6, rel=0.15)
 
 
 def test_all_accelerations_together_are_judged_more_closely_than_each():
     bodies = plummer(2000, 3, 0.05)
     sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert limits.scale < limits.rms / 2
-    assert reference.scale_error(sums.exact * (1 + 1e-6), sums, reference.ACCELERATION) == pytest.approx(1e-6)
-    assert reference.scale_error(sums.plain, sums, reference.ACCELERATION) < limits.scale
-    assert math.isnan(reference.scale_error(sums.exact * math.nan, sums, reference.ACCELERATION))
+    assert comparing.scale_error(sums.exact * (1 + 1e-6), sums, comparing.ACCELERATION) == pytest.approx(1e-6)
+    assert comparing.scale_error(sums.plain, sums, comparing.ACCELERATION) < limits.scale
+    assert math.isnan(comparing.scale_error(sums.exact * math.nan, sums, comparing.ACCELERATION))
 
 
 def test_the_judge_refuses_what_is_too_long_together_though_no_body_is():
     bodies = plummer(2000, 3, 0.05)
     sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     judge, columns = judge_of(sums.exact, bodies, DIRECT_SUM["float32"], dtype="float32")
     assert judge.verdict()[1] is None
     for column, exact in zip(columns, sums.exact.T, strict=True):

@@ -17,7 +17,7 @@ from direct import direct_accelerations
 from gravbench.accelerations import force
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.measuring.environment import fingerprint
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call

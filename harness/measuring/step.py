@@ -46,7 +46,9 @@ class Stepper(Timed):
         )
         self.first = Bodies(mass, position, velocity, bodies.eps)
         self._positions = buffers.host_bodies(toolkit, prepared, self.first)
-        self._velocities = tuple(toolkit.upload(column) for column in velocity.T)
+        self._speeds = tuple(np.ascontiguousarray(column, toolkit.real) for column in velocity.T)
+        self._velocities = tuple(toolkit.upload(column) for column in self._speeds)
+        self._at_first = False
         self._kernel = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype).compile(
             "integrate",
             BODY_STRIDE=buffers.stride(prepared.bodies),
@@ -78,7 +80,8 @@ class Stepper(Timed):
 
     def start(self) -> None:
         """Put the bodies where they were at first, and the velocities of leapfrog half a step behind."""
-        self._rewind()
+        if not self._at_first:
+            self._rewind()
         if self.leapfrog:
             self._integrate(-self.dt / 2)
 
@@ -100,7 +103,7 @@ class Stepper(Timed):
         """Do one step and compare it with the formula in float64."""
         self._rewind()
         at_start = self._accelerations()
-        self.start()
+        self.start()  # whose force is there
         self.launch()
         self.toolkit.synchronize()
         kicked = self._accelerations()
@@ -154,16 +157,18 @@ class Stepper(Timed):
         return (self.now().energy() - before) / abs(before) if before else None
 
     def _integrate(self, kick: float, damping: float = 1.0, drift: float = 0.0) -> None:
+        self._at_first = False
         real = self.toolkit.real
         parts.launch(self.toolkit, self._kernel, self.n, *self._moved, real(kick), real(damping), real(drift))
 
     def _rewind(self) -> None:
         """Put the bodies where they were at first and evaluate the force."""
         buffers.write_bodies(self.toolkit, self.prepared, self._positions)
-        for array, values in zip(self._velocities, self.first.velocity.T, strict=True):
+        for array, values in zip(self._velocities, self._speeds, strict=True):
             self.toolkit.copy_in(array, values)
         self.prepared.launch()
         self.toolkit.synchronize()
+        self._at_first = True
 
     def _accelerations(self) -> Array:
         return buffers.sums(self.toolkit, self.prepared).astype(np.float64)
