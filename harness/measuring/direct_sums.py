@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.bodies import Bodies
-from gravbench.model.interaction import MATH, Interaction
+from gravbench.model.interaction import BODY, MATH, Interaction
 from gravbench.model.variant import Dtype
 
 Array = NDArray[np.float64]
@@ -109,8 +109,8 @@ def direct_sums(
     the interaction's constants. ``on_gpu`` asks numba.cuda; without it the CPU computes.
     """
     real = np.dtype(dtype).type
-    own = interaction.rows(bodies.position, bodies.velocity, bodies.mass)[:, : len(interaction.body)]
-    rounded = np.ascontiguousarray(own.T.astype(real))
+    columns = dict(zip(BODY, (*bodies.position.T, bodies.mass, *bodies.velocity.T), strict=True))
+    rounded = np.array([columns[name] for name in interaction.body], real)
     eps2 = real(bodies.eps**2)
     shape = rows.size, len(interaction.sums)
     found = np.empty(shape), np.empty(shape), np.empty(shape, real)

@@ -35,7 +35,7 @@ def other_bodies(bodies: Bodies, generator: np.random.Generator, *, near: bool) 
     position = turned(bodies.position)
     velocity = bodies.velocity if near else turned(bodies.velocity)  # gravity reads none
     if near:
-        position -= position.mean(axis=0)
+        position -= np.einsum("ij->j", position) / n
         size = math.sqrt(float(np.einsum("ij,ij->", position, position)) / position.size)
         position *= bodies.eps / size if size else 1.0
     weight = 0.5 + generator.random(n)
