@@ -20,7 +20,7 @@ from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.runs import RecordFile, latest

@@ -17,7 +17,7 @@ from direct import direct_accelerations
 from gravbench.accelerations import force
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.measuring.environment import fingerprint
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call
@@ -243,6 +243,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, need_toolkit):
     for integrator, dtype in product(INTEGRATORS, DTYPES):
         with saying(f"{integrator}, {dtype}"):
             stepper = stepper_of(bodies, 0.01, integrator, name, toolkit, dtype, **axes)
+            stepper.prepared.launch()
             assert stepper.objection() is None
             expected = direct_accelerations(bodies, np.arange(40), dtype)
             left = buffers.sums(stepper.toolkit, stepper.prepared)
@@ -262,8 +263,24 @@ def test_a_step_that_is_wrong_is_noticed(name, wrong):
         moved[wrong][17] += 1e-3
 
     stepper._integrate = spoilt
+    stepper.prepared.launch()
     words = {"x": "positions", "vx": "velocities", "mass": "masses"}
     assert words[wrong] in stepper.objection()
+
+
+def test_a_step_is_judged_by_two_launches_of_the_force_and_begins_with_what_the_second_left():
+    stepper = stepper_of(generators.plummer(40, 3, EPS), 0.01)
+    count, launch = [], stepper.prepared.launch
+    launch()
+    object.__setattr__(stepper.prepared, "launch", lambda: count.append(True) or launch())
+    assert stepper.objection() is None
+    assert len(count) == 2
+    stepper.start()
+    assert len(count) == 2
+    stepper.launch()
+    stepper.start()
+    assert len(count) == 4
+    assert_allclose(stepper.now().position, stepper.first.position, rtol=1e-14)
 
 
 def test_steps_that_end_in_nan_are_noticed():

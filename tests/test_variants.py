@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from conftest import saying
 from direct import direct_accelerations
 from gravbench.config.load import load, packaged
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.measuring.verify import Judge
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened

@@ -6,6 +6,7 @@ faults takes this process with it and nothing else.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import traceback
@@ -41,9 +42,9 @@ from gravbench.model.record import (
 )
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
-from gravbench.toolkits import buffers
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
+from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 
@@ -51,8 +52,8 @@ Read = Callable[[], Reading | None]
 
 IN_A_ROW = 5
 """Launches that are judged one after another before anything is timed, beside those on other bodies."""
-QUICK = 0.5
-"""Seconds after which no more of them follow."""
+QUICK = 0.1
+"""Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -235,6 +236,9 @@ def _work(
         judge.launch()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
     found.errors, objection = judge.verdict()
+    launch = getattr(prepared.kernel, "launch", None)
+    if isinstance(launch, Launch) and not launch.grid_blocks:
+        return objection or "the kernel that it names was never launched"
     if prepared.kernel is not None:
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
@@ -308,7 +312,7 @@ def _measure(
         if samples in LOOKED_AT and (objection := _left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
         if spoilt := samples + 1 in LOOKED_AT:
-            buffers.spoil(judge.toolkit, prepared, judge.own)
+            judge.spoil()
         return samples in LOOKED_AT or samples + 1 in LOOKED_AT
 
     begin(WARMING_UP)
@@ -329,8 +333,11 @@ def _measure(
         begin("counting")
         found.inside = counted(prepared.insight, judge.own.n, found.inside)
     begin("verifying again")
+    # Launches that are judged are those of the force alone, and are timed by the host's clock.
+    force_alone = timed.leaves_the_force and timed.clock is toolkit
     if timed.clock is toolkit:
-        slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
+        known = judge.quickest if force_alone else math.inf
+        slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0, known)
         if slow:
             return slow
     found.stepping, objection = timed.finish()
@@ -343,13 +350,19 @@ def _measure(
         interactions = judge.own.n**2 / prepared.cycle
         if objection := checks.speed(judge.toolkit, interactions, seconds):
             return objection
-    return checks.memory(judge.toolkit, prepared, judge.own, seconds) or judge.elsewhere()
+    again = seconds if force_alone and toolkit is judge.toolkit else None
+    if objection := judge.elsewhere(and_back=False):
+        return objection
+    # Those on other bodies were launched for the first time.
+    if again and prepared.cycle == 1 and judge.seconds <= checks.LONGER * again:
+        return None
+    return checks.memory(judge.toolkit, prepared, judge.values, seconds, again)
 
 
 def _again(judge: Judge, found: Found) -> str | None:
-    """Launch and judge several times more, while that is quick."""
+    """Launch and judge several times more, where and while that is quick."""
     began = perf_counter()
-    for _ in range(IN_A_ROW):
+    for _ in range(IN_A_ROW if judge.quickest < QUICK else 0):
         if objection := _kept(judge.launched(), found):
             return objection
         if perf_counter() - began > QUICK:
@@ -359,7 +372,7 @@ def _again(judge: Judge, found: Found) -> str | None:
 
 def _left(judge: Judge, found: Found) -> str | None:
     """Judge what was launched last."""
-    return _kept(judge.verdict(), found)
+    return _kept(judge.verdict(quantiles=False), found)
 
 
 def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
