@@ -41,9 +41,9 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def worker(connection, words, log, limits, parent, does):
+def worker(connection, words, log, limits, does):
     """Be guarded, do what ``does`` names, and wait."""
-    guarded(connection, words, log, limits, parent)
+    guarded(connection, words, log, limits)
     found = globals()[does]()
     connection.send([os.getpid(), *(found or [])])
     time.sleep(600)
@@ -53,7 +53,7 @@ def start(folder, does, limits=AMPLE):
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     words, says = context.Pipe(duplex=False)
-    arguments = (theirs, says, folder / "worker.log", limits, os.getpid(), does)
+    arguments = (theirs, says, folder / "worker.log", limits, does)
     process = context.Process(target=worker, args=arguments, daemon=True)
     process.start()
     theirs.close()

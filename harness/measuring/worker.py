@@ -124,16 +124,15 @@ def serve(
     folders: tuple[Path, ...],
     log: Path,
     limits: Limits,
-    parent: int,
     asked: float,
 ) -> None:
     """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
-    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words``, ``limits`` and
-    ``parent`` are those of ``guarded``.
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are
+    those of ``guarded``.
     """
     START.asked = asked
-    guarded(connection, words, log, limits, parent)
+    guarded(connection, words, log, limits)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
 
