@@ -407,7 +407,7 @@ def test_the_list_names_every_variant_with_its_axes_and_toolkits(command, column
             assert toolkit in text[name]
         for axis, values in variant.axes.items():
             said = " ".join(f"[{value}]" if value == variant.defaults[axis] else str(value) for value in values)
-            other = f" and other {variant.other_values(axis)}" if axis in variant.ranges else ""
+            other = f"; also {variant.other_values(axis)}" if axis in variant.ranges else ""
             assert f"{axis} = {said}{other}" in flat(text[name])
 
 

@@ -12,5 +12,5 @@ COUNT = Range(1, 2**31 - 1, "bodies are counted in an int32")
 BODIES = Range(1, 32, "a body and its sums take seven of the 255 registers of a thread")
 """Bodies that a thread keeps in registers."""
 PARTS = Range(1, 32768, "a product of two numbers of parts has to fit into an int32")
-COPIES = Range(1, 1024, "a copy takes as much memory as the accelerations")
-WARPS = Range(0, 32, "every multiprocessor has room for 32 warps")
+COPIES = Range(1, 1024, "each takes memory for all bodies")
+WARPS = Range(0, 32, "32 warps fit on every chip")

@@ -48,7 +48,7 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
         for axis, values in one.axes.items():
             words = [f"[{value}]" if value == one.defaults[axis] else str(value) for value in values]
             other = one.other_values(axis)
-            lines.append(f"{axis} = {' '.join(words)}{' and other ' * bool(other)}{other}")
+            lines.append(f"{axis} = {' '.join(words)}{'; also ' * bool(other)}{other}")
         notes = {
             "only where": one.when,
             "loads from global memory per body:": one.loads,
