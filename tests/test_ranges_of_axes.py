@@ -36,7 +36,7 @@ def unusual(numbers):
 def complete(one, axis, value, toolkit):
     """Fill the defaults in, and change other axes until the combination is possible."""
     helps = {"unroll": (1, value), "batch": (1,), "q": (1,), "dim": (2,), "staged": (1,)}
-    helps |= {"p": (32, value), "j_bag": (value,)}
+    helps |= {"p": (32, value, 1), "j_bag": (value,), "r": (2,)}
     choices = {other: (one.defaults[other], *helps.get(other, ())) for other in one.axes} | {axis: (value,)}
     if axis == "r":  # the more bodies, the fewer of their interactions in a row, or it takes the compiler minutes
         choices["unroll"] = (1,)

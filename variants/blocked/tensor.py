@@ -66,7 +66,7 @@ def compact_order(position, width):
     },
     defaults={"p": 64, "r": 0, "terms": 2, "unroll": 1, "separation": 1.5, "parts": 0, "copies": 0, "warps": 0},
     ranges={
-        "p": Range(32, 192, "whole warps; 48 KB of shared memory", step=32),
+        "p": Range(32, 128, "whole warps; 48 KB of shared memory", step=32),
         "r": Range(2, 20, "64 bodies meet at a time; 48 KB of shared memory", step=2),
         "unroll": Range(1, 4, "the loop has four iterations"),
         "separation": Range(
