@@ -6,6 +6,7 @@ What does not belong together is refused, with the reason: a merged run has to b
 from __future__ import annotations
 
 import datetime
+import heapq
 import json
 import os
 import shutil
@@ -225,28 +226,33 @@ def _moment(record: Record) -> float:
 
 
 def _numbered(sources: Iterable[Source]) -> list[Record]:
-    """Return the records in the order of their sources, identical ones once, with numbers as one run has them."""
-    found: dict[str, Record] = {}
-    repeated: dict[str, list[tuple[str, Path]]] = {}
+    """Return the records in the order in which they were started, each once, with numbers as one run has them.
+
+    Those of one source keep their order, whatever its clock did.
+    """
+    renumbered: list[list[tuple[Path, Record]]] = []
     processes = 0
     for source in sources:
         numbers = sorted({number for record in source.records for number in record.processes})
         new = {number: place for place, number in enumerate(numbers, processes + 1)}
         processes += len(numbers)
-        for record in source.records:
-            line = record.model_dump_json()
-            if line in found:
-                continue
-            found[line] = record.model_copy(update={"processes": [new[number] for number in record.processes]})
-            if record.anchor:
-                same = record.key + json.dumps(record.fingerprint, sort_keys=True)
-                repeated.setdefault(same, []).append((line, source.folder))
-    for lines in repeated.values():
-        if len({folder for _, folder in lines}) > 1:
-            in_order = sorted((line for line, _ in lines), key=lambda line: _moment(found[line]))
-            for number, line in enumerate(in_order, 1):
-                found[line] = found[line].model_copy(update={"anchor": number})
-    return list(found.values())
+        renumbered.append([
+            (source.folder, record.model_copy(update={"processes": [new[number] for number in record.processes]}))
+            for record in source.records
+        ])  # fmt: skip
+    once: dict[str, Record] = {}
+    repeated: dict[str, list[tuple[Path, str]]] = {}
+    for folder, record in heapq.merge(*renumbered, key=lambda one: _moment(one[1])):
+        # The numbers are not of the measurement: a run that was merged before has others.
+        which = record.model_dump_json(exclude={"processes", "anchor"})
+        if once.setdefault(which, record) is record and record.anchor:
+            same = record.key + json.dumps(record.fingerprint, sort_keys=True)
+            repeated.setdefault(same, []).append((folder, which))
+    for anchors in repeated.values():
+        if len({folder for folder, _ in anchors}) > 1:
+            for number, (_, which) in enumerate(anchors, 1):
+                once[which] = once[which].model_copy(update={"anchor": number})
+    return list(once.values())
 
 
 def _write(out: Path, records: Sequence[Record], entries: Sequence[Mapping[str, Any]]) -> None:
