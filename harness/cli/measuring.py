@@ -30,6 +30,9 @@ def run(
     device: options.Devices = None,
     bodies: options.Bodies = None,
     subset: options.Subset = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the cases; see merge.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
@@ -43,28 +46,33 @@ def run(
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
     from gravbench.config.load import load
-    from gravbench.measuring import runner
+    from gravbench.measuring import runner, shards
     from gravbench.measuring.counters import add_missing
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
+    from gravbench.model.shard import parse
     from gravbench.toolkits.devices import select
 
     sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    if shard is not None:
+        sweep = shards.take(sweep, parse(shard))
     devices, no_gpu = select(device or [])
     terminal = console()
     if out is None and resume:
-        out = runs.newest(sweep.name)
+        out = runs.newest(sweep.folder_name)
+    if out and resume:
+        shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
     existing = runner.recorded(out, resume=resume) if out else []
     todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
     if dry_run:
         _show_plan(todo, terminal)
         return
-    out = out or runs.new_folder(sweep.name)
+    out = out or runs.new_folder(sweep.folder_name)
     again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
     with hinting(f"what was measured is in {out}. To go on: {again} with the same options"):
-        with runner.open_run(out, existing, devices, sys.argv[1:], sweep) as (store, word):
+        with runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned) as (store, word):
             if word:
                 terminal.print(word, markup=False)
             if todo.reused:

@@ -6,6 +6,8 @@ it, and every message names the file and line, or the ``-p``, that has to change
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, valid
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
+from gravbench.model.shard import Shard
 from gravbench.model.variant import discover
 from gravbench.packaged import folder
 
@@ -27,7 +30,8 @@ from gravbench.packaged import folder
 class Sweep:
     """What a configuration asks for: its cases, in its order and each once, and how to measure them.
 
-    ``published`` names the source whose numbers the report sets beside the measured ones.
+    ``published`` names the source whose numbers the report sets beside the measured ones. Of a ``shard`` the ``cases``
+    are a part of the ``whole``, which is empty where there is no shard.
     """
 
     name: str
@@ -38,6 +42,24 @@ class Sweep:
     flops_per_interaction: dict[str, float]
     variant_folders: tuple[Path, ...]
     published: str | None = None
+    shard: Shard | None = None
+    whole: tuple[Case, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """What tells it from others: the hash of all cases and of how they are measured, equal in all of its shards.
+
+        How much memory and log a worker may take is a host's own matter, and not in it.
+        """
+        keys = sorted(case.key for case in self.whole or self.cases)
+        measure = self.measure.model_dump(mode="json", exclude={"memory_gigabytes", "log_megabytes"})
+        asked = [keys, measure, self.flops_per_interaction]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def folder_name(self) -> str:
+        """What the folders of its runs are called, before the date: those of a shard are not taken for the whole."""
+        return f"{self.name}-{self.shard.number}of{self.shard.count}" if self.shard else self.name
 
     def flops(self, interaction: str) -> float:
         """Return the floating-point operations that one interaction counts."""

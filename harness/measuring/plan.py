@@ -70,6 +70,11 @@ class Plan:
     processes: int = 0
 
     @property
+    def planned(self) -> int:
+        """How many results there are when it has run: one for each case on each device, those reused included."""
+        return self.reused + len({task.identity for task in self.tasks})
+
+    @property
     def estimates(self) -> list[float]:
         """Guess the seconds that each task takes; see ``estimate_seconds``."""
         return [0.0 if task.skip else estimate_seconds(task.case, self.measure) for task in self.tasks]

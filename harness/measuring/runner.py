@@ -25,6 +25,7 @@ from gravbench.measuring import environment
 from gravbench.measuring.lanes import Began, Does, Done, Event, Lane, Over, Queues, lanes_of
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.shards import check_resumed
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
 from gravbench.model import initial_conditions, runs
@@ -261,29 +262,38 @@ def recorded(folder: Path, *, resume: bool) -> list[Record]:
 
 @contextmanager
 def open_run(
-    folder: Path, existing: Sequence[Record], devices: list[Device], arguments: Sequence[str], sweep: Sweep
+    folder: Path,
+    existing: Sequence[Record],
+    devices: list[Device],
+    arguments: Sequence[str],
+    sweep: Sweep,
+    planned: int | None = None,
 ) -> Iterator[tuple[RecordFile, str | None]]:
     """Be the only one who writes to a folder, repair its records and note this start of a run in environment.json.
 
-    ``existing`` are the records that ``recorded`` returned and the run was planned on. Yields where to add to them, and
-    a sentence about what was repaired.
+    ``existing`` are the records that ``recorded`` returned and the run was planned on, ``planned`` as in ``Plan``.
+    Yields where to add to them, and a sentence about what was repaired.
 
     Raises:
-        InputError: another process writes to the folder or has just written to it, or it cannot be written.
+        InputError: another process writes to the folder or has just written to it, it cannot be written, or it has
+            another shard.
     """
     with RecordFile(folder) as store:
+        check_resumed(folder, sweep)
         word = store.repair()
         if len(recorded(folder, resume=True)) != len(existing):
             raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
-        store.environment = write_environment(folder, devices, arguments, sweep)
+        store.environment = write_environment(folder, devices, arguments, sweep, planned)
         yield store, word
 
 
-def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep) -> bytes:
+def write_environment(
+    folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep, planned: int | None = None
+) -> bytes:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
-    For the report it names the sweep's configuration and the source that its numbers are set beside. Returns what the
-    file then holds.
+    For the report it names the sweep's configuration and the source that its numbers are set beside; for ``merge`` what
+    tells the sweep from others, the shard, and how many results are ``planned``. Returns what the file then holds.
 
     Raises:
         InputError: the file is not what ``gravbench run`` writes, or cannot be written.
@@ -291,7 +301,11 @@ def write_environment(folder: Path, devices: list[Device], arguments: Sequence[s
     path = folder / ENVIRONMENT
     entries = runs.starts(folder)
     config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
-    entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
+    entries.append(
+        environment.describe(devices, arguments)
+        | {"config": config, "published": sweep.published, "sweep_sha256": sweep.sha256}
+        | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
+    )
     content = (json.dumps(entries, indent=2) + "\n").encode()
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")
