@@ -19,6 +19,8 @@ from gravbench.model.device import Device
 
 LOOK_SECONDS = 1.0
 """Between two looks at the clock while a worker is waited for."""
+PRELOADED = ("__main__", "gravbench.measuring.worker", "scipy.special", "numba.cuda", "cupy", "pynvml")
+"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -41,7 +43,7 @@ def _context(*, gpu: bool) -> SpawnContext | ForkServerContext:
     if not gpu:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "gravbench.measuring.preloaded"])
+    context.set_forkserver_preload(list(PRELOADED))
     return context
 
 
