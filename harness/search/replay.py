@@ -56,9 +56,7 @@ def effort(strategy: str, trails: Sequence[Trail], *, ends: bool = True) -> Effo
     return Effort(strategy, median, rarely, whole, sum(map(math.isinf, costs)), len(trails))
 
 
-def replay(
-    board: Recorded, search: Search, variants: Mapping[str, Variant], *, repeat: int, within: float
-) -> Effort:
+def replay(board: Recorded, search: Search, variants: Mapping[str, Variant], *, repeat: int, within: float) -> Effort:
     """Search a recorded contest ``repeat`` times, with the seeds from that of ``search`` on.
 
     Raises:

@@ -9,12 +9,22 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from gravbench.config.search import Search
+from gravbench.config.search import Search, StrategyName
 from gravbench.errors import InputError
 from gravbench.model.case import Case
 from gravbench.model.variant import Variant
 from gravbench.search.space import VARIANT, Space, is_ordered, place_in
 from gravbench.search.strategy import Answer, Clock, Strategy
+
+SAMPLED: tuple[StrategyName, ...] = ("random", "tpe")
+"""The strategies that are samplers of Optuna."""
+
+
+def missing() -> str | None:
+    """Say that Optuna is not installed; None where it is."""
+    if importlib.util.find_spec("optuna") is not None:
+        return None
+    return f"Optuna is not installed, so that {' and '.join(SAMPLED)} are left out: pip install 'gravbench[search]'"
 
 
 class Sampled(Strategy):
@@ -31,7 +41,7 @@ class Sampled(Strategy):
     def __init__(
         self, cases: Sequence[Case], search: Search, variants: Mapping[str, Variant], clock: Clock = time.monotonic
     ) -> None:
-        if importlib.util.find_spec("optuna") is None:
+        if missing():
             said = f"the strategy {search.strategy} needs Optuna; install it with: pip install 'gravbench[search]'"
             raise InputError(said)
         super().__init__(cases, search, variants, clock)

@@ -27,34 +27,21 @@ def is_ordered(values: Collection[Any]) -> bool:
 class Space:
     """The product of the axes' values, variant by variant; ``cases`` are those of its points that exist.
 
-    ``parameters`` names, for each variant, its toolkit and its axes, each with the values that its cases have.
+    ``parameters`` names, for each variant, its toolkit and its axes, each with the values that its cases have;
+    ``columns`` the variant, the toolkit and the axes of all variants together.
     """
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.points = list(map(point_of, cases))
         self.parameters: dict[str, dict[str, list[Any]]] = {}
-        for point in self.points:
-            own = self.parameters.setdefault(point[VARIANT], {})
-            for name, value in point.items():
-                values = own.setdefault(name, [])
-                if name != VARIANT and not _holds(values, value):
-                    values.append(value)
-        for own in self.parameters.values():
-            own.pop(VARIANT)
-            for values in own.values():
-                values.sort(key=None if is_ordered(values) else str)
-        self._columns = list(dict.fromkeys(name for point in self.points for name in point))
-        self._values: dict[str, list[Any]] = {name: [] for name in self._columns}
-        for point in self.points:
-            for name, value in point.items():
-                if not _holds(self._values[name], value):
-                    self._values[name].append(value)
-        self._ordered = {name: is_ordered(values) for name, values in self._values.items()}
-        for name, values in self._values.items():
-            values.sort(key=None if self._ordered[name] else str)
-        self._weights = np.array([len(self._columns) + 1.0 if name == VARIANT else 1.0 for name in self._columns])
-        self._steps = np.array([max(len(self._values[name]) - 1, 1) for name in self._columns])
-        self._words = np.array([not self._ordered[name] for name in self._columns])
+        for variant in dict.fromkeys(point[VARIANT] for point in self.points):
+            swept = _swept([point for point in self.points if point[VARIANT] == variant])
+            self.parameters[variant] = {name: values for name, values in swept.items() if name != VARIANT}
+        self.columns = _swept(self.points)
+        self._ordered = {name: is_ordered(values) for name, values in self.columns.items()}
+        self._weights = np.array([len(self.columns) + 1.0 if name == VARIANT else 1.0 for name in self.columns])
+        self._steps = np.array([max(len(self.columns[name]) - 1, 1) for name in self.columns])
+        self._words = np.array([not self._ordered[name] for name in self.columns])
         self._matrix = np.array([self._row(point) for point in self.points])
         self._place = {row.tobytes(): place for place, row in enumerate(self._matrix)}
 
@@ -78,7 +65,9 @@ class Space:
 
     def _row(self, point: Point) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return the places of a point's values among those of each column, NaN for an axis that its variant lacks."""
-        return np.array([place_in(self._values[name], point[name]) if name in point else np.nan for name in self._columns])
+        return np.array(
+            [place_in(self.columns[name], point[name]) if name in point else np.nan for name in self.columns]
+        )
 
 
 def place_in(values: Sequence[Any], value: Any) -> int:
@@ -86,5 +75,13 @@ def place_in(values: Sequence[Any], value: Any) -> int:
     return next(i for i, one in enumerate(values) if one == value and type(one) is type(value))
 
 
-def _holds(values: Sequence[Any], value: Any) -> bool:
-    return any(one == value and type(one) is type(value) for one in values)
+def _swept(points: Sequence[Point]) -> dict[str, list[Any]]:
+    """Return the values of each column that points have, numbers in their order and others by their names."""
+    found: dict[str, dict[tuple[type, Any], Any]] = {}
+    for point in points:
+        for name, value in point.items():
+            found.setdefault(name, {})[type(value), value] = value
+    return {
+        name: sorted(values.values(), key=None if is_ordered(values.values()) else str)
+        for name, values in found.items()
+    }

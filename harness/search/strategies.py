@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from gravbench.config.search import Search, StrategyName
+from gravbench.config.search import STRATEGIES, Search, StrategyName
 from gravbench.model.case import Case
 from gravbench.model.variant import Variant
 from gravbench.search.orders import All, Race
-from gravbench.search.sampled import Sampled
+from gravbench.search.sampled import SAMPLED, Sampled, missing
 from gravbench.search.strategy import Clock, Strategy
 
 _STRATEGIES: Mapping[StrategyName, type[Strategy]] = {"all": All, "race": Race, "random": Sampled, "tpe": Sampled}
@@ -24,3 +24,9 @@ def start(
         InputError: it needs Optuna, which is not installed.
     """
     return _STRATEGIES[search.strategy](cases, search, variants, clock)
+
+
+def of_names(names: Sequence[str], threshold: float) -> list[Search]:
+    """Describe searches by the strategies of these names; without any, by all that are installed."""
+    there = [name for name in STRATEGIES if not (name in SAMPLED and missing())]
+    return [Search.model_validate({"strategy": name, "threshold": threshold}) for name in names or there]
