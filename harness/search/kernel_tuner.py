@@ -130,8 +130,10 @@ def simulate(
 
 
 def _searched(tuned: Tuned, strategy: str, path: Path, seed: int, within: float) -> Trail:
-    import kernel_tuner
-    from kernel_tuner.util import StopCriterionReached
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import kernel_tuner
+        from kernel_tuner.util import StopCriterionReached
 
     visited: set[tuple[float, ...]] = set()
     looks = 0
@@ -154,9 +156,11 @@ def _searched(tuned: Tuned, strategy: str, path: Path, seed: int, within: float)
         return tuple(chosen[name] for name in tuned.parameters) in tuned.rows
 
     options: dict[str, Any] = {"max_fevals": len(tuned.rows)}
+    # Their own populations are too large for a small space: the one fails there, and the other gives up at once.
+    if strategy in ("diff_evo", "genetic_algorithm"):
+        options["popsize"] = max(4, min(16, len(tuned.rows) // 4))
     if strategy == "diff_evo":
-        # Its own population is larger than half of a small space, and then it fails.
-        options |= {"popsize": max(4, min(16, len(tuned.rows) // 4)), "popsize_times_dimensions": False}
+        options["popsize_times_dimensions"] = False
     # It draws from the random numbers that all of Python shares.
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
