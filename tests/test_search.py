@@ -261,7 +261,7 @@ def test_tpe_needs_fewer_measurements_than_random_on_a_separable_space_of_10_000
     for name in ("random", "tpe"):
         counts = []
         for seed in range(1, 6):
-            strategy = start(cases, Search(strategy=name, seed=seed, budget_trials=150), {})
+            strategy = start(cases, Search(strategy=name, seed=seed, budget_trials=100), {})
             count = 0
             while question := strategy.ask():
                 count += 1

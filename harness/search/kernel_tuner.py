@@ -151,7 +151,6 @@ def _searched(tuned: Tuned, strategy: str, path: Path, seed: int, within: float)
             raise StopCriterionReached("close enough, or at an end")
         return looks
 
-    # By a lambda it would look up its source.
     def exists(chosen: dict[str, float]) -> bool:
         return tuple(chosen[name] for name in tuned.parameters) in tuned.rows
 
@@ -173,7 +172,8 @@ def _searched(tuned: Tuned, strategy: str, path: Path, seed: int, within: float)
             tuned.board.fastest.n,
             [],
             tuned.parameters,
-            restrictions=[exists],
+            # Of a lambda it would read the source; without a point to exclude there is nothing to ask.
+            restrictions=[exists] if len(tuned.rows) < tuned.points else [],
             lang="C",
             strategy=strategy,
             strategy_options=options,
