@@ -68,6 +68,21 @@ def test_a_replay_of_committed_records_gives_the_same_numbers(name, median, rare
     assert (found.median, found.rarely, found.whole) == pytest.approx((median, rarely, whole))
 
 
+def test_the_table_of_the_documentation_has_what_all_and_race_need():
+    text = (ROOT / "docs" / "searching.md").read_text("utf-8")
+    lines = (
+        text.partition("<!-- replayed: h200/gems3, 20 searches -->")[2].partition("<!-- end")[0].strip().splitlines()
+    )
+    cells = {line.split(" | ")[0].strip("| `"): line.strip("| ").split(" | ")[1:] for line in lines}
+    for board, title, every, raced in zip(
+        boards("gems3"), *(cells[name] for name in ("strategy", "all", "race")), strict=True
+    ):
+        assert title == f"n = {board.fastest.n:,}, {len(board.records)} cases"
+        one, other = (replay(board, Search(strategy=name), {}, repeat=20, within=0.01) for name in ("all", "race"))
+        assert every == f"{one.median:.3g}, {one.rarely:.3g}"
+        assert raced == f"{other.median:.3g}, {other.rarely:.3g}; whole {other.whole:.3g}"
+
+
 @needs_optuna
 def test_a_replay_of_tpe_gives_the_same_numbers_and_needs_fewer_than_random():
     (board,) = (one for one in boards("gems3") if one.fastest.n == 1024)
