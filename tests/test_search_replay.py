@@ -9,6 +9,7 @@ import math
 import xml.etree.ElementTree as ET
 from functools import cache
 
+import altair
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from gravbench.config.search import Search
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.report.page import charts
 from gravbench.report.page.efforts import figure
 from gravbench.report.searches import Searched
 from gravbench.report.terminal.searches import render_searches
@@ -188,7 +190,9 @@ def test_the_figure_is_a_file_that_needs_nothing_else(ending, tmp_path):
 
 def test_the_figure_leaves_out_a_median_that_is_infinite_and_ends_such_a_line_at_all_cases():
     efforts = [Effort("a", 3.0, math.inf, None, 1, 5), Effort("b", math.inf, math.inf, None, 5, 5)]
-    rows = figure([Searched(boards("gems3")[0], efforts)])["datasets"]["rows"]
+    spec = figure([Searched(boards("gems3")[0], efforts)])
+    altair.Chart.from_dict(charts.dressed(spec, title="alone"))
+    rows = spec["datasets"]["rows"]
     assert [(row["strategy"], row["median"], row["rarely"]) for row in rows] == [("a", 3.0, 66.0)]
 
 
