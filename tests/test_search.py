@@ -16,7 +16,7 @@ from gravbench.config.search import STRATEGIES, Search
 from gravbench.config.settings import validated
 from gravbench.errors import InputError
 from gravbench.model.case import Case
-from gravbench.model.statistics import median_interval
+from gravbench.model.statistics import CONFIDENCE, median_interval
 from gravbench.search.contests import contest
 from gravbench.search.racing import looks, outraced
 from gravbench.search.sampled import SAMPLED
@@ -187,11 +187,10 @@ def test_looks_come_after_few_samples_and_see_what_outraced_sees():
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
 def test_all_looks_together_stop_a_case_at_the_bound_less_often_than_stated(noise):
     generator = np.random.default_rng(3)
-    drawn = generator.normal(0, 0.01, (1500, 28)) if noise == "normal" else generator.exponential(0.01, (1500, 28))
+    drawn = generator.normal(0, 0.01, (1500, 56)) if noise == "normal" else generator.exponential(0.01, (1500, 56))
     samples = np.exp(drawn - (0 if noise == "normal" else 0.01 * math.log(2)))
     stopped = sum(any(low > 1.0 for _, low in looks(list(own))) for own in samples)
-    # (1 - 95 %) / 2 of 1500 are 37; three standard deviations above it are 56.
-    assert stopped <= (56 if noise == "normal" else 75)
+    assert stopped <= (1 - CONFIDENCE) / 2 * len(samples)
 
 
 def test_a_race_never_drops_a_case_whose_median_is_within_the_threshold_of_the_best():
