@@ -99,16 +99,19 @@ class Case(BaseModel, frozen=True):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @cached_property
-    def identity(self) -> Hashable:
-        """What ``key`` is a short name for, without the work of naming it: equal where that is."""
+    def identity(self) -> tuple[Hashable, ...]:
+        """What ``key`` is a short name for, without the work of naming it: equal where that is.
+
+        It has a value for each of ``PARTS``, in their order: files without their folders, the axes as a set.
+        """
         own = self.__dict__
         axes = own["axes"]
         # 1, 1.0 and True are equal in Python, and different values of an axis.
         settings = frozenset(zip(axes, axes.values(), map(type, axes.values()), strict=True))
         values = [*map(own.get, PARTS)]
         values[_AXES] = _one_of(settings)
-        for place in _FILES:
-            values[place] = _base(values[place])
+        for place, name in _FILES:
+            values[place] = _base(own[name])
         return tuple(values)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -182,7 +185,7 @@ CONDITIONS: dict[str, Part] = {
 
 
 _AXES = list(PARTS).index("axes")
-_FILES = [place for place, part in enumerate(PARTS.values()) if part.file]
+_FILES = [(place, name) for place, (name, part) in enumerate(PARTS.items()) if part.file]
 
 
 @lru_cache(maxsize=10_000, typed=True)

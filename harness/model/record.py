@@ -209,11 +209,11 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     @model_validator(mode="after")
     def _consistent(self) -> Record:
         """Refuse what each field may be by itself and no record can be: reports divide by it, sort it or name it."""
-        if not _TOLD_APART.isdisjoint(self.axes):
-            if no_axes := self.axes.keys() & PARTS.keys():
-                raise ValueError(f"axes: {' and '.join(no_axes)} is no axis but a field of a case")
-            if any(isinstance(self.axes.get(name), str) for name in PROBLEM_AXES):
-                raise ValueError(f"axes: {' and '.join(PROBLEM_AXES)}: accepted: a number")
+        axes = self.axes
+        if not PARTS.keys().isdisjoint(axes):
+            raise ValueError(f"axes: {' and '.join(axes.keys() & PARTS.keys())} is no axis but a field of a case")
+        if not PROBLEM_AXES.keys().isdisjoint(axes) and any(isinstance(axes.get(name), str) for name in PROBLEM_AXES):
+            raise ValueError(f"axes: {' and '.join(PROBLEM_AXES)}: accepted: a number")
         if self.dt is not None and self.integrator is None:
             raise ValueError("dt without an integrator")
         if self.computed and not sum(self.computed.values()):
@@ -243,7 +243,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
         A stale record has the hash of its files there, which tells it from others and matches no case of today.
         """
-        known = self.model_dump(include=set(Fingerprint.model_fields))
+        known = {name: getattr(self, name) for name in Fingerprint.model_fields}
         return known | {"code_sha256": self.code_sha256 or self.source_sha256}
 
     @property
@@ -268,4 +268,3 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
 
 _ALL_FIELDS = set(Record.model_fields)
-_TOLD_APART = PARTS.keys() | PROBLEM_AXES.keys()

@@ -37,6 +37,8 @@ SELDOM = (
     *("stages_seconds", "stages_bytes"),
 )
 """Fields of a record that are empty in most."""
+NO_LIST: list[Any] = []
+NO_MAPPING: dict[str, Any] = {}
 SWITCHES = ("--resume", "--dry-run", "--counters")
 """Options of ``gravbench run`` without a value."""
 
@@ -382,7 +384,7 @@ def _shared(record: Record, memory: dict[Hashable, Any]) -> Record:
             own[name] = memory.setdefault((*value, *value.values(), *map(type, value.values())), value)
     for name in SELDOM:
         if not (value := own[name]):
-            own[name] = memory.setdefault(type(value), value)
+            own[name] = NO_LIST if isinstance(value, list) else NO_MAPPING
     return record
 
 

@@ -6,10 +6,9 @@ toolkit and the axes is equal.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -243,13 +242,18 @@ def _indistinct(best: Record, configurations: list[Record]) -> int:
     return sum(other.ci_low is None or not other.ci_low > best.ci_high for other in others)
 
 
-def repetitions(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the repetitions of each anchor, over all records and not only the latest.
+def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bool) -> list[list[Record]]:
+    """Return the ``chosen`` repetitions of each anchor, over all records and not only the latest.
 
     Another driver or source makes another anchor: their difference is neither drift nor scatter.
     """
-    anchors = (record for record in records if record.anchor)
-    return list(grouped(anchors, lambda record: record.key + json.dumps(record.fingerprint, sort_keys=True)).values())
+    anchors = (record for record in records if record.anchor and chosen(record))
+    return list(grouped(anchors, _what_ran).values())
+
+
+def _what_ran(record: Record) -> Hashable:
+    known = record.fingerprint
+    return record.identity, tuple(known.pop("flags")), tuple(known.values())
 
 
 def drifts(records: Iterable[Record]) -> list[Drift]:
