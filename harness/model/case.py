@@ -115,9 +115,9 @@ class Case(BaseModel, frozen=True):
         return tuple(values)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as any model is copied, without key and identity: another value of a field has others."""
+        """Copy as any model is copied, without what was made of its fields: another value of a field makes another."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("key", "identity"):
+        for name in ("key", "identity", "conditions"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -148,7 +148,7 @@ class Case(BaseModel, frozen=True):
         """Whether the bodies move in a plane."""
         return self.conditions["dim"] == 2
 
-    @property
+    @cached_property
     def conditions(self) -> Mapping[str, Value]:
         """What has to be equal, beside n and the device, before the speed of another case is compared with this one's.
 

@@ -141,7 +141,7 @@ def unbounded(record: Record) -> bool:
 def conditions(record: Record) -> Conditions:
     """Return what another record has to share, beside n, to be compared with this one."""
     task = tuple(record.conditions.items())
-    return Conditions(record.toolkit == CPU, record.device or "", record.device_uuid or "", task)
+    return Conditions(record.toolkit == CPU, *_device(record), task)
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -274,8 +274,11 @@ def drifted(records: Iterable[Record]) -> list[Drift]:
 def affecting(drifts: Iterable[Drift], *places: Conditions) -> list[Drift]:
     """Return the drifts beyond the limit of the devices that records under these conditions were measured on."""
     devices = {(shared.device, shared.device_uuid) for shared in places}
-    own = ((drift, conditions(drift.anchor)) for drift in drifts)
-    return [drift for drift, shared in own if drift.beyond and (shared.device, shared.device_uuid) in devices]
+    return [drift for drift in drifts if drift.beyond and _device(drift.anchor) in devices]
+
+
+def _device(record: Record) -> tuple[str, str]:
+    return record.device or "", record.device_uuid or ""
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:
