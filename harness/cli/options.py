@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,18 +108,18 @@ def find_run(name: str, *, stderr: bool = True) -> Path:
     return folder
 
 
-def read_runs(names: list[str]) -> list[Run]:
-    """Read the records of runs by their folders or names; say on standard error which lines are none."""
+def read_runs(names: list[str], without: Collection[str] = ()) -> list[Run]:
+    """Read runs by their folders or names, ``without`` some lists; say on standard error which lines are no records."""
     from gravbench.verdicts.compare import Run
 
-    return [Run(name, read_records(find_run(name))) for name in names]
+    return [Run(name, read_records(find_run(name), without=without)) for name in names]
 
 
-def read_records(folder: Path, say: Callable[[str], object] = warn) -> list[Record]:
+def read_records(folder: Path, say: Callable[[str], object] = warn, without: Collection[str] = ()) -> list[Record]:
     """Read the records of a run once and for all: no collection of garbage looks through them again."""
     from gravbench.model.runs import RecordFile
 
-    records = RecordFile(folder).read(say)
+    records = RecordFile(folder).read(say, without)
     gc.freeze()
     return records
 

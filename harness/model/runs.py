@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -308,17 +308,22 @@ class RecordFile:
             write_all(self._file, b"\n")
         return f"{self.path}: the last line lacked its end; completed it"
 
-    def read(self, say: Callable[[str], object] = warnings.warn) -> list[Record]:
+    def read(self, say: Callable[[str], object] = warnings.warn, without: Collection[str] = ()) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
 
-        A half-written last line is passed over: only ``repair`` changes the file.
+        A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
+        checked and not kept, which saves room where there are many records.
 
         Raises:
             InputError: there is no such file, it cannot be read, or it has lines and none of them is a record.
         """
         bad: list[str] = []
         with _uncollected():
-            records = list(self.records(bad.append))
+            records = []
+            for record in self.records(bad.append):
+                for name in without:
+                    record.__dict__[name] = NO_LIST
+                records.append(record)
         if bad and not records:
             raise InputError(f"{self.path}, {bad[0]}; accepted: a file with records, which `gravbench run` writes")
         if bad:
