@@ -23,6 +23,9 @@ from gravbench.cli.options import (
 )
 from gravbench.errors import InputError
 
+NOT_JUDGED = ("power_watts", "temperature_celsius")
+"""Readings of a record by which no verdict is decided."""
+
 
 class FailOn(StrEnum):
     """What may end ``compare`` with exit code 1."""
@@ -73,7 +76,7 @@ def compare(
     if new is None and by is None:
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
     limit = judged.threshold(threshold)
-    sides = read_runs([name for name in (base, new) if name is not None])
+    sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
     if by is None:
         found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
@@ -128,7 +131,7 @@ def best(
     if save and dtype:
         raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
     limit = parsed(threshold)
-    read = read_runs(run_names)
+    read = read_runs(run_names, NOT_JUDGED)
     records = [record for one in read for record in one.records]
     variants = discover()
     defaults = {name: variant.defaults for name, variant in variants.items()}

@@ -126,12 +126,14 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on seconds."""
-        return {verdict: sum(pair.verdict is verdict for pair in self.pairs) for verdict in Verdict}
+        found = [pair.verdict for pair in self.pairs]
+        return {verdict: found.count(verdict) for verdict in Verdict}
 
     @property
     def counts_in_cycles(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on clock cycles, of those whose cycles are known."""
-        return {verdict: sum(pair.in_cycles is verdict for pair in self.pairs) for verdict in Verdict}
+        found = [pair.in_cycles for pair in self.pairs]
+        return {verdict: found.count(verdict) for verdict in Verdict}
 
     @property
     def mean_ratio(self) -> float | None:
@@ -337,7 +339,7 @@ def _compare(
     seen: Mapping[tuple[Hashable, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
-        if (which := identity(records[0])) in seen:
+        if seen and (which := identity(records[0])) in seen:
             return replace(seen[which], fresh=True)
         found = (scattered.get(place(record), Scatter()) for record in records)
         return max(found, key=lambda scatter: scatter.of_ratio)
