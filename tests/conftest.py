@@ -103,6 +103,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(NO_GPU or "no GPU")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Let all workers of a test process be forked from one that has imported Numba."""
+    from workers import forked
+
+    with forked():
+        yield
+
+
 @pytest.fixture(scope="session")
 def attacks(request: pytest.FixtureRequest) -> int:
     """How many times as many random inputs to try as usual."""
