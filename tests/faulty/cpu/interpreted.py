@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 
 
-def njit(function=None, **options):  # noqa: ARG001
+def njit(function=None, **options):
     """Return the function itself."""
     if function is None:
         return njit
