@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,16 @@ def _forked_workers() -> Iterator[None]:
     from workers import forked
 
     with forked():
+        yield
+
+
+@pytest.fixture(scope="session")
+def bundled_once() -> Iterator[None]:
+    """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
+    from gravbench.report.page import html
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "_vega", lru_cache(html._vega))
         yield
 
 

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import time
 from base64 import b64encode
-from functools import lru_cache
 from hashlib import sha256
 from html import unescape
 from html.parser import HTMLParser
@@ -40,6 +39,7 @@ H200 = ROOT / "reports" / "h200"
 RUNS = sorted(path.parent for path in H200.glob("*/records.jsonl"))
 LATER = sorted(path.parent for path in H200.glob("later/*/records.jsonl"))
 VARIANTS = discover()
+pytestmark = pytest.mark.usefixtures("bundled_once")
 
 
 def run_of(folder: Path) -> Run:
@@ -60,14 +60,6 @@ def swept(several_n: tuple[int, ...] = (1024, 2048)) -> list[Record]:
         for n in several_n for theta in (0.5, 0.7, 1.0)
     ]  # fmt: skip
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bundled_once():
-    """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(html, "_vega", lru_cache(html._vega))
-        yield
 
 
 KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy", "occupancy", "stages", "theta")
