@@ -13,6 +13,7 @@ import typer
 from gravbench.cli import options
 from gravbench.cli.options import app, console
 from gravbench.cli.stopping import hinting
+from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
+    search: Annotated[
+        StrategyName | None,
+        typer.Option(help="Which cases are measured; -p search.budget_trials=100 and others set more."),
+    ] = None,
     counters: Annotated[
         bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
@@ -54,7 +59,8 @@ def run(
     from gravbench.model.shard import parse
     from gravbench.toolkits.devices import select
 
-    sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    overrides = [*(parameter or []), *([f"search.strategy={search}"] if search else [])]
+    sweep = load(config, overrides, variant or [], toolkit or [], bodies, subset)
     if shard is not None:
         sweep = shards.take(sweep, parse(shard))
     devices, no_gpu = select(device or [])

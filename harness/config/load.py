@@ -10,13 +10,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gravbench.config import published
 from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
+from gravbench.config.search import Search
 from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, validated
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import interaction_files
@@ -42,6 +43,7 @@ class Sweep:
     flops_per_interaction: dict[str, float]
     variant_folders: tuple[Path, ...]
     published: str | None = None
+    search: Search = field(default_factory=Search)
     shard: Shard | None = None
     whole: tuple[Case, ...] = ()
 
@@ -132,10 +134,20 @@ def load(
         except InputError as error:
             raise InputError(f"{document.where(('published',))}: {error}") from error
     folders = _variant_folders(content, document)
-    measure, flops = _protocol(content, given.values())
+    protocol = _protocol(content, given.values())
     changed = {name: one for name, one in given.items() if name not in PROTOCOL}
     request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
-    return Sweep(path.stem, path, content.description, request.cases(), measure, flops, folders, content.published)
+    return Sweep(
+        path.stem,
+        path,
+        content.description,
+        request.cases(),
+        protocol.measure,
+        protocol.flops_per_interaction,
+        folders,
+        content.published,
+        protocol.search,
+    )
 
 
 def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
@@ -151,18 +163,21 @@ def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def _protocol(content: Config, given: Iterable[Override]) -> tuple[Measure, dict[str, float]]:
-    measure, flops = content.measure, content.flops_per_interaction
+def _protocol(content: Config, given: Iterable[Override]) -> Protocol:
+    found = Protocol.model_construct(
+        flops_per_interaction=content.flops_per_interaction, measure=content.measure, search=content.search
+    )
     for one in given:
-        prefix, _, name = one.name.rpartition(".")
-        if prefix != "measure" and one.name != "flops_per_interaction":
+        if one.name not in PROTOCOL:
             continue
         if len(one.values) != 1:
             raise InputError(f"{one.where}: {shortened(one.name)} has {len(one.values)} values; accepted: one")
+        prefix, _, name = one.name.rpartition(".")
         said = {name: one.values[0]}
         changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:
-            measure = measure.model_copy(update={name: getattr(changed.measure, name)})
+            part = getattr(found, prefix).model_copy(update={name: getattr(getattr(changed, prefix), name)})
+            found = found.model_copy(update={prefix: part})
         else:
-            flops = changed.flops_per_interaction
-    return measure, flops
+            found = found.model_copy(update={name: getattr(changed, name)})
+    return found

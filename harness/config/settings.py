@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from gravbench.config.document import shown
 from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
 from gravbench.config.numbers import abbreviated
+from gravbench.config.search import Search
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
@@ -61,6 +62,10 @@ Seconds = Annotated[Number, Field(gt=0, le=MOST_SECONDS)]
 
 def _for_all(value: Any) -> Any:
     return value if isinstance(value, dict) else {"": value}
+
+
+def _strategy_alone(value: Any) -> Any:
+    return {"strategy": value} if isinstance(value, str) else value
 
 
 class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
@@ -145,11 +150,13 @@ class Protocol(BaseModel, frozen=True, extra="forbid", strict=True):
     """What is set once for all cases and does not decide which cases there are.
 
     ``flops_per_interaction`` is the convention for GFLOP/s: a number for every interaction (kept under an empty name),
-    or one each for those named. Without it the count in the interaction's own file is the convention.
+    or one each for those named. Without it the count in the interaction's own file is the convention. ``search`` is a
+    strategy's name, or more of its settings.
     """
 
     flops_per_interaction: Annotated[dict[str, Positive], BeforeValidator(_for_all)] = {}
     measure: Measure = Measure()
+    search: Annotated[Search, BeforeValidator(_strategy_alone)] = Search()
 
 
 class Config(Settings, Protocol, frozen=True):
@@ -163,8 +170,9 @@ class Config(Settings, Protocol, frozen=True):
 
 SETTINGS = tuple(Settings.model_fields)
 ENTRY_KEYS = tuple(Entry.model_fields)
-PROTOCOL = ("flops_per_interaction", *(f"measure.{name}" for name in Measure.model_fields))
-
+PARTS: dict[str, type[BaseModel]] = {"measure": Measure, "search": Search}
+"""The models of keys that have keys of their own."""
+PROTOCOL = ("flops_per_interaction", *(f"{key}.{name}" for key, model in PARTS.items() for name in model.model_fields))
 
 _ACCEPTED = {
     "int_type": "a whole number",
@@ -201,7 +209,7 @@ def validated(model: type[M], data: Any, where: str | Callable[[Location], str])
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     names = [part for part in error["loc"] if isinstance(part, str) and part not in ("variants", "")]
     if error["type"] == "extra_forbidden":
-        keys = list((Measure if len(names) > 1 else model).model_fields)
+        keys = list((PARTS.get(names[0], Measure) if len(names) > 1 else model).model_fields)
         return f"unknown key {shown(names[-1])}; {nearest(names[-1], keys)}"
     if error["type"] == "missing":
         return f"the key {error['loc'][-1]} is missing"

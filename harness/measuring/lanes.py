@@ -10,8 +10,8 @@ import datetime
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,8 @@ from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.measuring.worker import Job
 from gravbench.model.device import Device
-from gravbench.model.record import Fingerprint
+from gravbench.model.record import Fingerprint, Record
+from gravbench.search.strategy import Question, Strategy
 
 MOST_LANES = 4
 """Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
@@ -71,14 +72,29 @@ class Over:
 
 
 Event = Began | Does | Done | Over
+Kind = tuple[str, str | None, bool]
+"""What devices have in common on which a case may be measured alike (``Device.kind``)."""
 
 
 class Queues:
-    """What is left to do for each device, in order; one that has nothing left helps another of its kind."""
+    """What is left to do for each device, in order; one that has nothing left helps another of its kind.
 
-    def __init__(self, tasks: Iterable[Task], prints: Callable[[Task, Device], Fingerprint]) -> None:
+    Where cases are searched, a strategy chooses which of the tasks of its kind of device comes next. The repetitions of
+    anchors keep their places.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        prints: Callable[[Task, Device], Fingerprint],
+        strategies: Mapping[Kind, Strategy] | None = None,
+    ) -> None:
         """``prints`` tells what a task's result depends on when another device works on it."""
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._strategies = strategies or {}
+        self._asked: dict[Kind, int] = defaultdict(int)  # and not told yet
+        self._all: dict[tuple[Kind, object], Task] = {}
+        self._ended = False
         self._prints = prints
         self._devices: dict[str, Device] = {}
         self._left: dict[str, deque[Task]] = {}
@@ -86,20 +102,82 @@ class Queues:
             if task.device:
                 self._devices[task.device.selector] = task.device
                 self._left.setdefault(task.device.selector, deque()).append(task)
+                self._all.setdefault((task.device.kind, task.case.identity), task)
 
     @property
     def devices(self) -> Sequence[Device]:
         """Those that have something to do."""
         return tuple(self._devices.values())
 
-    def next(self, device: Device) -> Task | None:
-        """Take what a device does next, None when nothing is left for it."""
+    def next(self, device: Device) -> tuple[Task, float | None] | None:
+        """Take what a device does next, and the seconds above which it is too slow; None where nothing is left."""
         with self._lock:
-            own = self._left[device.selector]
-            # The last repetition of its anchor waits until it can no longer help.
-            if all(task.anchor for task in own) and (helped := self._taken_over(device)):
-                return helped
-            return own.popleft() if own else None
+            if strategy := self._strategies.get(device.kind):
+                return self._searched(device, strategy)
+            task = self._first(device)
+            return (task, None) if task else None
+
+    def told(self, record: Record, task: Task) -> None:
+        """Tell the search of a kind of device what became of a task."""
+        assert task.device is not None
+        with self._lock:
+            if strategy := self._strategies.get(task.device.kind):
+                strategy.tell_record(record)
+                self._asked[task.device.kind] -= 1
+                self._lock.notify_all()
+
+    def end(self) -> None:
+        """Let nobody wait for an answer any longer, nor do anything more."""
+        with self._lock:
+            self._ended = True
+            self._lock.notify_all()
+
+    def _searched(self, device: Device, strategy: Strategy) -> tuple[Task, float | None] | None:
+        own, kind = self._left[device.selector], device.kind
+        if own and own[0].anchor and len(own) > 1:
+            self._asked[kind] += 1
+            return own.popleft(), None
+        while not self._ended:
+            # What is asked at the end depends on all answers.
+            if strategy.at_its_end and self._asked[kind]:
+                self._lock.wait()
+                continue
+            question = strategy.ask()
+            if question is None:
+                last = next((task for task in reversed(own) if task.anchor), None)
+                own.clear()
+                self._asked[kind] += last is not None
+                return (last, None) if last else None
+            if found := self._placed(question, own, kind):
+                self._asked[kind] += 1
+                return replace(found, device=device, fingerprint=self._prints(found, device)), question.behind
+        return None
+
+    def _placed(self, question: Question, own: deque[Task], kind: Kind) -> Task | None:
+        """Find the task of a question and take it out of what is left; None of an anchor, which has its own place."""
+        task = self._all.get((kind, question.case.identity))
+        if task is None:  # measured by an earlier start of the run
+            return None
+        if question.again:
+            return replace(task, anchor=0, fresh=False)
+        if task.anchor:
+            return None
+        for selector, left in self._left.items():
+            if self._devices[selector].kind == kind and task in left:
+                # Another takes its place, so that anchors stay as far apart as they are.
+                if left is not own and own and not own[0].anchor:
+                    left[left.index(task)] = own.popleft()
+                else:
+                    left.remove(task)
+                return task
+        return None
+
+    def _first(self, device: Device) -> Task | None:
+        own = self._left[device.selector]
+        # The last repetition of its anchor waits until it can no longer help.
+        if all(task.anchor for task in own) and (helped := self._taken_over(device)):
+            return helped
+        return own.popleft() if own else None
 
     def _taken_over(self, device: Device) -> Task | None:
         alike = [
@@ -189,15 +267,15 @@ class Lane:
         error: BaseException | None = None
         try:
             with suppress(Ended):
-                while not self._ending and (task := self._queues.next(self._device)):
-                    self._tell(self._done(task))
+                while not self._ending and (found := self._queues.next(self._device)):
+                    self._tell(self._done(*found))
         except BaseException as one:
             error = one
         finally:
             self._crew.dismiss()
             self._tell(Over(self._number, error))
 
-    def _done(self, task: Task) -> Event:
+    def _done(self, task: Task, behind: float | None) -> Event:
         if task.fresh:
             self._crew.dismiss()
             self._workers.clear()
@@ -214,7 +292,7 @@ class Lane:
                 self._tell(Does(self._number, task, name))
 
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            job = Job(task.case, self._settings, self._verify)
+            job = Job(task.case, self._settings, self._verify, behind)
             outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended

@@ -22,18 +22,21 @@ from queue import SimpleQueue
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.lanes import Began, Does, Done, Event, Lane, Over, Queues, lanes_of
+from gravbench.measuring.lanes import Began, Does, Done, Event, Kind, Lane, Over, Queues, lanes_of
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.shards import check_resumed
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
 from gravbench.model import initial_conditions, runs
+from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_all
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
+from gravbench.search.strategies import start
+from gravbench.search.strategy import Strategy
 from gravbench.version import VERSION
 
 WORKER_LOG = "worker.log"
@@ -53,6 +56,9 @@ class Watcher:
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """All cases have theirs; ``seconds`` are those that devices spent per phase, in the order of a case."""
+
+    def searched(self, device: str, fastest: Sequence[Sequence[Case]]) -> None:
+        """A search of a kind of device has ended; per contest, the cases that cannot be told from the fastest."""
 
 
 SILENT = Watcher()
@@ -99,7 +105,7 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
         if not verify_only:
             store.append(record)
         progress.done += 1
-        progress.total -= dropped
+        progress.total = max(progress.done, progress.total - dropped)
         progress.left = expected.left(task)
         watcher.ends(record, progress)
         return record
@@ -108,7 +114,8 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
         if task.device is None:
             yield kept(task, Outcome("skipped", task.skip), _now())
     tally = Tally()
-    with _lanes(sweep, todo, log, variants, verify_only=verify_only) as events:
+    searched = {} if verify_only else _strategies(sweep, todo, variants)
+    with _lanes(sweep, todo, log, variants, searched, verify_only=verify_only) as (queues, events):
         for event in events:
             device = event.task.device
             assert device is not None
@@ -125,20 +132,41 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
                     outcome = event.outcome
                     if what := _edited(event.task, variants[event.task.case.variant]):
                         outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-                    yield kept(event.task, outcome, event.started, event.dropped)
+                    record = kept(event.task, outcome, event.started, event.dropped)
+                    queues.told(record, event.task)
+                    yield record
     watcher.over(tally.seconds())
+    for kind, strategy in searched.items():
+        watcher.searched(kind[0], strategy.result())
+
+
+def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
+    """Begin a search of the cases of each kind of device; none where every case is measured."""
+    if sweep.search.strategy == "all" and not (sweep.search.budget_trials or sweep.search.budget_seconds):
+        return {}
+    found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
+    for record in todo.known:
+        for strategy in found.values():
+            strategy.tell_record(record)
+    return found
 
 
 @contextmanager
 def _lanes(
-    sweep: Sweep, todo: Plan, log: Path, variants: Mapping[str, Variant], *, verify_only: bool
-) -> Iterator[Iterator[Began | Does | Done]]:
-    """Have the lanes of all devices at work within the block; yields what they tell until all is done."""
+    sweep: Sweep,
+    todo: Plan,
+    log: Path,
+    variants: Mapping[str, Variant],
+    searched: Mapping[Kind, Strategy],
+    *,
+    verify_only: bool,
+) -> Iterator[tuple[Queues, Iterator[Began | Does | Done]]]:
+    """Have the lanes of all devices at work within the block; yields what is left, and what they tell until the end."""
 
     def fingerprint(task: Task, device: Device) -> Fingerprint:
         return environment.fingerprint(task.case, variants[task.case.variant], device)
 
-    queues, turns, told = Queues(todo.tasks, fingerprint), Turns(), SimpleQueue[Event]()
+    queues, turns, told = Queues(todo.tasks, fingerprint, searched), Turns(), SimpleQueue[Event]()
     gpus = sum(device.is_gpu for device in queues.devices)
     numbers = itertools.count(todo.processes + 1)
     lanes: list[Lane] = []
@@ -163,8 +191,9 @@ def _lanes(
                 lanes.append(own)
         for lane in lanes:
             lane.start()
-        yield events()
+        yield queues, events()
     finally:
+        queues.end()
         turns.end()
         for lane in lanes:
             lane.end()

@@ -42,6 +42,7 @@ from gravbench.model.record import (
 )
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
+from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.driver import Launch
@@ -77,11 +78,15 @@ START = Start()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared."""
+    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared.
+
+    Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop.
+    """
 
     case: Case
     settings: Measure | None
     verify: Verify | None = None
+    behind: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,15 @@ def _work(
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
+    timed = _timed(case, holder, prepared, bodies)
+    if job.settings and job.behind is not None and case.timed == "force":
+        # A first look, for which one verdict is enough: what is far behind is never recommended.
+        begin(WARMING_UP)
+        first = measure(timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True)
+        if first.stop_reason == OUTRACED:
+            found.measurement = first
+            return _left(judge, found)
+        begin(VERIFYING)
     # Three launches in a row are judged at least: a fault in every second or third of them shows.
     if objection := judge.elsewhere():
         return objection
@@ -249,14 +263,13 @@ def _work(
         return f"right at first, but in one of the next launches: {objection}"
     if objection := checks.queue(toolkit, prepared, bodies):
         return objection
-    timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
         return f"the force is right, but {objection}"
     if case.timed != "force" and (objection := _left(judge, found)):
         return f"the force is right at first, but not in a {case.timed}: {objection}"
     if job.settings is None:
         return None
-    return _measure(job.settings, toolkit, timed, judge, read, begin, found)
+    return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind)
 
 
 def _make_ready(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> None:
@@ -295,6 +308,7 @@ def _measure(
     read: Read,
     begin: Callable[[str], None],
     found: Found,
+    behind: float | None,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
     prepared = judge.prepared
@@ -317,7 +331,7 @@ def _measure(
     begin(WARMING_UP)
     timed.start()
     try:
-        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look)
+        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look, behind=behind)
     except _WrongError as wrong:
         return str(wrong)
     if spoilt:  # and no sample followed

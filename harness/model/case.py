@@ -50,6 +50,10 @@ class Part:
     content_of: str = ""
 
 
+MADE = ("key", "identity", "conditions")
+"""What a case makes of its fields, once."""
+
+
 class Case(BaseModel, frozen=True):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
@@ -117,9 +121,14 @@ class Case(BaseModel, frozen=True):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as any model is copied, without what was made of its fields: another value of a field makes another."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("key", "identity", "conditions"):
+        for name in MADE:
             copied.__dict__.pop(name, None)
         return copied
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Leave out what was made of the fields: another process makes it again."""
+        state = super().__getstate__()
+        return state | {"__dict__": {name: value for name, value in state["__dict__"].items() if name not in MADE}}
 
     @property
     def contents(self) -> dict[str, str]:

@@ -87,11 +87,16 @@ class Strategy(ABC):
     def ask(self) -> Question | None:
         """Return what to measure next; None at the end, by the budget or because nothing is left."""
         self._began = self._clock() if self._began is None else self._began
-        place = None if self._spent() or len(self._taken) == len(self.cases) else self._next()
+        place = None if self.at_its_end else self._next()
         if place is None:
             return self._at_the_end()
         self._taken.add(place)
         return Question(self.cases[place], self._behind(place))
+
+    @property
+    def at_its_end(self) -> bool:
+        """Whether no case is left to be asked for the first time: what is asked then depends on all answers."""
+        return self._spent() or len(self._taken) == len(self.cases)
 
     def tell(
         self,

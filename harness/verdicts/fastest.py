@@ -272,7 +272,7 @@ def largest_error(record: Record) -> float:
     grows as x cubed, so that the largest error of k times as many bodies is the cube root of k times as large.
     """
     rows = record.error_rows or record.n
-    return (record.error_max or 0.0) * max(1.0, record.n / rows) ** (1 / 3)
+    return (record.error_max or 0.0) * math.cbrt(max(1.0, record.n / rows))
 
 
 def _choice(found: Sequence[Record | None]) -> Choice:
