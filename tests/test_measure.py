@@ -283,6 +283,15 @@ def test_warming_up_goes_on_for_its_time_and_is_not_kept(clock_time):
     assert set(result.samples_seconds) == {0.01}
 
 
+def test_a_warm_device_is_ready_once_batches_take_the_same_time_at_the_same_clock(clock_time):
+    for clocks, batches in ((itertools.repeat(1980), 5), (itertools.count(1000, 15), 50)):
+        clock = FakeClock(clock_time, itertools.chain([0.02], constant(0.01)))
+        result = measure(clock, nothing, settings(), lambda clocks=clocks: reading(next(clocks)), warm=True)
+        assert len(clock.seconds) - len(result.samples_seconds) == pytest.approx(batches, abs=1)
+    clock = FakeClock(clock_time, noisy(0.01, 0.1))
+    assert sum(clock.seconds[: -len(measure(clock, nothing, settings(), warm=True).samples_seconds)]) >= 0
+
+
 def test_without_warm_up_time_one_evaluation_still_goes_first(clock_time):
     clock = FakeClock(clock_time, itertools.chain([1.0], constant(0.01)))
     result = measure(clock, nothing, settings(warm_up_seconds=0.0))

@@ -54,9 +54,9 @@ def tiny(tmp_path, monkeypatch):
     return load("tiny.yaml")
 
 
-def measured(sweep, folder, devices=(PROCESSOR,), count=None, **changes):
+def measured(sweep, folder, devices=(PROCESSOR,), count=None, *, each=False, **changes):
     """Make up a run of a sweep, or its first ``count`` records; each process measures one task."""
-    todo = plan(sweep, devices, None if GPU in devices else "no GPU", chosen=True)
+    todo = plan(sweep, devices, None if GPU in devices else "no GPU", chosen=True, each=each)
     with runner.open_run(folder, [], list(devices), ["run"], sweep, todo.planned) as (store, _):
         for number, task in enumerate(todo.tasks[:count], 1):
             moment = f"2026-01-{parse(changes.get('day', '1/31')).number:02}T00:00:{number:02}+00:00"
@@ -250,7 +250,7 @@ def test_shards_of_gpus_of_one_name_are_compared_case_by_case_with_a_run_on_one_
         measured(take(sweep, Shard(number + 1, 3)), tmp_path / f"s{number}", [gpu]) for number, gpu in enumerate(gpus)
     ]
     one = measured(sweep, tmp_path / "one", gpus[:1])
-    two = measured(sweep, tmp_path / "two", [gpus[0], replace(gpus[1], selector="cuda:1")])
+    two = measured(sweep, tmp_path / "two", [gpus[0], replace(gpus[1], selector="cuda:1")], each=True)
     same = merged(folders, tmp_path / "merged").folder
     read = {path.name: Run(path.name, RecordFile(path).read()) for path in (one, two, same)}
     assert {record.device_uuid for record in read["merged"].records} == {"GPU-0", "GPU-1", "GPU-2"}

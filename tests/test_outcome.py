@@ -155,9 +155,9 @@ from gravbench.measuring import worker
 measure = worker.measure
 
 
-def counted(*arguments):
+def counted(*arguments, **options):
     before = set(sys.modules)
-    found = measure(*arguments)
+    found = measure(*arguments, **options)
     print(sorted(set(sys.modules) - before), "scipy.special" in before)
     return found
 

@@ -10,7 +10,7 @@ from conftest import saying
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import flattened
 from gravbench.model.interaction import GRAVITY

@@ -311,7 +311,10 @@ def test_a_call_that_returns_something_else_is_noticed():
     download = opened.download
     call = Call(opened, prepared, generators.plummer(40, 3, EPS))
     call.toolkit = SimpleNamespace(
-        copy_in=opened.copy_in, download=lambda array: download(array).copy(), interaction=opened.interaction
+        copy_in=opened.copy_in,
+        download=lambda array: download(array).copy(),
+        interaction=opened.interaction,
+        real=opened.real,
     )
     assert call.objection() is None
     call.returned[7, 1] += 1e-3

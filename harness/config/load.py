@@ -18,7 +18,7 @@ from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
 from gravbench.config.search import Search
-from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, validated
+from gravbench.config.settings import PARTS, PROTOCOL, Config, Measure, Protocol, validated
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
@@ -168,11 +168,11 @@ def _protocol(content: Config, given: Iterable[Override]) -> Protocol:
         flops_per_interaction=content.flops_per_interaction, measure=content.measure, search=content.search
     )
     for one in given:
-        if one.name not in PROTOCOL:
+        prefix, _, name = one.name.rpartition(".")
+        if prefix not in PARTS and one.name not in PROTOCOL:
             continue
         if len(one.values) != 1:
             raise InputError(f"{one.where}: {shortened(one.name)} has {len(one.values)} values; accepted: one")
-        prefix, _, name = one.name.rpartition(".")
         said = {name: one.values[0]}
         changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:

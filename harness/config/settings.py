@@ -77,8 +77,8 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
         budget_seconds: stop after this long in any event, all processes together.
         processes: that measure each case, one after the other, each with its part of the budget; by default 4 on a CPU
             and 1 on a GPU. No further one follows where those before have spent the budget.
-        warm_up_seconds: evaluate for at most this long before the first sample; less where the times of batches, and
-            the clock of a GPU, have settled before.
+        warm_up_seconds: evaluate for this long before the first sample; for less on a device that has just measured
+            another case, once the times of batches, and the clock of a GPU, are steady.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
         timeout_seconds: give a case up after this long in one process.
         memory_gigabytes: and once its process, with those that it starts, uses more memory of the host. By default nine

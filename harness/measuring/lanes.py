@@ -284,9 +284,10 @@ class Lane:
             self._tell(Began(self._number, task))
             self._tell(Does(self._number, task, STARTING))
 
-            def turn(alone: bool) -> None:
-                take(self._device.selector, alone)
+            def turn(alone: bool) -> bool:
+                warm = take(self._device.selector, alone)
                 started.append(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+                return warm
 
             def phase(name: str) -> None:
                 self._tell(Does(self._number, task, name))

@@ -71,11 +71,11 @@ class Worker:
         theirs.close()
         says.close()
 
-    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], None] = lambda _: None) -> Outcome:
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], bool] = lambda _: False) -> Outcome:
         """Have one job done; ``begins`` is told each of its phases.
 
         Once it is prepared, ``turn`` waits until it may be verified and measured, on its argument alone: whether that
-        uses the host's cores. A worker that hangs, dies or uses too much gives a failed outcome and is of no further
+        uses the host's cores; it returns whether the device is warm. A worker that hangs, dies or uses too much gives a failed outcome and is of no further
         use.
         """
         deadline = time.monotonic() + self.timeout
@@ -91,9 +91,9 @@ class Worker:
                 if isinstance(message, Ready):
                     asked = time.monotonic()
                     begins(READY)
-                    turn(message.alone)
+                    warm = turn(message.alone)
                     deadline += time.monotonic() - asked
-                    self.connection.send(True)
+                    self.connection.send(warm)
                     continue
                 assert isinstance(message, Phase)
                 phase = message.name

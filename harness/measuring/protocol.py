@@ -89,15 +89,17 @@ def measure(
     *,
     behind: float | None = None,
     look_once: bool = False,
+    warm: bool = False,
 ) -> Measurement:
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     ``read`` is called once per batch, while the device works.
     ``kernels`` is how many of them one ``launch`` queues. ``look`` is called before the first sample and after each,
     with the number of samples taken, and returns whether it did anything; that is not timed. Sampling also stops as
-    soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that.
+    soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that. A
+    device that is ``warm`` has just been used.
     """
-    batch = _warmed_up(clock, launch, settings, max(1, MOST_BATCH // kernels), read)
+    batch = _warmed_up(clock, launch, settings, max(1, MOST_BATCH // kernels), read if warm else None)
 
     samples: list[float] = []
     launches: list[float] = []
@@ -168,12 +170,16 @@ def measure(
 
 
 def _warmed_up(
-    clock: Clock, launch: Callable[[], None], settings: Measure, most_batch: int, read: Callable[[], Reading | None]
+    clock: Clock,
+    launch: Callable[[], None],
+    settings: Measure,
+    most_batch: int,
+    read: Callable[[], Reading | None] | None,
 ) -> int:
     """Evaluate until the device is warm; return how many evaluations one sample needs to last ``sample_seconds``.
 
-    It is warm when several batches in a row took the same time, to within ``half_width``, at the same clock, or after
-    ``warm_up_seconds``.
+    That takes ``warm_up_seconds``. With ``read``, of a device that has just been used, it ends before when several
+    batches in a row took the same time, to within ``half_width``, at the same clock.
     """
     batch = 1
     took: list[float] = []
@@ -181,7 +187,7 @@ def _warmed_up(
     began = perf_counter()
     while True:
         own: list[Reading | None] = []
-        timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
+        timing = clock.time(launch, batch, lambda own=own: own.append(read() if read else None))  # type: ignore[misc]
         wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
         if wanted > batch < most_batch:
             batch = min(wanted, most_batch)
@@ -190,7 +196,8 @@ def _warmed_up(
         clocks.append(own[-1].sm_clock_mhz if own and own[-1] else None)
         last = took[-STEADY:]
         steady = (
-            len(last) == STEADY
+            read is not None
+            and len(last) == STEADY
             and max(last) - min(last) <= 2 * settings.half_width * min(last)
             and len(set(clocks[-STEADY:])) == 1
         )

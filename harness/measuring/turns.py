@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition
+
+WARM_SECONDS = 0.5
+"""For which a device keeps the clock that it had at work."""
 
 
 class Ended(BaseException):
@@ -28,6 +33,7 @@ class Turns:
         self._tickets = 0
         self._waiting: dict[str, list[int]] = defaultdict(list)  # by device, in the order of asking
         self._busy: set[str] = set()
+        self._used: dict[str, float] = {}
         self._ended = False
 
     def end(self) -> None:
@@ -37,36 +43,38 @@ class Turns:
             self._changed.notify_all()
 
     @contextmanager
-    def working(self) -> Iterator[Callable[[str, bool], None]]:
+    def working(self) -> Iterator[Callable[[str, bool], bool]]:
         """Prepare a case; yields what waits for the turn to measure it, ``take(device, alone)``.
 
-        A turn ends with the block, or when ``take`` is called for the next.
+        That returns whether the device is warm, because its last turn has just ended. A turn ends with the block, or
+        when ``take`` is called for the next.
 
         Raises:
             Ended: the run ends.
         """
-        held: list[str | None] = []  # the device of the turn; None for the turn alone
+        held: list[tuple[str, bool]] = []  # the device of the turn, and whether it is alone
 
         def give_back() -> None:
             if not held:
                 return
-            device = held.pop()
-            if device is None:
+            device, alone = held.pop()
+            if alone:
                 self._alone = False
                 self._working += 1
             else:
                 self._busy.discard(device)
+            self._used[device] = time.monotonic()
             self._changed.notify_all()
 
-        def take(device: str, alone: bool) -> None:
+        def take(device: str, alone: bool) -> bool:
             with self._changed:
                 give_back()
                 if alone:
                     self._take_alone()
-                    held.append(None)
                 else:
                     self._take(device)
-                    held.append(device)
+                held.append((device, alone))
+                return time.monotonic() - self._used.get(device, -math.inf) < WARM_SECONDS
 
         with self._changed:
             # Those who wait to be alone come first, or with many others they would wait for ever.

@@ -141,9 +141,9 @@ def serve(
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
 
-    def turn(alone: bool) -> None:
+    def turn(alone: bool) -> bool:
         connection.send(Ready(alone))
-        connection.recv()
+        return bool(connection.recv())
 
     try:
         with ExitStack() as stack:
@@ -167,11 +167,12 @@ def work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
-    turn: Callable[[bool], None] = lambda _: None,
+    turn: Callable[[bool], bool] = lambda _: False,
 ) -> Outcome:
     """Do one job; everything that goes wrong in it becomes an outcome.
 
-    ``turn`` waits for the device, and for the host's cores where its argument is true; ``begin`` is told what begins.
+    ``turn`` waits for the device, and for the host's cores where its argument is true, and tells whether the device is
+    warm; ``begin`` is told what begins.
     """
     found = Found()
     try:
@@ -194,7 +195,7 @@ def _work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
-    turn: Callable[[bool], None],
+    turn: Callable[[bool], bool],
     found: Found,
 ) -> str | None:
     """Fill ``found``; return why the case is invalid, None when it is right."""
@@ -225,7 +226,7 @@ def _work(
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
     _make_ready(toolkit.interaction, bodies, case.dtype, on_gpu=on_gpu)
-    turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
+    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
     begin(VERIFYING)
     judge = Judge(
         holder,
@@ -251,7 +252,9 @@ def _work(
     if job.settings and job.behind is not None and case.timed == "force":
         # A first look, for which one verdict is enough: what is far behind is never recommended.
         begin(WARMING_UP)
-        first = measure(timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True)
+        first = measure(
+            timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True, warm=warm
+        )
         if first.stop_reason == OUTRACED:
             found.measurement = first
             return _left(judge, found)
@@ -269,7 +272,7 @@ def _work(
         return f"the force is right at first, but not in a {case.timed}: {objection}"
     if job.settings is None:
         return None
-    return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind)
+    return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind, warm=warm)
 
 
 def _make_ready(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> None:
@@ -309,6 +312,8 @@ def _measure(
     begin: Callable[[str], None],
     found: Found,
     behind: float | None,
+    *,
+    warm: bool,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
     prepared = judge.prepared
@@ -331,7 +336,9 @@ def _measure(
     begin(WARMING_UP)
     timed.start()
     try:
-        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look, behind=behind)
+        found.measurement = measure(
+            timed.clock, timed.launch, settings, read, timed.kernels, look, behind=behind, warm=warm
+        )
     except _WrongError as wrong:
         return str(wrong)
     if spoilt:  # and no sample followed
