@@ -87,6 +87,7 @@ def test_the_stages_are_those_of_a_step(prepared_of, toolkit):
     bodies = plummer(40, 1, 0.05)
     opened, prepared = prepared_of(toolkit, bodies, buffers="per_step", streams=1)
     stepper = Stepper(open_toolkit(CPU, VARIANT, "float32"), prepared, bodies, "leapfrog", 1e-3)
+    prepared.launch()
     assert stepper.objection() is None
     found = stage_seconds(opened, stepper.stages)
     assert list(found) == [

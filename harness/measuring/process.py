@@ -75,8 +75,8 @@ class Worker:
         """Have one job done; ``begins`` is told each of its phases.
 
         Once it is prepared, ``turn`` waits until it may be verified and measured, on its argument alone: whether that
-        uses the host's cores; it returns whether the device is warm. A worker that hangs, dies or uses too much gives a failed outcome and is of no further
-        use.
+        uses the host's cores; it returns whether the device is warm. A worker that hangs, dies or uses too much gives a
+        failed outcome and is of no further use.
         """
         deadline = time.monotonic() + self.timeout
         phase = STARTING

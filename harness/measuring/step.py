@@ -100,7 +100,7 @@ class Stepper(Timed):
         return Bodies(self.first.mass, position, velocity, self.first.eps)
 
     def objection(self) -> str | None:
-        """Do one step and compare it with the formula in float64."""
+        """Do one step, from the bodies of which the accelerations are there, and compare it with the formula."""
         at_start = buffers.sums(self.toolkit, self.prepared).copy()
         self._at_first = True
         self.start()
