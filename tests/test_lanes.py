@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gravbench.config.load import load
-from gravbench.measuring import lanes, runner
+from gravbench.measuring import runner
 from gravbench.measuring.lanes import Queues, lanes_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.tally import Tally
@@ -18,6 +18,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
+from gravbench.toolkits import devices
 
 PROCESSOR = Device(CPU, "a processor")
 CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(3)]
@@ -213,10 +214,10 @@ def test_a_card_that_has_nothing_left_helps_one_of_its_kind_before_its_last_anch
 
 
 def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
-    monkeypatch.setattr(lanes.os, "sched_getaffinity", lambda _: range(16), raising=False)
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(16), raising=False)
     assert [lanes_of(CARDS[0], 1, gpus) for gpus in (1, 2, 4, 8)] == [4, 2, 1, 1]
     assert lanes_of(CARDS[0], 3, 1) == lanes_of(PROCESSOR, 1, 1) == 1
-    monkeypatch.setattr(lanes.os, "sched_getaffinity", lambda _: range(2), raising=False)
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(2), raising=False)
     assert lanes_of(CARDS[0], 1, 1) == 1
 
 

@@ -17,7 +17,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import runner
 from gravbench.measuring.plan import estimate_seconds, plan
 from gravbench.measuring.shards import take
-from gravbench.model import merging
+from gravbench.model import merging, regular
 from gravbench.model.device import Device
 from gravbench.model.lock import alone
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile, latest, starts
@@ -463,7 +463,7 @@ def test_a_merge_that_cannot_be_written_leaves_nothing_behind(tiny, tmp_path, mo
     def full(descriptor, content):  # noqa: ARG001
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merging, "write_all", full)
+    monkeypatch.setattr(regular, "write_all", full)
     assert "No space left on device" in refused(folders, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -47,9 +47,8 @@ class Commands(TyperGroup):
                 raise SystemExit(USAGE) from None
             # The program may go by another name, such as that of Python.
             command = error.ctx.command_path.removeprefix(error.ctx.find_root().info_name) if error.ctx else ""
-            raise InputError(
-                f"{shortened(error.format_message().rstrip('.'), 500)}; see gravbench{command} --help"
-            ) from None
+            what = error.format_message().rstrip(".").replace("Value error, ", "", 1)  # of typer's own checks
+            raise InputError(f"{shortened(what, 500)}; see gravbench{command} --help") from None
         except OSError as error:
             if error.filename is None:
                 raise

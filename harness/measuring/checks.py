@@ -6,7 +6,6 @@ Each check returns a sentence that says what is wrong, and None where nothing is
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from time import perf_counter
 
@@ -15,6 +14,7 @@ import numpy as np
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Prepared
 from gravbench.toolkits import buffers
+from gravbench.toolkits.devices import cores
 from gravbench.toolkits.interface import CudaToolkit, DeviceToolkit, GpuToolkit
 
 HELD_MICROSECONDS = 3_000, 50_000
@@ -193,8 +193,7 @@ def speed(toolkit: DeviceToolkit, interactions: float, seconds: float) -> str | 
         clocks = driver.device_attribute(driver.MULTIPROCESSORS) * driver.clock_hertz()
         what = f"{driver.device_attribute(driver.MULTIPROCESSORS)} multiprocessors"
     else:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        clocks, what = cores * FASTEST_CORE, f"{cores} cores"
+        clocks, what = cores() * FASTEST_CORE, f"{cores()} cores"
     most = A_CLOCK[is_gpu] * clocks
     found = interactions / seconds
     return f"{found:.2g} interactions/s are more than {what} can compute" if found > most else None

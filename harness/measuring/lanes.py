@@ -7,7 +7,6 @@ A lane is a thread of the process that runs the sweep; what computes are its wor
 from __future__ import annotations
 
 import datetime
-import os
 import signal
 import threading
 from collections import defaultdict, deque
@@ -21,13 +20,14 @@ from gravbench.config.load import Sweep
 from gravbench.measuring.crew import Crew
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
-from gravbench.measuring.process import Worker
+from gravbench.measuring.process import STOPPING, Worker
 from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.measuring.worker import Job
-from gravbench.model.device import Device
+from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.search.strategy import Question, Strategy
+from gravbench.toolkits.devices import cores
 
 MOST_LANES = 4
 """Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
@@ -72,8 +72,6 @@ class Over:
 
 
 Event = Began | Does | Done | Over
-Kind = tuple[str, str | None, bool]
-"""What devices have in common on which a case may be measured alike (``Device.kind``)."""
 
 
 class Queues:
@@ -205,12 +203,16 @@ class Queues:
         return dropped
 
 
+def moment() -> str:
+    """Return the time of day, as records have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def lanes_of(device: Device, processes: int, gpus: int) -> int:
     """Return how many lanes a device has when each case is measured by so many processes, beside so many GPUs."""
     if not device.is_gpu or processes > 1:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(MOST_LANES, cores // (CORES_PER_LANE * gpus)))
+    return max(1, min(MOST_LANES, cores() // (CORES_PER_LANE * gpus)))
 
 
 class Lane:
@@ -263,7 +265,7 @@ class Lane:
 
     def _work(self) -> None:
         # Signals are for the thread that runs the sweep; what is started here begins with them held back.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         error: BaseException | None = None
         try:
             with suppress(Ended):
@@ -286,13 +288,13 @@ class Lane:
 
             def turn(alone: bool) -> bool:
                 warm = take(self._device.selector, alone)
-                started.append(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+                started.append(moment())
                 return warm
 
             def phase(name: str) -> None:
                 self._tell(Does(self._number, task, name))
 
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            now = moment()
             job = Job(task.case, self._settings, self._verify, behind)
             outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
         if self._ending:  # so that what was broken off by us is no failure of the case

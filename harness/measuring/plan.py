@@ -15,7 +15,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
-from gravbench.model.device import Device
+from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
@@ -72,7 +72,7 @@ class Plan:
     tasks: list[Task] = field(default_factory=list)
     reused: int = 0
     processes: int = 0
-    contests: dict[tuple[str, str | None, bool], list[Case]] = field(default_factory=dict)
+    contests: dict[Kind, list[Case]] = field(default_factory=dict)
     known: list[Record] = field(default_factory=list)
 
     @property
@@ -173,7 +173,7 @@ def plan(
 
 def kinds(devices: Sequence[Device]) -> list[list[Device]]:
     """Group devices that a case may be measured on alike: of the same name and driver."""
-    found: dict[tuple[object, ...], list[Device]] = {}
+    found: dict[Kind, list[Device]] = {}
     for device in devices:
         found.setdefault(device.kind, []).append(device)
     return list(found.values())

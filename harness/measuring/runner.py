@@ -6,7 +6,6 @@ and a worker that faults or hangs becomes a record. What the devices' lanes tell
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import json
 import os
@@ -22,7 +21,7 @@ from queue import SimpleQueue
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.lanes import Began, Does, Done, Event, Kind, Lane, Over, Queues, lanes_of
+from gravbench.measuring.lanes import Began, Does, Done, Event, Lane, Over, Queues, lanes_of, moment
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.shards import check_resumed
@@ -30,9 +29,9 @@ from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
 from gravbench.model import initial_conditions, runs
 from gravbench.model.case import Case
-from gravbench.model.device import Device
+from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
-from gravbench.model.regular import open_file, saying, write_all
+from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
 from gravbench.search.strategies import start
@@ -112,7 +111,7 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
 
     for task in todo.tasks:
         if task.device is None:
-            yield kept(task, Outcome("skipped", task.skip), _now())
+            yield kept(task, Outcome("skipped", task.skip), moment())
     tally = Tally()
     searched = {} if verify_only else _strategies(sweep, todo, variants)
     with _lanes(sweep, todo, log, variants, searched, verify_only=verify_only) as (queues, events):
@@ -145,9 +144,10 @@ def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> di
     if sweep.search.strategy == "all" and not (sweep.search.budget_trials or sweep.search.budget_seconds):
         return {}
     found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
-    for record in todo.known:
-        for strategy in found.values():
-            strategy.tell_record(record)
+    for kind, strategy in found.items():
+        for record in todo.known:
+            if record.device == kind[0]:
+                strategy.tell_record(record)
     return found
 
 
@@ -220,10 +220,6 @@ class _Expected:
         # The first cases also pay for starting the workers; a correction from them alone would mislead.
         pace = (time.monotonic() - self._began) * max(len(left), 1) / over if over > 5 else 1.0
         return pace * max(left.values(), default=0.0)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _edited(task: Task, variant: Variant) -> str | None:
@@ -336,15 +332,5 @@ def write_environment(
         | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
     )
     content = (json.dumps(entries, indent=2) + "\n").encode()
-    # Written beside and moved into place, so that a kill leaves the old file or the new one.
-    temporary = path.with_suffix(".tmp")
-    with saying(temporary, "cannot be written"):
-        temporary.unlink(missing_ok=True)
-        try:
-            with temporary.open("xb", buffering=0) as file:
-                write_all(file.fileno(), content)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    write_whole(path, content)
     return content

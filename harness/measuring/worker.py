@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -225,7 +226,7 @@ def _work(
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
-    _make_ready(toolkit.interaction, bodies, case.dtype, on_gpu=on_gpu)
+    _make_ready(toolkit.interaction, case.dtype, on_gpu)
     warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
     begin(VERIFYING)
     judge = Judge(
@@ -275,11 +276,12 @@ def _work(
     return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind, warm=warm)
 
 
-def _make_ready(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> None:
+@lru_cache
+def _make_ready(interaction: Interaction, dtype: Dtype, on_gpu: bool) -> None:
     """Import and compile, once per process, what verifies and measures, so that no case's turn is spent on it."""
     median_interval((1.0,))
     # One body is enough to compile the sums.
-    one = Bodies(bodies.mass[:1], bodies.position[:1], bodies.velocity[:1], bodies.eps)
+    one = Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), 1.0)
     direct_sums(interaction, one, np.arange(1), dtype, on_gpu=on_gpu)
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from gravbench.model.variant import CPU
 
+Kind = tuple[str, str | None, bool]
+"""What devices have in common on which a case may be measured alike: name, driver, whether it is a GPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -22,8 +25,8 @@ class Device:
         return self.selector != CPU
 
     @property
-    def kind(self) -> tuple[str, str | None, bool]:
-        """What devices have in common on which a case may be measured alike."""
+    def kind(self) -> Kind:
+        """What it has in common with devices on which a case may be measured alike."""
         return self.name, self.driver, self.is_gpu
 
 

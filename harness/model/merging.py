@@ -10,7 +10,7 @@ import heapq
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from gravbench.model.case import PARTS
 from gravbench.model.limits import Count, Hash, Text, printable
 from gravbench.model.lock import writer
 from gravbench.model.record import Record
-from gravbench.model.regular import saying, write_all
+from gravbench.model.regular import saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.shard import PATTERN, Shard, parse
 
@@ -241,13 +241,12 @@ def _numbered(sources: Iterable[Source]) -> list[Record]:
             for record in source.records
         ])  # fmt: skip
     once: dict[str, Record] = {}
-    repeated: dict[str, list[tuple[Path, str]]] = {}
+    repeated: dict[Hashable, list[tuple[Path, str]]] = {}
     for folder, record in heapq.merge(*renumbered, key=lambda one: _moment(one[1])):
         # The numbers are not of the measurement: a run that was merged before has others.
         which = record.model_dump_json(exclude={"processes", "anchor"})
         if once.setdefault(which, record) is record and record.anchor:
-            same = record.key + json.dumps(record.fingerprint, sort_keys=True)
-            repeated.setdefault(same, []).append((folder, which))
+            repeated.setdefault(record.what_ran, []).append((folder, which))
     for anchors in repeated.values():
         if len({folder for folder, _ in anchors}) > 1:
             for number, (_, which) in enumerate(anchors, 1):
@@ -259,13 +258,9 @@ def _write(out: Path, records: Sequence[Record], entries: Sequence[Mapping[str, 
     """Fill a new folder, its records last and moved into place: a folder without them is no run."""
     lines = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
     contents = {ENVIRONMENT: (json.dumps(entries, indent=2) + "\n").encode(), RECORDS: lines}
-    with saying(out, "cannot be written"):
-        try:
-            for name, content in contents.items():
-                temporary = out / f"{name}.tmp"
-                with temporary.open("xb", buffering=0) as file:
-                    write_all(file.fileno(), content)
-                temporary.replace(out / name)
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)
-            raise
+    try:
+        for name, content in contents.items():
+            write_whole(out / name, content)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise

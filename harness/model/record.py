@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -245,6 +246,12 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """
         known = {name: getattr(self, name) for name in Fingerprint.model_fields}
         return known | {"code_sha256": self.code_sha256 or self.source_sha256}
+
+    @property
+    def what_ran(self) -> Hashable:
+        """The case and its fingerprint: equal for the repetitions of one anchor."""
+        known = self.fingerprint
+        return self.identity, tuple(known.pop("flags")), tuple(known.values())
 
     @property
     def groups(self) -> list[list[float]]:

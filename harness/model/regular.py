@@ -53,6 +53,24 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside and move it into place, so that a kill leaves the old one or the new one.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    temporary = path.with_suffix(".tmp")
+    with saying(temporary, "cannot be written"):
+        temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb", buffering=0) as file:
+                write_all(file.fileno(), content)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
 def write_all(descriptor: int, content: bytes | bytearray) -> None:
     """Write all of ``content`` and wait until the disk has it; an ``OSError`` where it has no more room."""
     while content:

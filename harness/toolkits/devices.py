@@ -36,14 +36,18 @@ CLOCK_REASONS = {
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
 
 
+def cores() -> int:
+    """Return how many of the host's cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processor_name() -> str:
     """Return the name of the host's processor and how many of its cores this process may use."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         found = re.search(r"^model name[^:]*:(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
         name = found[1].strip() if found else name
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores"
+    return f"{name}, {cores()} cores"
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -248,12 +248,7 @@ def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bo
     Another driver or source makes another anchor: their difference is neither drift nor scatter.
     """
     anchors = (record for record in records if record.anchor and chosen(record))
-    return list(grouped(anchors, _what_ran).values())
-
-
-def _what_ran(record: Record) -> Hashable:
-    known = record.fingerprint
-    return record.identity, tuple(known.pop("flags")), tuple(known.values())
+    return list(grouped(anchors, lambda record: record.what_ran).values())
 
 
 def drifts(records: Iterable[Record]) -> list[Drift]:
