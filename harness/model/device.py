@@ -9,7 +9,10 @@ from gravbench.model.variant import CPU
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ..."""
+    """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...
+
+    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``.
+    """
 
     selector: str
     name: str
@@ -19,7 +22,7 @@ class Device:
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
-        return self.selector != CPU
+        return CPU not in self.selector.split(":")[-2:]
 
     @property
     def kind(self) -> tuple[str, str | None, bool]:
