@@ -339,7 +339,7 @@ class Lane:
         again, dropped = self._queues.put_back(task)
         if again:
             return Left(self._number, task, dropped)
-        reason = f"its worker was lost {MOST_LOSSES + 1} times, the last time because {lost}"
+        reason = f"its worker was lost {MOST_LOSSES + 1} times; the last time: {lost}"
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return Done(self._number, task, Outcome("failed", reason), now, dropped)
 
