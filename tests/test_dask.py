@@ -340,12 +340,15 @@ def test_whenever_a_worker_is_killed_no_record_is_lost_or_doubled_and_no_process
                 def ends(self, record, progress):  # noqa: ARG002
                     self.ended += 1
                     if self.ended == moment:  # noqa: B023
-                        kill_soon(victim, chance.uniform(0, 0.3))  # noqa: B023
+                        timer.start()  # noqa: B023
 
+            timer = threading.Timer(chance.uniform(0, 0.3 if moment else 3), os.kill, (victim, signal.SIGKILL))
             if not moment:
-                kill_soon(victim, chance.uniform(0, 3))
+                timer.start()
             out = tmp_path / str(trial)
             records = runner.run(swept, todo, out, Killing(), cluster)
+        timer.join()
+        gone(victim)
         kept = RecordFile(out).read()
         assert [one.key for one in kept] == [one.key for one in records]
         assert counted(one for one in kept if one.anchor < 2) == counted(swept.cases), (trial, moment, told)
@@ -357,8 +360,12 @@ def test_whenever_a_worker_is_killed_no_record_is_lost_or_doubled_and_no_process
     assert not measuring_processes(workers.folder)
 
 
-def kill_soon(pid, seconds):
-    threading.Timer(seconds, os.kill, (pid, signal.SIGKILL)).start()
+def gone(pid):
+    """Wait until there is no such process."""
+    deadline = time.monotonic() + PATIENCE
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def measuring_processes(folder):

@@ -6,16 +6,20 @@ events. A worker that goes is noticed by asking the scheduler; a worker that com
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
 import os
 import threading
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -41,6 +45,8 @@ LOCAL = "local"
 CONNECT_SECONDS = 10.0
 CALL_SECONDS = 60.0
 """For which a worker, or the scheduler, may take to answer a short question, the first time with all its imports."""
+TRIES = 5
+"""To get to know workers that have just come."""
 LOOK_SECONDS = 1.0
 """Between two looks at which workers there are."""
 KEEP_SECONDS = 15.0
@@ -184,14 +190,24 @@ class Cluster:
         self._inboxes: dict[int, SimpleQueue[object]] = {}
         self._closed = threading.Event()
         self._watching = threading.Thread(target=self._watch, name="dask workers", daemon=True)
-        found = self._there()
-        if not found:
+        introductions = self._introductions()
+        if not introductions:
             raise InputError(f"the Dask scheduler {client.scheduler.address} has no workers; start one per GPU")
-        introductions = self._call(dask_post.introduce, on=found)
-        for address, one in introductions.items():
+        self._members = {one.device.selector: one for one in members(introductions, same_needed())}
+
+    def _introductions(self) -> dict[str, Any]:
+        """Have the workers say what they are; those that go meanwhile are left out."""
+        answers: dict[str, Any] = {}
+        for _ in range(TRIES):
+            answers = self._call(dask_post.introduce, on=self._there())
+            # A scheduler may keep a connection to the process that had a worker's address before.
+            if not any(isinstance(one, OSError) for one in answers.values()):
+                break
+            time.sleep(LOOK_SECONDS)
+        for address, one in answers.items():
             if isinstance(one, Exception):
                 raise InputError(f"the Dask worker {address} cannot use gravbench: {type(one).__name__}: {said(one)}")
-        self._members = {one.device.selector: one for one in members(introductions, same_needed())}
+        return answers
 
     @property
     def devices(self) -> list[Device]:
@@ -228,7 +244,8 @@ class Cluster:
         hosts = {one.address: one.host for one in self._members.values()}
         for address, answer in self._call(dask_post.open_post, orders, local=self._local, on=list(orders)).items():
             if answer is not None:
-                raise InputError(f"the Dask worker {address} on {hosts[address]} {answer}")
+                reason = f"does not answer: {said(answer)}" if isinstance(answer, Exception) else answer
+                raise InputError(f"the Dask worker {address} on {hosts[address]} {reason}")
 
     def host(self, device: Device) -> str:
         """Name the host of a device."""
@@ -350,11 +367,14 @@ class Cluster:
                     self._lose(one, "it is no longer connected to the scheduler")
             if look % round(KEEP_SECONDS / LOOK_SECONDS):
                 continue
-            with suppress(Exception):  # a worker that does not answer is one that the scheduler will miss
-                kept = self._call(dask_post.keep, self._run, on=[address for address in left if address in there])
-                for address, answer in kept.items():
-                    if answer is False:
-                        self._lose(left[address], STARTED_ANEW)
+            for one in left.values():
+                if not one.lost:
+                    self._begin(dask_post.keep, self._run, on=one).add_done_callback(partial(self._kept, one))
+
+    def _kept(self, member: Member, answered: Future[Any]) -> None:
+        # One that does not answer is one that the scheduler will miss.
+        if not answered.cancelled() and not answered.exception() and answered.result() == {member.address: False}:
+            self._lose(member, STARTED_ANEW)
 
     def _there(self) -> list[str]:
         """Return the addresses of all workers that are connected to the scheduler."""
@@ -375,14 +395,25 @@ class Cluster:
         )
         return found
 
+    def _begin(self, function: Callable[..., Any], *arguments: Any, on: Member) -> Future[Any]:
+        """Begin to call a function in the process of one worker, beside its tasks."""
+        called = self._client._run(function, *arguments, workers=[on.address])
+        return asyncio.run_coroutine_threadsafe(called, self._client.loop.asyncio_loop)
+
     def _told(self, member: Member, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function at one worker; one that does not answer is lost."""
+        """Call a function at one worker, and wait until that is done, or the worker is lost: it is if this fails."""
         try:
-            answer = self._call(function, *arguments, on=[member.address])[member.address]
+            done = self._begin(function, *arguments, on=member)
+            # To connect to a host that is gone takes longer than to learn that it is.
+            while not member.lost and not wait([done], LOOK_SECONDS).done:
+                pass
+            if not member.lost:
+                done.result()
         except Exception as error:
-            answer = error
-        if isinstance(answer, Exception):
-            raise self._lose(member, f"it does not answer: {said(answer) or type(answer).__name__}")
+            raise self._lose(member, f"it does not answer: {said(error) or type(error).__name__}") from None
+        if member.lost:
+            done.cancel()
+            raise LostError(member.lost)
 
 
 class RemoteWorker:
