@@ -15,10 +15,10 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,8 +26,9 @@ from typing import Any
 
 from gravbench.config.load import Sweep
 from gravbench.config.settings import Measure
-from gravbench.errors import InputError, listed
+from gravbench.errors import InputError
 from gravbench.measuring import dask_post
+from gravbench.measuring.dask_members import Member, members
 from gravbench.measuring.dask_post import Orders, same_needed
 from gravbench.measuring.lanes import Asked, LostError
 from gravbench.measuring.outcome import Outcome, said
@@ -61,52 +62,6 @@ class _Gone:
     """A message that a worker is lost."""
 
     reason: str
-
-
-@dataclass(slots=True)
-class Member:
-    """A Dask worker: its address, the host that it is on, its device; and why it is lost once it is."""
-
-    address: str
-    host: str
-    device: Device
-    lost: str | None = None
-    inboxes: dict[int, SimpleQueue[object]] = field(default_factory=dict)
-
-
-def members(introductions: Mapping[str, Mapping[str, Any]], own: Mapping[str, str]) -> list[Member]:
-    """Make members of what Dask workers say of themselves, by their addresses; ``own`` is ``same_needed`` here.
-
-    Raises:
-        InputError: one has other versions, or two of them would measure on the same GPU.
-    """
-    found: list[Member] = []
-    numbers: dict[tuple[str, str], int] = defaultdict(int)
-    by_uuid: dict[str, str] = {}
-    for address, said_of in sorted(introductions.items()):
-        host, there = said_of["host"], said_of["same"]
-        differing = [
-            f"{name} {there.get(name, 'none')} where {own.get(name, 'none')} is here"
-            for name in dict.fromkeys([*own, *there])
-            if there.get(name) != own.get(name)
-        ]
-        if differing:
-            raise InputError(
-                f"the Dask worker {address} on {host} has {listed(differing)}; accepted: the same versions"
-            )
-        device = Device(**said_of["device"])
-        if device.uuid:
-            if other := by_uuid.get(device.uuid):
-                raise InputError(
-                    f"the Dask workers {other} and {address} would measure on the same GPU, {device.uuid}; start one "
-                    "worker per GPU, each with its own CUDA_VISIBLE_DEVICES"
-                )
-            by_uuid[device.uuid] = address
-        kind = device.selector.partition(":")[0]
-        selector = f"{host}:{kind}:{numbers[host, kind]}"
-        numbers[host, kind] += 1
-        found.append(Member(address, host, replace(device, selector=selector)))
-    return found
 
 
 @contextmanager
@@ -234,7 +189,6 @@ class Cluster:
                 same = case.variant, case.toolkit, case.interaction, case.timed, case.bodies
                 asked[task.device.kind].setdefault(same, (_found_anywhere(case), task.fingerprint))
         self._client.subscribe_topic(self._run, self._hear)
-        self._watching.start()
         orders = {
             one.address: Orders(
                 self._run, one.device, folders, sweep.measure, tuple(asked[one.device.kind].values()), threads
@@ -246,6 +200,7 @@ class Cluster:
             if answer is not None:
                 reason = f"does not answer: {said(answer)}" if isinstance(answer, Exception) else answer
                 raise InputError(f"the Dask worker {address} on {hosts[address]} {reason}")
+        self._watching.start()
 
     def host(self, device: Device) -> str:
         """Name the host of a device."""
@@ -304,10 +259,14 @@ class Cluster:
                 future.release()
 
     def _result(self, member: Member, future: Any, log: Path) -> Outcome:
-        try:
-            answer = future.result(timeout=CALL_SECONDS)
-        except Exception as error:
-            raise self._lose(member, f"{type(error).__name__}: {said(error)}") from None
+        while True:
+            try:
+                answer = future.result(timeout=LOOK_SECONDS)
+                break
+            except Exception as error:
+                on_its_way = isinstance(error, TimeoutError) and future.status in ("pending", "finished")
+                if member.lost or not on_its_way:
+                    raise self._lose(member, f"{type(error).__name__}: {said(error)}") from None
         if answer is None:
             raise self._lose(member, STARTED_ANEW)
         outcome, printed = answer
