@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -23,9 +25,9 @@ from gravbench.measuring.plan import plan
 from gravbench.model.device import Device
 from gravbench.model.record import Preparation
 from gravbench.model.runs import RecordFile
-from test_architecture import SOURCES, below, imports
 
-KILLS = 2
+KILLS = 1
+"""Each takes some 8 s of a processor: two Dask workers import all, and each starts a process that does."""
 PATIENCE = 120.0
 """Seconds to wait for what another process does soon."""
 VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else."""
@@ -123,10 +125,12 @@ def test_what_a_worker_would_run_has_to_be_what_was_planned(sweep, tmp_path):
 
 
 def test_only_the_module_of_the_client_imports_distributed():
-    assert {name for name, path in SOURCES.items() if below(imports(path), "distributed")} == {
-        "gravbench.measuring.dask_cluster"
+    users = {
+        path.name
+        for path in (ROOT / "harness").rglob("*.py")
+        if re.search("import (distributed|dask)\\b", path.read_text())
     }
-    assert [name for name, path in SOURCES.items() if below(imports(path), "dask")] == []
+    assert users == {"dask_cluster.py"}
 
 
 # Lost workers, made up
@@ -401,12 +405,11 @@ def test_whenever_a_worker_is_killed_no_record_is_lost_or_doubled_and_no_process
         assert {one.status for one in kept} == {"ok"}, [one.reason for one in kept]
         assert "prepared" in (out / "worker.log").read_text()
         lost += bool(told)
-    assert lost or attacks == 1
+    assert lost or KILLS * attacks < 5
     assert not workers.left()
 
 
 def test_a_stop_ends_the_cases_of_all_workers(workers, files, tmp_path):
-    workers.both()
     swept = load(str(files))
     with connected(workers.address, print) as cluster:
         todo = plan(swept, cluster.devices, None, anchors=False)
