@@ -47,8 +47,8 @@ def run(
     existing = [] if out is None else runner.recorded(Path(out), resume=resume)
     # What cannot be planned leaves no folder behind.
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
-    folder = runs.new_folder(asked.name) if out is None else Path(out)
-    with runner.open_run(folder, existing, chosen, sys.argv[1:], asked) as (store, _):
+    folder = runs.new_folder(asked.folder_name) if out is None else Path(out)
+    with runner.open_run(folder, existing, chosen, sys.argv[1:], asked, todo.planned) as (store, _):
         return runner.run(asked, todo, store, watcher)
 
 

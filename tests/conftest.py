@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if item.config.getoption("--require-gpu"):
             pytest.fail(f"--require-gpu: {NO_GPU}")
         pytest.skip(NO_GPU or "no GPU")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Let all workers of a test process be forked from one that has imported Numba."""
+    from workers import forked
+
+    with forked():
+        yield
+
+
+@pytest.fixture(scope="session")
+def bundled_once() -> Iterator[None]:
+    """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
+    from gravbench.report.page import html
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "_vega", lru_cache(html._vega))
+        yield
 
 
 @pytest.fixture(scope="session")

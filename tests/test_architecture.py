@@ -17,7 +17,7 @@ FOLDERS = {"gravbench": "harness", "gravbench.variants": "variants", "gravbench.
 PLAN = re.search(r"```floors\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.DOTALL)[1]
 FLOORS = [[f"gravbench.{room.strip()}" for room in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
 LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "jax", "warp")
-MOST_FLOORS, MOST_ARROWS, MOST_LINES = 8, 50, 450
+MOST_FLOORS, MOST_ARROWS, MOST_LINES = 8, 55, 450
 
 
 def sources():
@@ -109,11 +109,12 @@ def test_no_imports_run_in_a_circle():
     assert set(TopologicalSorter(GRAPH).static_order()) >= SOURCES.keys()
 
 
-@pytest.mark.parametrize("package", ["gravbench.report", "gravbench.verdicts"])
+@pytest.mark.parametrize("package", ["gravbench.report", "gravbench.search", "gravbench.verdicts"])
 def test_reports_and_verdicts_need_records_alone(package):
     rooms = {room(other) for module in below(SOURCES, package) for other in GRAPH[module]}
     readable = {"gravbench.model", "gravbench.config", "gravbench.verdicts", "gravbench.errors", "gravbench.packaged"}
-    assert rooms <= {package, *readable}
+    # What a search of records found is shown as any verdict is.
+    assert rooms <= {package, "gravbench.search", *readable}
 
 
 @pytest.mark.parametrize("module", sorted(below(SOURCES, "gravbench.variants") - {"gravbench.variants"}))

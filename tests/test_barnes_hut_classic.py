@@ -7,7 +7,7 @@ import pytest
 
 import emulator
 from direct import direct_accelerations
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.variant import discover

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from conftest import ROOT, saying
 from direct import direct_accelerations
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import bodies, generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from conftest import save
+from gravbench.config.load import load as load_sweep
 from gravbench.errors import InputError
 from gravbench.model import bodies, bodies_readers, generators, initial_conditions
 from gravbench.model.bodies import Bodies
@@ -724,3 +725,35 @@ def test_a_tipsy_of_dark_particles_and_stars_is_read_in_its_order(tmp_path: Path
     assert path.stat().st_size == 32 + 25 * 36 + 175 * 44
     assert available(str(path)) == 200
     assert same(path, rows)
+
+
+def test_cases_in_a_row_share_bodies_that_nobody_can_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    own = initial_conditions.load
+    monkeypatch.setattr(initial_conditions, "load", lambda *arguments: made.append(1) or own(*arguments))
+    path = tmp_path / "a.npz"
+    save(plummer(50, 3, 0.1), path)
+    for spec in ("plummer", str(path)):
+        case = load_sweep("quick", ["n=40", f"bodies={spec}"], variants=["numpy_direct"], toolkits=["cpu"]).cases[0]
+        made.clear()
+        first, again = (initial_conditions.of_case(case) for _ in range(2))
+        assert first is again
+        assert len(made) == 1
+        with pytest.raises(ValueError, match="read-only"):
+            first.position[0] = 1.0
+        other = initial_conditions.of_case(case.model_copy(update={"seed": 5, "eps": 0.2}))
+        assert other.sha256 != first.sha256
+    save(plummer(50, 4, 0.1), path)
+    os.utime(path, (1, 1))
+    assert initial_conditions.of_case(case).sha256 != first.sha256
+
+
+def test_a_hash_is_kept_of_bodies_that_are_frozen_and_of_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = plummer(20, 1, 0.1)
+    before = some.sha256
+    some.position[0] += 1
+    assert some.sha256 != before
+    same = Bodies(some.mass, some.position, some.velocity, some.eps).frozen()
+    assert same.sha256 == some.sha256
+    monkeypatch.setattr(bodies.hashlib, "sha256", None)
+    assert same.sha256

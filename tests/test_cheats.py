@@ -4,21 +4,31 @@
 """
 
 import gc
+import itertools
 import re
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from conftest import ROOT
+from conftest import GPUS, ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import checks, worker
+from gravbench.measuring.comparing import Reference
 from gravbench.measuring.direct_sums import Sums
+from gravbench.measuring.verify import Judge
 from gravbench.measuring.worker import Job, work
+from gravbench.model.generators import plummer
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, discover
+from gravbench.toolkits import buffers, driver
+from gravbench.toolkits.interface import Timing
+from gravbench.toolkits.numba import NumbaToolkit
 from gravbench.toolkits.opening import open_toolkit
 
 SETTINGS = Measure(budget_seconds=0.3, warm_up_seconds=0.01, min_samples=10, sample_seconds=0.001)
@@ -203,9 +213,12 @@ def in_another_stream(prepared, toolkit):
 
 
 def with_events_that_lie(prepared, toolkit):
+    # Of a few bodies by more than what other users of the device can make up for.
+    factor = 1e6 if len(prepared.bodies) < 5000 else 1e3
+
     class Lying(toolkit.event):
         def seconds_since(self, start):
-            return super().seconds_since(start) / 1000
+            return super().seconds_since(start) / factor
 
     toolkit.event = Lying
     return prepared.launch
@@ -241,7 +254,7 @@ SLOWER = ("keeps results by the values of the bodies", 1000)
 """On a GPU, where to compare 1,000 bodies takes longer than to compute."""
 
 
-def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
+def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0, settings=SETTINGS):
     """Run one case with a spoilt kernel, as the worker of a run does."""
     name = "numpy_direct" if toolkit == "cpu" else "tiled"
     prepare = right if toolkit == "cpu" else VARIANTS[name].prepare
@@ -253,7 +266,10 @@ def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0):
     variants = {name: replace(VARIANTS[name], prepare=spoilt)}
     monkeypatch.setattr(worker, "discover", lambda _: variants)
     case = load("quick", [f"n={n}"], variants=[name], toolkits=[toolkit]).cases[0]
-    settings = SETTINGS if n < 1_000_000 else SETTINGS.model_copy(update={"min_samples": 3})
+    # Of a million bodies each sample is a single launch, also where events lie.
+    slow = {"min_samples": 3, "sample_seconds": 1e-6}
+    if n >= 1_000_000:
+        settings = settings.model_copy(update=slow)
     return work(Job(case, settings), (), lambda: None, lambda _: None)
 
 
@@ -304,6 +320,187 @@ def test_a_clock_that_a_variant_replaces_is_not_the_one_that_times(monkeypatch):
     outcome = outcome_of(cheat, monkeypatch, 1000)
     assert outcome.status == "ok", outcome.reason
     assert outcome.found.measurement.median_seconds > 1e-4
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_kernel_that_is_named_and_never_launched_makes_a_case_invalid(wrong, monkeypatch):
+    """As of a variant that copies what another left: there is nothing that the driver could be asked about it."""
+
+    class Named:
+        launch = driver.Launch(0, 0)
+
+    def spoilt(opened, bodies):
+        prepared = right(opened, bodies)
+        launch = after(one_row)(prepared, opened) if wrong else prepared.launch
+        return replace(prepared, launch=launch, kernel=Named())
+
+    variants = {"numpy_direct": replace(VARIANTS["numpy_direct"], prepare=spoilt)}
+    monkeypatch.setattr(worker, "discover", lambda _: variants)
+    case = load("quick", ["n=1000"], variants=["numpy_direct"], toolkits=["cpu"]).cases[0]
+    outcome = work(Job(case, SETTINGS), (), lambda: None, lambda _: None)
+    assert outcome.status == "invalid", outcome
+    assert ("was never launched" in outcome.reason) != wrong
+
+
+def becomes_wrong_after(number, on_other_bodies=False):
+    """Wrong from some launch on; or then only wrong where the bodies are not those of the first launch."""
+
+    def cheat(prepared, _):
+        count, first = [], prepared.bodies.copy()
+
+        def launch():
+            prepared.launch()
+            count.append(True)
+            if len(count) > number and not (on_other_bodies and (first == prepared.bodies).all()):
+                prepared.accelerations[:, :3] *= np.float32(1.1)
+
+        return launch
+
+    return cheat
+
+
+@pytest.mark.parametrize("on_other_bodies", [False, True])
+@pytest.mark.parametrize("number", [8, 12])
+def test_what_is_wrong_only_after_some_launches_is_found_out(number, on_other_bodies, monkeypatch):
+    outcome = outcome_of(becomes_wrong_after(number, on_other_bodies), monkeypatch, 1000)
+    assert outcome.status == "invalid", outcome
+
+
+def test_what_is_equal_to_the_last_bit_is_judged_once_and_what_is_not_is_judged_again(monkeypatch):
+    asked = []
+    errors = Reference.errors
+    monkeypatch.setattr(Reference, "errors", lambda *own, **options: asked.append(1) or errors(*own, **options))
+    bodies = plummer(300, 1, 0.05)
+    opened = open_toolkit("cpu", VARIANTS["numpy_direct"], "float32")
+    prepared = right(opened, bodies)
+    judge = Judge(opened, prepared, bodies, VARIANTS["numpy_direct"].tolerance["float32"], "float32")
+    judge.launch()
+    first = judge.verdict()
+    assert first[1] is None
+    once = len(asked)
+    for _ in range(3):
+        assert judge.launched() == first
+    assert len(asked) == once
+    prepared.accelerations[7, 0] *= np.float32(1.2)
+    _, objection = judge.verdict()
+    assert objection
+    assert len(asked) > once
+    assert judge.launched() == first
+    prepared.accelerations[7, 0] = np.nan
+    assert judge.verdict()[1] == "some accelerations are NaN"
+
+
+@pytest.mark.parametrize(("quick", "launches"), [(10.0, 8), (0.0, 3)])
+def test_before_timing_eight_launches_are_judged_and_three_of_those_that_take_long(quick, launches, monkeypatch):
+    count = []
+
+    def cheat(prepared, _):
+        return lambda: count.append(True) or prepared.launch()
+
+    monkeypatch.setattr(worker, "QUICK", quick)
+    assert outcome_of(cheat, monkeypatch, 300, settings=None).status == "ok"
+    assert len(count) == launches
+
+
+def test_a_launch_for_other_bodies_that_takes_no_longer_shows_that_nothing_is_kept(monkeypatch):
+    """And one that is slower once by chance is timed again, beside launches for the same bodies."""
+    opened = open_toolkit("cpu", VARIANTS["numpy_direct"], "float32")
+    prepared = right(opened, plummer(300, 1, 0.05))
+    own = buffers.host_bodies(opened, prepared, plummer(300, 1, 0.05))
+    timed = []
+
+    def time_of(times):
+        def time(*_):
+            timed.append(next(times))
+            return Timing(timed[-1], None)
+
+        monkeypatch.setattr(opened, "time", time)
+        timed.clear()
+
+    time_of(iter([1.9e-3]))
+    assert checks.memory(opened, prepared, own, 1e-3, 1e-3) is None
+    assert len(timed) == 1
+    time_of(itertools.chain([0.9], itertools.repeat(1e-3)))
+    assert checks.memory(opened, prepared, own, 1e-3, 1e-3) is None
+    assert len(timed) == 4
+    time_of(itertools.cycle([1e-4, 1e-4, 1e-3]))
+    assert "10 times as long" in checks.memory(opened, prepared, own, 1e-4)
+    np.testing.assert_array_equal(prepared.bodies, own[0])
+
+
+class Held(NumbaToolkit):
+    """A device in whose queue everything waits while it is held: until so many looks have been taken."""
+
+    compute_capability = "9.0"
+    looks = 4
+
+    def start(self):
+        super().start()
+        self.queued, self.left, self.holds = [], 0, []
+
+    def hold(self, microseconds):
+        self.holds.append(microseconds)
+        self.left = self.looks * (microseconds > 10_000 or self.quick_host)
+
+    def event(self):
+        def run(_):
+            self.left = 0
+            while self.queued:
+                self.queued.pop(0)()
+
+        return SimpleNamespace(record=lambda _: None, passed=lambda: self.left <= 0, seconds_since=run)
+
+    def fetch(self, values, array, _):
+        if self.left <= 0:
+            self.event().seconds_since(None)
+        values[:] = array.copy_to_host()
+        self.left -= 1
+        if self.left == 2:
+            self.elsewhere()
+
+
+@pytest.mark.skipif(bool(GPUS), reason="there is a GPU, on which the cheats run")
+@pytest.mark.parametrize("quick_host", [True, False])
+@pytest.mark.parametrize("cheats", ["at once", "after a while", "late", None])
+def test_behind_a_held_queue_nothing_is_computed_before_it_goes_on(cheats, quick_host):
+    bodies = plummer(40, 1, 0.05)
+    opened = Held(VARIANTS["numpy_direct"], "float32", find(GRAVITY))
+    opened.quick_host, opened.elsewhere = quick_host, lambda: None
+    result = opened.empty(40, 3)
+    own = np.ones((40, 3), np.float32)
+
+    def launch():
+        opened.elsewhere = lambda: None
+        if cheats == "at once":
+            result.copy_to_device(own)
+        elif cheats == "after a while":
+            opened.elsewhere = lambda: result.copy_to_device(own)
+        elif cheats is None:
+            opened.queued.append(lambda: result.copy_to_device(own))
+
+    objection = checks.queue(opened, Prepared(launch, None, result), bodies)
+    late = cheats == "late" or (cheats == "after a while" and not quick_host)
+    assert (objection or "").startswith("its results come after the queue" if late else "it computes" if cheats else "")
+    assert (objection is None) == (cheats is None)
+    assert opened.holds == list(checks.HELD_MICROSECONDS)[: 1 if quick_host or late else 2]
+
+
+@pytest.mark.skipif(bool(GPUS), reason="there is a GPU, on which the cheats run")
+def test_by_the_wall_nothing_is_timed_that_was_quick_enough_before(monkeypatch):
+    count = []
+    device = Held(VARIANTS["numpy_direct"], "float32", find(GRAVITY))
+    monkeypatch.setattr(checks, "perf_counter", lambda: 0.002 * len(count))
+
+    def launch():
+        count.append(True)
+
+    assert checks.wall(device, launch, 0.002, 0.0, 0.0022) is None
+    assert not count
+    assert checks.wall(device, launch, 0.002, 0.0) is None
+    assert len(count) == 5
+    count.clear()
+    assert "by the host's clock" in checks.wall(device, launch, 2e-6, 0.0, 0.002)
+    assert len(count) == 130, "as many as there is time for, not as the lie says"
 
 
 def test_more_interactions_than_the_cores_can_start_are_refused():

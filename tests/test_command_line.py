@@ -407,7 +407,8 @@ def test_the_list_names_every_variant_with_its_axes_and_toolkits(command, column
             assert toolkit in text[name]
         for axis, values in variant.axes.items():
             said = " ".join(f"[{value}]" if value == variant.defaults[axis] else str(value) for value in values)
-            assert f"{axis} = {said}" in flat(text[name])
+            other = f"; also {variant.other_values(axis)}" if axis in variant.ranges else ""
+            assert f"{axis} = {said}{other}" in flat(text[name])
 
 
 def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_path):

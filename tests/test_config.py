@@ -230,10 +230,11 @@ def test_a_toolkit_whose_kernel_ignores_an_axis_takes_one_value_of_it(write):
 
 
 def test_what_a_toolkit_cannot_run_is_named_with_the_reason(write):
+    on_numba = 'toolkit != "numba" or warps == 0'
     message = refusal(write("n: 64\nvariants: {variant: split_j, toolkit: numba, warps: 16}"))
-    assert f"every combination is removed by split_j, which needs {discover()['split_j'].when} (1)" in message
+    assert f"every combination is removed by split_j, which needs {on_numba} (1)" in message
     message = refusal(write("n: 64\nvariants: {variant: split_j, toolkit: [cupy, numba], warps: 16, when: n > 64}"))
-    assert f"split_j on numba, which needs {discover()['split_j'].when} (1); when: n > 64 (1)" in message
+    assert f"split_j on numba, which needs {on_numba} (1); when: n > 64 (1)" in message
 
 
 def test_a_part_of_when_about_an_axis_is_not_asked_of_a_variant_without_it(write):
@@ -338,12 +339,13 @@ def test_an_entry_without_a_case_says_what_removed_them(write):
         write("n: 64\nvariants:\n - naive\n - {variant: tiled, toolkit: cupy, p: [32, 64], unroll: 64, when: n > p}")
     )
     assert "x.yaml, line 4: no case is left" in message
-    assert f"tiled, which needs {discover()['tiled'].when} (1)" in message
+    assert "tiled, which needs p % unroll == 0 (1)" in message
     assert "when: n > p (1)" in message
 
 
 # Mistakes in the file
 
+THREADS = "whole numbers from 1 to 1,024 (at most 1,024 threads per block)"
 TILED = "n: 64\nvariants:\n - variant: tiled\n   "
 
 
@@ -375,10 +377,10 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
             4,
             'none of naive, float4 has an axis "unroll"',
         ),
-        (TILED + "p: [64, 65]", 4, "tiled has no p = 65; accepted: 16, 32, 64, 128, 256, 512, 1024"),
-        (TILED + 'p: "64"', 4, 'tiled has no p = "64"; did you mean 64? accepted: 16, '),
+        (TILED + "p: [64, 1025]", 4, f"tiled has no p = 1025; accepted: {THREADS}"),
+        (TILED + 'p: "64"', 4, f'tiled has no p = "64"; accepted: {THREADS}'),
         (TILED + "p: 64.0", 4, "tiled has no p = 64.0; "),
-        (TILED + "unroll: true", 4, "tiled has no unroll = true; accepted: 1, "),
+        (TILED + "unroll: true", 4, "tiled has no unroll = true; accepted: whole numbers from 1 to 128 ("),
         (TILED + "p: []", 4, "p is []; accepted: at least one value"),
         (TILED + "p: [[64]]", 4, "tiled has no p = [64]; "),
         (TILED + "p:", 4, "tiled has no p = null; "),
@@ -497,7 +499,7 @@ def test_the_documentation_has_the_same_limits_as_the_code():
         ("n: [" + "1, " * 100_000 + "1]", ", line 1: too many values, aliases written out; accepted: up to 100000"),
         ("n: 64\nvariants: [" + "naive, " * 1000 + "naive]", "accepted: up to 1000 values"),
         ("n: [" + "1, " * 20_000 + "1]\nvariants: naive", "accepted: up to 20000 values"),
-        ("n: 64\nvariants: naive\nmeasure: {timeout_seconds: 1e8}", "measure.timeout_seconds is 100000000.0; accepted"),
+        ("n: 64\nvariants: naive\nmeasure: {timeout_seconds: 1e8}", "measure.timeout_seconds is 100000000; accepted"),
         ("n: 64\nvariants: [{variant: naive, when: '" + "1" * 501 + "'}]", "has 501 characters; accepted: up to 500"),
         ("n: 64\nvariants: naive\nseed: " + "9" * 301, 'seed is "99999999999999999999999999999...9999'),
     ],
@@ -744,7 +746,7 @@ def test_an_override_may_leave_an_entry_nothing_to_do_but_not_the_sweep(write):
         ("measure.budget_seconds=0", "measure.budget_seconds is 0; accepted: more than 0"),
         ("measure.min_samples=1.5", "measure.min_samples is 1.5; accepted: a whole number"),
         ("flops_per_interaction=x", 'flops_per_interaction is "x"; accepted: a finite number'),
-        ("p=65", "tiled has no p = 65; accepted: 16, 32, 64, "),
+        ("p=1025", f"tiled has no p = 1025; accepted: {THREADS}"),
         ("n=0", "n is 0; accepted: 1 or more"),
         ("n=abc", 'n is "abc"; accepted: a whole number'),
         ("n=64.0", "n is 64.0; accepted: a whole number"),

@@ -19,12 +19,15 @@ from gravbench.errors import InputError
 from gravbench.measuring import dask_cluster, dask_post, runner
 from gravbench.measuring.dask_cluster import connected
 from gravbench.measuring.dask_members import members
-from gravbench.measuring.lanes import MOST_LOSSES, LostError, Queues, StrandedError
+from gravbench.measuring.lanes import LostError, StrandedError
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
+from gravbench.measuring.queues import MOST_LOSSES, Queues
 from gravbench.model.device import Device
-from gravbench.model.record import Preparation
+from gravbench.model.record import Measurement, Preparation
 from gravbench.model.runs import RecordFile
+from gravbench.model.variant import discover
+from gravbench.search.strategies import start
 
 KILLS = 1
 """Each takes some 8 s of a processor: two Dask workers import all, and each starts a process that does."""
@@ -140,6 +143,7 @@ class MadeUp:
     """Workers that are done at once, or lost."""
 
     losable = True
+    measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
 
     def __init__(self, lose):
         self.lose, self.lock, self.lost = lose, threading.Lock(), set()
@@ -159,7 +163,8 @@ class MadeUp:
                     if site.lose(device, job.case, site):
                         site.lost.add(device)
                         raise LostError("of chance")
-                return Outcome("ok", None, Found(preparation=Preparation(bodies_sha256="0" * 64)))
+                found = Found(preparation=Preparation(bodies_sha256="0" * 64), measurement=site.measured)
+                return Outcome("ok", None, found)
 
             def end(self):
                 pass
@@ -173,10 +178,11 @@ class MadeUp:
 def sweep(tmp_path):
     """Plan cases of one variant on so many processors of two hosts."""
 
-    def make(count, devices=1, every=5):
+    def make(count, devices=1, every=5, search="all", variants="numpy_direct"):
         path = tmp_path / "sweep.yaml"
         sizes = list(range(40, 40 + count))
-        path.write_text(f"n: {sizes}\nmeasure: {{anchor_every: {every}, processes: 1}}\nvariants: numpy_direct\n")
+        measure = f"{{anchor_every: {every}, processes: 1}}"
+        path.write_text(f"n: {sizes}\nmeasure: {measure}\nsearch: {search}\nvariants: {variants}\n")
         swept = load(str(path))
         found = [Device(f"host{place % 2}:cpu:{place // 2}", "a processor") for place in range(devices)]
         return swept, plan(swept, found, None), found
@@ -234,7 +240,7 @@ def test_one_that_has_nothing_left_waits_for_what_a_lost_one_leaves(sweep):
     _, todo, (first, second) = sweep(4, 2, every=100)
     queues = Queues(todo.tasks, lambda task, device: task.fingerprint, losable=True)  # noqa: ARG005
     while len(queues._left[second.selector]) > 0:
-        held = queues.next(second)
+        held, _ = queues.next(second)
     taken = []
     thread = threading.Thread(target=lambda: taken.extend(iter(lambda: queues.next(first), None)), daemon=True)
     thread.start()
@@ -244,8 +250,87 @@ def test_one_that_has_nothing_left_waits_for_what_a_lost_one_leaves(sweep):
     thread.join(20)
     assert not thread.is_alive()
     assert again
-    assert {task.device for task in taken} == {first}
+    assert {task.device for task, _ in taken} == {first}
     assert queues.stranded == []
+
+
+# Searches over workers that may be lost, made up
+
+
+@pytest.mark.parametrize("search", ["race", "{strategy: all, budget_trials: 1000}"])
+def test_at_random_losses_a_search_has_a_record_of_every_case_once_and_repeats_only_finalists(
+    search, sweep, tmp_path, attacks
+):
+    chance = random.Random(2)
+    for trial in range(6 * attacks):
+        count, devices, every = chance.randint(1, 12), chance.randint(2, 4), chance.randint(2, 6)
+        swept, todo, devices = sweep(count, devices, every, search, "[numpy_direct, numba_direct]")
+        rate = chance.choice([0, 0.02, 0.1, 0.3])
+        own = random.Random(trial)
+
+        def lose(device, case, site, own=own, rate=rate, devices=devices):  # noqa: ARG001
+            return len(site.lost) + 1 < len(devices) and own.random() < rate
+
+        records = runner.run(swept, todo, tmp_path / str(trial), runner.SILENT, MadeUp(lose))
+        found = counted(record for record in records if record.anchor < 2)
+        cases = {case.key for case in swept.cases}
+        assert found.keys() == cases, trial
+        assert {record.status for record in records} <= {"ok", "failed"}
+        # All are equally fast, so that a race repeats those of a contest of which none has failed.
+        times = 2 if search == "race" else 1
+        assert set(found.values()) == {times} or "failed" in {record.status for record in records}, trial
+        assert max(found.values()) <= times, trial
+
+
+def test_a_search_gives_the_case_of_a_lost_worker_to_another_before_it_asks_for_more(sweep):
+    swept, todo, (first, second) = sweep(6, 2, every=100, search="race")
+    strategy = start(swept.cases, swept.search, discover(swept.variant_folders))
+    queues = Queues(
+        todo.tasks,
+        lambda task, device: task.fingerprint,  # noqa: ARG005
+        {first.kind: strategy},
+        losable=True,
+    )
+    anchor, _ = queues.next(second)
+    assert anchor.anchor == 1
+    own, _ = queues.next(first)
+    assert own.anchor == 1
+    lost, _ = queues.next(second)
+    again, dropped = queues.put_back(lost, 0.5)
+    assert again
+    assert dropped == 1, "the last repetition of its anchor"
+    taken, behind = queues.next(first)
+    assert (taken.case, taken.device, taken.anchor, behind) == (lost.case, first, 0, 0.5)
+
+
+def test_a_budget_of_trials_is_kept_by_all_workers_and_what_it_leaves_is_not_stranded(sweep, tmp_path):
+    swept, todo, _ = sweep(20, 3, every=100, search="{strategy: all, budget_trials: 8}")
+    lose = lambda device, case, site: not site.lost  # noqa: ARG005, E731
+    site = MadeUp(lose)
+    records = runner.run(swept, todo, tmp_path / "out", runner.SILENT, site)
+    assert len(site.lost) == 1
+    # The case of each anchor is measured whether or not it was chosen.
+    assert 8 <= len({record.key for record in records}) <= 8 + 3
+    assert set(counted(record for record in records if record.anchor < 2).values()) == {1}
+
+
+def test_a_search_that_has_lost_all_workers_says_so_and_a_second_one_goes_on(sweep, tmp_path):
+    swept, todo, devices = sweep(12, 2, every=100, search="race")
+    left = [7]
+
+    def lose(device, case, site):  # noqa: ARG001
+        left[0] -= 1
+        return left[0] < 0
+
+    with pytest.raises(StrandedError, match=r"\d cases are left, because every worker that could measure them is lost"):
+        runner.run(swept, todo, tmp_path / "out", runner.SILENT, MadeUp(lose))
+    existing = RecordFile(tmp_path / "out").read()
+    assert len(existing) == 7
+    again = plan(swept, devices, None, existing)
+    records = runner.run(swept, again, tmp_path / "out", runner.SILENT, MadeUp(lambda *_: False))
+    assert {one.key for one in [*existing, *records]} == {case.key for case in swept.cases}
+    # A repetition of what was measured before is the anchor of the second run.
+    assert not {one.key for one in existing} & {one.key for one in records if not one.anchor}
 
 
 # Clusters

@@ -5,7 +5,7 @@ import pytest
 
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover

@@ -20,7 +20,7 @@ from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.runs import RecordFile, latest
@@ -100,7 +100,7 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
             ]  # fmt: skip
             assert len(own) == 1
             assert own[0].device == of.device
-            assert own[0].error_max <= choice.error_max[place(n)] < own[0].error_max * 1.1
+            assert fastest.largest_error(own[0]) <= choice.error_max[place(n)] < fastest.largest_error(own[0]) * 1.1
     for n in of.n:
         there = [one for one in able if one.n == n]
         for dtypes in (("float32",), ("float64",), ("float32", "float64")):
@@ -112,7 +112,7 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
                 assert fitting or not rivals
                 for error in sorted({one[1] for one in fitting} | {1e-3, inf} if fitting else ()):
                     right = [(seconds, one) for one, own, seconds in fitting if own <= error]
-                    faster = [one for one in rivals if one.error_max <= error]
+                    faster = [one for one in rivals if fastest.largest_error(one) <= error]
                     if not right:
                         assert not faster
                         continue
@@ -208,6 +208,15 @@ def test_the_last_of_several_runs_has_its_say():
     table = fastest.make(runs, VARIANTS)
     assert (table.runs, table.of("cupy").n) == (["old", "new"], [64, 1024])
     assert table.of("cupy").choices[0].seconds == [2.0, 3.0]
+
+
+def test_the_largest_error_of_a_sample_is_not_taken_for_that_of_all_bodies():
+    sampled, whole = (measured(error_max=1e-7, n=64_000, error_rows=rows) for rows in (1000, 64_000))
+    assert (fastest.largest_error(sampled), fastest.largest_error(whole)) == (pytest.approx(4e-7), 1e-7)
+    # As of directions at random: the shortest of 64,000 vectors beside the shortest of 1,000 of them.
+    lengths = np.linalg.norm(np.random.default_rng(1).normal(size=(64_000, 3)), axis=1)
+    shortest = [lengths[begin : begin + 1000].min() for begin in range(0, 64_000, 1000)]
+    assert np.median(shortest) / lengths.min() == pytest.approx(4, rel=0.5)
 
 
 def test_no_error_is_larger_than_the_table_says():

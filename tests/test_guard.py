@@ -1,7 +1,6 @@
 """What a worker may use, and that nothing it started outlives it."""
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from gravbench.measuring.plan import plan
 from gravbench.model.device import Device
 from gravbench.model.variant import CPU
 from gravbench.toolkits.devices import processor_name
+from workers import Forking
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard looks at /proc")
 
@@ -41,19 +41,19 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def worker(connection, words, log, limits, parent, does):
+def worker(connection, words, log, limits, does):
     """Be guarded, do what ``does`` names, and wait."""
-    guarded(connection, words, log, limits, parent)
+    guarded(connection, words, log, limits)
     found = globals()[does]()
     connection.send([os.getpid(), *(found or [])])
     time.sleep(600)
 
 
-def start(folder, does, limits=AMPLE):
-    context = multiprocessing.get_context("spawn")
+def start(folder, does, limits=AMPLE, context=None):
+    context = context or Forking("preloaded")
     ours, theirs = context.Pipe()
     words, says = context.Pipe(duplex=False)
-    arguments = (theirs, says, folder / "worker.log", limits, os.getpid(), does)
+    arguments = (theirs, says, folder / "worker.log", limits, does)
     process = context.Process(target=worker, args=arguments, daemon=True)
     process.start()
     theirs.close()
@@ -135,12 +135,13 @@ def test_no_process_of_a_worker_is_left_once_it_has_died(tmp_path):
 
 
 PARENT = """
-import os, sys, time
+import multiprocessing, sys, time
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 import test_guard
 if __name__ == "__main__":
-    process, ours, words = test_guard.start(Path({out!r}), "processes")
+    context = multiprocessing.get_context("spawn")
+    process, ours, words = test_guard.start(Path({out!r}), "processes", context=context)
     print(*ours.recv(), process.pid, flush=True)
     time.sleep(600)
 """

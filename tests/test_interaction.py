@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.measuring.direct_sums import direct_sums
 from gravbench.measuring.verify import Judge
 from gravbench.measuring.worker import Job, work

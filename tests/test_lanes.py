@@ -9,8 +9,9 @@ import pytest
 
 from gravbench.config.load import load
 from gravbench.measuring import lanes, runner
-from gravbench.measuring.lanes import Queues, lanes_of
+from gravbench.measuring.lanes import lanes_of
 from gravbench.measuring.plan import plan
+from gravbench.measuring.queues import Queues
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.model.device import Device
@@ -198,14 +199,14 @@ def test_a_card_that_has_nothing_left_helps_one_of_its_kind_before_its_last_anch
     todo = plan(sweep(24), CARDS[:2], None)
     queues = Queues(todo.tasks, lambda task, device: task.fingerprint.model_copy(update={"device_uuid": device.uuid}))
     taken = []
-    while task := queues.next(CARDS[0]):
-        taken.append(task)
+    while found := queues.next(CARDS[0]):
+        taken.append(found[0])
     assert taken[-1].anchor == max(task.anchor for task in taken)
     helped = [task for task in taken if not task.anchor][-3:]
     assert all(task.device == CARDS[0] and task.fingerprint.device_uuid == "GPU-0" for task in helped)
     rest = []
-    while task := queues.next(CARDS[1]):
-        rest.append(task)
+    while found := queues.next(CARDS[1]):
+        rest.append(found[0])
     assert sorted(keys(taken) + keys(rest)) == sorted(keys(todo.tasks))
     # Nobody takes another's last case, nor its anchors.
     assert sum(not task.anchor for task in rest) == 1

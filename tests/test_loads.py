@@ -46,7 +46,9 @@ def numbers_read(monkeypatch):
     """Count the numbers that kernels in the simulator read, by the array that holds them."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
         pytest.skip("there is a GPU")
-    from numba.cuda.simulator.cudadrv.devicearray import FakeWithinKernelCUDAArray as Array
+    from numba.cuda.simulator import kernel
+
+    from simulator import OwnArray as Array
 
     counts = {}
     read = Array.__getitem__
@@ -57,6 +59,7 @@ def numbers_read(monkeypatch):
         return read(self, index)
 
     monkeypatch.setattr(Array, "__getitem__", counted)
+    monkeypatch.setattr(kernel, "FakeWithinKernelCUDAArray", Array)
     return counts
 
 

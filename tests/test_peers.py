@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from direct import direct_accelerations
 from gravbench.errors import InputError
-from gravbench.measuring import verify as reference
+from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover

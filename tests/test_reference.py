@@ -1,8 +1,11 @@
 """The judge: if it is wrong, every verdict is, so it is held against two other ways to compute the same."""
 
+import importlib
 import itertools
 import math
 import re
+import sys
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -10,12 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import saying
+from conftest import GPUS, saying
 from direct import direct_accelerations
+from gravbench.measuring import comparing
+from gravbench.measuring import direct_sums as direct_sums_module
 from gravbench.measuring import verify as reference
-from gravbench.measuring.direct_sums import _on_cpu, direct_sums
+from gravbench.measuring.comparing import compare, limits_of, objection_to
+from gravbench.measuring.direct_sums import _on_cpu, _on_gpu, direct_sums
 from gravbench.measuring.probe import other_bodies
-from gravbench.measuring.verify import Judge, compare, limits_of, objection_to, verified_rows
+from gravbench.measuring.verify import Judge, verified_rows
 from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
@@ -23,6 +29,7 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Errors
 from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
+from gravbench.toolkits.numba import _Simulator
 from gravbench.toolkits.opening import open_toolkit
 
 
@@ -303,7 +310,7 @@ def test_errors_that_come_from_cancellation_are_not_wrong():
     found = direct_sums(find(GRAVITY), other, np.argsort(order), "float32").plain
     errors = compare(found, sums.exact, magnitudes=sums.magnitudes)
     assert errors.error_max > 2 * DIRECT_SUM["float32"].max
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert objection_to(errors, limits) is None
     found[0] += 1e-4 * sums.magnitudes[0]
     assert "largest error 0.0001 of the sum of the pulls' magnitudes" in objection_to(
@@ -368,24 +375,24 @@ def test_forces_that_do_not_cancel_are_found_outside_of_the_sampled_bodies():
 
 def test_the_accepted_error_of_a_thousand_bodies_is_what_the_documentation_says():
     sums = direct_sums(find(GRAVITY), plummer(1000, 1, 0.025), np.arange(1000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert limits.rms == pytest.approx(1.5e-6, rel=0.15)
 
 
 def test_all_accelerations_together_are_judged_more_closely_than_each():
     bodies = plummer(2000, 3, 0.05)
     sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert limits.scale < limits.rms / 2
-    assert reference.scale_error(sums.exact * (1 + 1e-6), sums, reference.ACCELERATION) == pytest.approx(1e-6)
-    assert reference.scale_error(sums.plain, sums, reference.ACCELERATION) < limits.scale
-    assert math.isnan(reference.scale_error(sums.exact * math.nan, sums, reference.ACCELERATION))
+    assert comparing.scale_error(sums.exact * (1 + 1e-6), sums, comparing.ACCELERATION) == pytest.approx(1e-6)
+    assert comparing.scale_error(sums.plain, sums, comparing.ACCELERATION) < limits.scale
+    assert math.isnan(comparing.scale_error(sums.exact * math.nan, sums, comparing.ACCELERATION))
 
 
 def test_the_judge_refuses_what_is_too_long_together_though_no_body_is():
     bodies = plummer(2000, 3, 0.05)
     sums = direct_sums(find(GRAVITY), bodies, np.arange(2000), "float32")
-    limits = limits_of(DIRECT_SUM["float32"], sums, reference.ACCELERATION, "float32")
+    limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     judge, columns = judge_of(sums.exact, bodies, DIRECT_SUM["float32"], dtype="float32")
     assert judge.verdict()[1] is None
     for column, exact in zip(columns, sums.exact.T, strict=True):
@@ -445,13 +452,14 @@ def test_what_numba_keeps_on_the_disk_is_of_the_same_interaction_and_whole(tmp_p
         return direct_sums(find(str(path)), bodies, np.arange(20), "float64").exact
 
     for _ in range(2):
-        np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
+        expected = sums(3)
+        np.testing.assert_allclose(expected, 1.5 * sums(2), rtol=1e-14)
     kept = [path for path in tmp_path.rglob("*sum_rows*") if path.is_file()]
     for suffix in (".nbc", ".nbi"):
         for path in (path for path in kept if path.suffix == suffix):
             path.write_bytes(path.read_bytes()[:50])
         with saying(f"{suffix} cut off"):
-            np.testing.assert_allclose(sums(3), 1.5 * sums(2), rtol=1e-14)
+            np.testing.assert_array_equal(sums(3), expected)
 
 
 def test_an_interaction_that_divides_by_zero_gives_what_floating_point_gives(tmp_path):
@@ -461,3 +469,31 @@ def test_an_interaction_that_divides_by_zero_gives_what_floating_point_gives(tmp
     sums = direct_sums(find(str(path)), plummer(5, 1, 0.1), np.arange(5), "float64")
     assert not np.isfinite(sums.exact).any()
     assert not np.isfinite(sums.plain).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_on_a_gpu_the_rows_of_a_sample_are_summed_in_parts_and_as_on_the_cpu(dtype, monkeypatch):
+    """In Numba's simulator; ``monkeypatch`` makes each part so short that there are several."""
+    cuda = sys.modules["numba.cuda"] if GPUS else _Simulator(importlib.import_module("numba.cuda"))
+    if not GPUS:
+        real = np.dtype(dtype).type
+        device = SimpleNamespace(rsqrt=lambda value: 1 / np.sqrt(value), rsqrtf=lambda value: real(1) / np.sqrt(value))
+        monkeypatch.setattr(importlib.import_module("numba.cuda"), "libdevice", device, raising=False)
+        monkeypatch.setattr(numba, "cuda", cuda)
+    monkeypatch.setattr(direct_sums_module, "LEAST_PART", 8)
+    bodies = plummer(45, 3, 0.05)
+    rows = np.array([0, 3, 17, 44])
+    expected = direct_sums(find(GRAVITY), bodies, rows, dtype)
+    found = []
+    for few in (8192, 0):
+        monkeypatch.setattr(direct_sums_module, "FEW_ROWS", few)
+        assert direct_sums_module._parts(rows.size, bodies.n) == (5 if few else 1)
+        _on_gpu.cache_clear()
+        found.append(direct_sums(find(GRAVITY), bodies, rows, dtype, on_gpu=True))
+    _on_gpu.cache_clear()
+    for one in found:
+        np.testing.assert_allclose(one.exact, expected.exact, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(one.magnitudes, expected.magnitudes, rtol=1e-13)
+        assert one.plain.dtype == np.dtype(dtype)
+        np.testing.assert_allclose(one.plain, expected.plain, rtol=0, atol=100 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(found[0].plain, found[1].plain)

@@ -18,6 +18,8 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.here import Here
+from gravbench.report.terminal import ladder as ladder_module
+from gravbench.report.terminal import printing
 from gravbench.report.terminal.ladder import ladder_markdown, render
 from gravbench.report.terminal.loads import loads_of
 from gravbench.report.terminal.published import render_published
@@ -542,11 +544,16 @@ def test_brackets_in_stages_and_counters_are_no_markup() -> None:
         assert word in file.getvalue()
 
 
-def test_a_terminal_shows_a_thousand_rows_of_a_section_and_says_how_many_more_there_are() -> None:
-    records = [record("naive", 1.0, seed=seed) for seed in range(1005)]
+def test_a_terminal_shows_five_hundred_rows_of_a_section_and_says_how_many_more_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert printing.MOST_ROWS == ladder_module.MOST_ROWS == 500
+    for module in (printing, ladder_module):
+        monkeypatch.setattr(module, "MOST_ROWS", 20)
+    records = [record("naive", 1.0, seed=seed) for seed in range(25)]
     text = flat(shown(records))
     assert "not shown: 5 more rows; gravbench export writes every record" in text
-    assert "not shown" not in shown(records[:1000])
+    assert "not shown" not in shown(records[:20])
 
 
 def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:

@@ -1,16 +1,30 @@
-"""Commands that judge records and need no GPU: compare, best."""
+"""Commands that read records and need no GPU: compare, best, merge."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import AsJson, Everything, RunsArgument, ThresholdOption, app, console, read_runs
+from gravbench.cli.options import (
+    AsJson,
+    Everything,
+    RunsArgument,
+    ThresholdOption,
+    app,
+    console,
+    find_run,
+    read_runs,
+    warn,
+)
 from gravbench.errors import InputError
+
+NOT_JUDGED = ("power_watts", "temperature_celsius")
+"""Readings of a record by which no verdict is decided."""
 
 
 class FailOn(StrEnum):
@@ -62,7 +76,7 @@ def compare(
     if new is None and by is None:
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
     limit = judged.threshold(threshold)
-    sides = read_runs([name for name in (base, new) if name is not None])
+    sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
     if by is None:
         found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
@@ -117,7 +131,7 @@ def best(
     if save and dtype:
         raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
     limit = parsed(threshold)
-    read = read_runs(run_names)
+    read = read_runs(run_names, NOT_JUDGED)
     records = [record for one in read for record in one.records]
     variants = discover()
     defaults = {name: variant.defaults for name, variant in variants.items()}
@@ -128,3 +142,22 @@ def best(
         typer.echo(json.dumps(choices_json(found, error, limit, Here(variants)), indent=2))
     else:
         render_choices(found, console(), error, limit, everything=everything, here=Here(variants))
+
+
+@app.command()
+def merge(
+    run_names: RunsArgument,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default reports/CONFIG-DATE-TIME.")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept that shards are missing, or results of a run that was stopped.")
+    ] = False,
+) -> None:
+    """Make one run of several: the shards of a sweep, or one sweep measured on several hosts. Needs no GPU."""
+    from gravbench.model.merging import merge as make
+
+    merged = make([find_run(name) for name in run_names], out, partial=partial, say=warn)
+    for sentence in merged.missing:
+        warn(sentence)
+    said = f"{merged.records:,} records of {merged.cases:,} cases are in {merged.folder}"
+    show = shlex.join(["gravbench", "report", str(merged.folder)])
+    console().print(f"{said}. Show them: {show}", markup=False, highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ import typer
 from gravbench.cli import options
 from gravbench.cli.options import app, console
 from gravbench.cli.stopping import hinting
+from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def run(
     device: options.Devices = None,
     bodies: options.Bodies = None,
     subset: options.Subset = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the cases; see merge.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
@@ -41,6 +45,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
     ] = False,
+    search: Annotated[
+        StrategyName | None,
+        typer.Option(help="Which cases are measured; -p search.budget_trials=100 and others set more."),
+    ] = None,
     counters: Annotated[
         bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
@@ -54,19 +62,25 @@ def run(
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
     from gravbench.config.load import load
-    from gravbench.measuring import runner
+    from gravbench.measuring import runner, shards
     from gravbench.measuring.counters import add_missing
     from gravbench.measuring.lanes import StrandedError
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
+    from gravbench.model.shard import parse
 
     if dask is not None and (device or counters):
         raise InputError(f"--dask cannot be combined with {'--device' if device else '--counters'}")
-    sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    overrides = [*(parameter or []), *([f"search.strategy={search}"] if search else [])]
+    sweep = load(config, overrides, variant or [], toolkit or [], bodies, subset)
+    if shard is not None:
+        sweep = shards.take(sweep, parse(shard))
     terminal = console()
     if out is None and resume:
-        out = runs.newest(sweep.name)
+        out = runs.newest(sweep.folder_name)
+    if out and resume:
+        shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
     existing = runner.recorded(out, resume=resume) if out else []
     with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
@@ -76,10 +90,11 @@ def run(
             return
         if cluster:
             cluster.prepare(sweep, todo)
-        out = out or runs.new_folder(sweep.name)
+        out = out or runs.new_folder(sweep.folder_name)
         again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
         hint = f"what was measured is in {out}. To go on: {again} with the same options"
-        with hinting(hint), runner.open_run(out, existing, devices, sys.argv[1:], sweep) as (store, word):
+        opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned)
+        with hinting(hint), opened as (store, word):
             if word:
                 terminal.print(word, markup=False)
             if todo.reused:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from gravbench.errors import InputError, shortened
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gravbench.model.record import Record
     from gravbench.verdicts.compare import Run
 
 _UsageError: Any = typer.BadParameter.__bases__[0]
@@ -90,6 +92,11 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr)
 
 
+def warn(sentence: str) -> None:
+    """Say on standard error what a person should know beside what was asked for."""
+    console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
 def find_run(name: str, *, stderr: bool = True) -> Path:
     """Return the folder of a run, and say which it is where ``name`` is that of its configuration."""
     from gravbench.model import runs
@@ -101,17 +108,20 @@ def find_run(name: str, *, stderr: bool = True) -> Path:
     return folder
 
 
-def read_runs(names: list[str]) -> list[Run]:
-    """Read the records of runs by their folders or names; say on standard error which lines are none."""
-    from gravbench.model import runs
+def read_runs(names: list[str], without: Collection[str] = ()) -> list[Run]:
+    """Read runs by their folders or names, ``without`` some lists; say on standard error which lines are no records."""
     from gravbench.verdicts.compare import Run
 
-    return [Run(name, runs.RecordFile(find_run(name)).read(warn)) for name in names]
+    return [Run(name, read_records(find_run(name), without=without)) for name in names]
 
 
-def warn(sentence: str) -> None:
-    """Say on standard error what a person should know beside what was asked for."""
-    console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+def read_records(folder: Path, say: Callable[[str], object] = warn, without: Collection[str] = ()) -> list[Record]:
+    """Read the records of a run once and for all: no collection of garbage looks through them again."""
+    from gravbench.model.runs import RecordFile
+
+    records = RecordFile(folder).read(say, without)
+    gc.freeze()
+    return records
 
 
 @contextmanager

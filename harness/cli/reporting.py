@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import RunsArgument, app, console, find_run, read_runs, warn, writing
+from gravbench.cli.options import RunsArgument, app, console, find_run, read_records, read_runs, warn, writing
 from gravbench.errors import InputError, nearest
 
 
@@ -84,7 +84,7 @@ def report(
     if len(folders) > 1:
         raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
     (folder,) = folders
-    records = runs.RecordFile(folder).read(warn)
+    records = read_records(folder)
     name = published or runs.published(folder)
     variants = discover()
     here = Here(variants)
@@ -115,7 +115,7 @@ def _write_report(folders: list[Path], published: str | None, page: Path | None,
         name = published or runs.published(folder) or ""
         source = load(find(name)) if name else None
         said: list[str] = []
-        records = runs.RecordFile(folder).read(said.append)
+        records = read_records(folder, said.append)
         for sentence in said:
             warn(sentence)
         shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))

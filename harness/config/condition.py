@@ -71,7 +71,7 @@ class Condition:
                 body = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(f"{self._begin} is no expression; accepted: {ACCEPTED}") from error
-        self._parts: list[tuple[ast.expr, set[str]]] = []
+        self._parts: list[tuple[ast.expr, set[str], str]] = []
         for part in body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]:
             used: set[str] = set()
             for node in ast.walk(part):
@@ -83,7 +83,7 @@ class Condition:
                 if kind not in (*_SYNTAX, bool, int, float, str):
                     raise InputError(f"{self._begin} uses {kind.__name__}; accepted: {ACCEPTED}")
             if not (isinstance(part, ast.Constant) and part.value is True):
-                self._parts.append((part, used))
+                self._parts.append((part, used, ast.get_source_segment(text.strip(), part) or text))
         self._evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={})
 
     def holds(self, values: Mapping[str, Any]) -> bool:
@@ -92,7 +92,15 @@ class Condition:
         Raises:
             InputError: a part is neither true nor false, or cannot be computed.
         """
-        for part, used in self._parts:
+        return self.broken(values) is None
+
+    def broken(self, values: Mapping[str, Any]) -> str | None:
+        """Return the first part that is false of ``values``, as it is written; None where the condition holds.
+
+        Raises:
+            InputError: a part is neither true nor false, or cannot be computed.
+        """
+        for part, used, written in self._parts:
             if not used <= values.keys():
                 continue
             self._evaluator.names = {name: values[name] for name in used}
@@ -103,8 +111,8 @@ class Condition:
             if not isinstance(result, bool):
                 raise InputError(f"{self._begin} gives {shown(result)}{self._given()}; accepted: true or false")
             if not result:
-                return False
-        return True
+                return written
+        return None
 
     def _given(self) -> str:
         own = [f"{name} = {shown(value)}" for name, value in sorted(self._evaluator.names.items())]

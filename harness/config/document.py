@@ -1,14 +1,13 @@
 """Read a YAML file so that every value can be traced to its line.
 
 Only what a configuration needs is understood: mappings, lists, text, whole numbers, numbers, true, false and
-null, as YAML 1.2 writes them. So 1e-3 is a number, and ``on``, ``1:30`` and ``2020-01-01`` are texts, which plain
-PyYAML, a reader of YAML 1.1, has the other way round.
+null, as YAML 1.2 writes them. So 1e-3 is a number, 1e6 a whole one, and ``on``, ``1:30`` and ``2020-01-01`` are
+texts, which plain PyYAML, a reader of YAML 1.1, has the other way round.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from gravbench.config.limits import MOST_BYTES, MOST_DIGITS, MOST_LEVELS, MOST_PARTS
+from gravbench.config.numbers import NUMBER, number
 from gravbench.errors import InputError, shortened
 from gravbench.model import files
 
@@ -26,8 +26,6 @@ try:
 except ImportError:  # PyYAML was built without libyaml
     from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
-WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _SHOWN = 60  # characters of a faulty value that a message quotes
 
@@ -112,11 +110,8 @@ def plain(text: str) -> bool | int | float | str | None:
     """Say what an unquoted text means: null, true, false, a whole number, a number, or itself."""
     if text in _WORDS:
         return _WORDS[text]
-    if len(text) <= MOST_DIGITS:
-        if WHOLE.fullmatch(text):
-            return int(text)
-        if NUMBER.fullmatch(text):
-            return float(text)
+    if len(text) <= MOST_DIGITS and NUMBER.fullmatch(text):
+        return number(text)
     return text
 
 

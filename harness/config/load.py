@@ -6,19 +6,23 @@ it, and every message names the file and line, or the ``-p``, that has to change
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gravbench.config import published
 from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
+from gravbench.config.search import Search
 from gravbench.config.settings import PROTOCOL, Config, Measure, Protocol, validated
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
+from gravbench.model.shard import Shard
 from gravbench.model.variant import discover
 from gravbench.packaged import folder
 
@@ -27,7 +31,8 @@ from gravbench.packaged import folder
 class Sweep:
     """What a configuration asks for: its cases, in its order and each once, and how to measure them.
 
-    ``published`` names the source whose numbers the report sets beside the measured ones.
+    ``published`` names the source whose numbers the report sets beside the measured ones. Of a ``shard`` the ``cases``
+    are a part of the ``whole``, which is empty where there is no shard.
     """
 
     name: str
@@ -38,6 +43,25 @@ class Sweep:
     flops_per_interaction: dict[str, float]
     variant_folders: tuple[Path, ...]
     published: str | None = None
+    search: Search = field(default_factory=Search)
+    shard: Shard | None = None
+    whole: tuple[Case, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """What tells it from others: the hash of all cases and of how they are measured, equal in all of its shards.
+
+        How much memory and log a worker may take is a host's own matter, and not in it.
+        """
+        keys = sorted(case.key for case in self.whole or self.cases)
+        measure = self.measure.model_dump(mode="json", exclude={"memory_gigabytes", "log_megabytes"})
+        asked = [keys, measure, self.flops_per_interaction]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def folder_name(self) -> str:
+        """What the folders of its runs are called, before the date: those of a shard are not taken for the whole."""
+        return f"{self.name}-{self.shard.number}of{self.shard.count}" if self.shard else self.name
 
     def flops(self, interaction: str) -> float:
         """Return the floating-point operations that one interaction counts."""
@@ -110,10 +134,20 @@ def load(
         except InputError as error:
             raise InputError(f"{document.where(('published',))}: {error}") from error
     folders = _variant_folders(content, document)
-    measure, flops = _protocol(content, given.values())
+    protocol = _protocol(content, given.values())
     changed = {name: one for name, one in given.items() if name not in PROTOCOL}
     request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
-    return Sweep(path.stem, path, content.description, request.cases(), measure, flops, folders, content.published)
+    return Sweep(
+        path.stem,
+        path,
+        content.description,
+        request.cases(),
+        protocol.measure,
+        protocol.flops_per_interaction,
+        folders,
+        content.published,
+        protocol.search,
+    )
 
 
 def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
@@ -129,18 +163,21 @@ def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def _protocol(content: Config, given: Iterable[Override]) -> tuple[Measure, dict[str, float]]:
-    measure, flops = content.measure, content.flops_per_interaction
+def _protocol(content: Config, given: Iterable[Override]) -> Protocol:
+    found = Protocol.model_construct(
+        flops_per_interaction=content.flops_per_interaction, measure=content.measure, search=content.search
+    )
     for one in given:
-        prefix, _, name = one.name.rpartition(".")
-        if prefix != "measure" and one.name != "flops_per_interaction":
+        if one.name not in PROTOCOL:
             continue
         if len(one.values) != 1:
             raise InputError(f"{one.where}: {shortened(one.name)} has {len(one.values)} values; accepted: one")
+        prefix, _, name = one.name.rpartition(".")
         said = {name: one.values[0]}
         changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
         if prefix:
-            measure = measure.model_copy(update={name: getattr(changed.measure, name)})
+            part = getattr(found, prefix).model_copy(update={name: getattr(getattr(changed, prefix), name)})
+            found = found.model_copy(update={prefix: part})
         else:
-            flops = changed.flops_per_interaction
-    return measure, flops
+            found = found.model_copy(update={name: getattr(changed, name)})
+    return found

@@ -1,4 +1,4 @@
-"""The text of a command-line override: ``n=1024,4096``, ``p=64..512*2``, ``theta=0.2..1+0.2``, ``dtype=float64``."""
+"""The text of a command-line override: ``n=1024,1M``, ``p=64..512*2``, ``theta=0.2..1+0.2``, ``dtype=float64``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gravbench.config.document import NUMBER, WHOLE, plain, shown
+from gravbench.config.document import plain, shown
 from gravbench.config.limits import MOST_CASES, MOST_RANGE
+from gravbench.config.numbers import WRITTEN, exact, is_whole
 from gravbench.errors import InputError, shortened
 
 Scalar = bool | int | float | str | None
 
 _FORM = "accepted: NAME=VALUE,VALUE... where FIRST..LAST*FACTOR and FIRST..LAST+STEP are ranges of values"
-_RANGE = re.compile(rf"({NUMBER.pattern})\.\.({NUMBER.pattern})([*+])({NUMBER.pattern})")
+_RANGE = re.compile(rf"({WRITTEN.pattern})\.\.({WRITTEN.pattern})([*+])({WRITTEN.pattern})")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def _values(word: str, where: str) -> list[Scalar]:
     found: list[Decimal] = []
     try:
         # In decimals 0.2 + 0.2 + 0.2 is 0.6. One value more than accepted is enough to refuse.
-        value, end, step = Decimal(first), Decimal(last), Decimal(by)
+        value, end, step = exact(first), exact(last), exact(by)
+        whole = all(map(is_whole, (first, last, by), (value, end, step)))
         grows = value > 0 and step > 1 if sign == "*" else step > 0
         while grows and value <= end and len(found) <= MOST_RANGE:
             found.append(value)
@@ -67,5 +69,4 @@ def _values(word: str, where: str) -> list[Scalar]:
         raise InputError(f"{where}: {shown(word)} never grows to its end; accepted: {rule}, and the last not below")
     if len(found) > MOST_RANGE:
         raise InputError(f"{where}: {shown(word)} has more than {MOST_RANGE} values; accepted: fewer")
-    whole = all(WHOLE.fullmatch(part) for part in (first, last, by))
     return [int(value) if whole else float(value) for value in found]

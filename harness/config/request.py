@@ -13,6 +13,7 @@ from typing import Any
 from gravbench.config.condition import Condition
 from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES
+from gravbench.config.numbers import abbreviated
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
 from gravbench.config.sweep import Block, cases_of
@@ -210,17 +211,21 @@ class Request:
 
 
 def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:
-    """Check values of an axis. True is not 1, and 64.0 not 64; but 1 will do for 1.0."""
-    accepted = variant.axes[axis]
+    """Check values of an axis, and make each the one that it stands for; a text may be a number such as 10k."""
     found = []
     for value in values:
-        kinds = {type(value), float} if type(value) is int else {type(value)}
-        fitting = [one for one in accepted if one == value and type(one) in kinds]
-        if not fitting:
-            names = [str(one) for one in accepted]
+        one = variant.find_value(axis, value)
+        if one is None and isinstance(value, str):
+            one = variant.find_value(axis, abbreviated(value))
+        if one is None:
+            names = [str(one) for one in variant.axes[axis]]
+            other = variant.other_values(axis)
             hint = nearest(value, names) if isinstance(value, str) else f"accepted: {listed(names)}"
+            if other:
+                outside = [str(one) for one in variant.axes[axis] if variant.ranges[axis].find(one) is None]
+                hint = f"accepted: {' and '.join([*filter(None, [listed(outside)]), other])}"
             raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
-        found.append(fitting[0])
+        found.append(one)
     return found
 
 

@@ -14,6 +14,8 @@ from pydantic_core import ErrorDetails
 
 from gravbench.config.document import shown
 from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
+from gravbench.config.numbers import abbreviated
+from gravbench.config.search import Search
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
@@ -45,14 +47,25 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+def _as_written(value: Any) -> Any:
+    """Make a number of a text such as 10k or 2^20; leave everything else as it is."""
+    found = abbreviated(value) if isinstance(value, str) else None
+    return value if found is None else found
+
+
 Swept = Annotated[list[T], BeforeValidator(listed), Field(min_length=1, max_length=MOST_CASES)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Whole = Annotated[int, BeforeValidator(_as_written)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_as_written)]
 Positive = Annotated[Number, Field(gt=0)]
 Seconds = Annotated[Number, Field(gt=0, le=MOST_SECONDS)]
 
 
 def _for_all(value: Any) -> Any:
     return value if isinstance(value, dict) else {"": value}
+
+
+def _strategy_alone(value: Any) -> Any:
+    return {"strategy": value} if isinstance(value, str) else value
 
 
 class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
@@ -79,17 +92,17 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     """
 
     half_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005
-    min_samples: Annotated[int, Field(ge=1)] = 10
+    min_samples: Annotated[Whole, Field(ge=1)] = 10
     budget_seconds: Seconds = 5.0
     warm_up_seconds: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 0.5
     sample_seconds: Seconds = 0.01
     timeout_seconds: Seconds = 300.0
     memory_gigabytes: Positive | None = None
     log_megabytes: Positive = 10.0
-    anchor_every: Annotated[int, Field(ge=1)] = 10
-    order_seed: int = 1
+    anchor_every: Annotated[Whole, Field(ge=1)] = 10
+    order_seed: Whole = 1
     verify: Verify | None = None
-    processes: Annotated[int, Field(ge=1, le=100)] | None = None
+    processes: Annotated[Whole, Field(ge=1, le=100)] | None = None
 
     def processes_on(self, *, gpu: bool) -> int:
         """Return how many processes measure each case."""
@@ -105,14 +118,14 @@ class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
 
     bodies: Swept[str] = ["plummer"]
     subset: Swept[Subset] = ["even"]
-    seed: Swept[Annotated[int, Field(ge=0)]] = [1]
+    seed: Swept[Annotated[Whole, Field(ge=0)]] = [1]
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
     interaction: Swept[str] = [GRAVITY]
     timed: Swept[Literal["force", "step", "call"]] = ["force"]
     integrator: Swept[Literal["leapfrog", "damped_euler"]] = ["leapfrog"]
     dt: Swept[Positive] = [0.001]
-    n: Swept[Annotated[int, Field(ge=1, le=MOST_BODIES)]] = []
+    n: Swept[Annotated[Whole, Field(ge=1, le=MOST_BODIES)]] = []
 
 
 class Entry(Settings, frozen=True, extra="allow"):
@@ -137,11 +150,13 @@ class Protocol(BaseModel, frozen=True, extra="forbid", strict=True):
     """What is set once for all cases and does not decide which cases there are.
 
     ``flops_per_interaction`` is the convention for GFLOP/s: a number for every interaction (kept under an empty name),
-    or one each for those named. Without it the count in the interaction's own file is the convention.
+    or one each for those named. Without it the count in the interaction's own file is the convention. ``search`` is a
+    strategy's name, or more of its settings.
     """
 
     flops_per_interaction: Annotated[dict[str, Positive], BeforeValidator(_for_all)] = {}
     measure: Measure = Measure()
+    search: Annotated[Search, BeforeValidator(_strategy_alone)] = Search()
 
 
 class Config(Settings, Protocol, frozen=True):
@@ -155,8 +170,9 @@ class Config(Settings, Protocol, frozen=True):
 
 SETTINGS = tuple(Settings.model_fields)
 ENTRY_KEYS = tuple(Entry.model_fields)
-PROTOCOL = ("flops_per_interaction", *(f"measure.{name}" for name in Measure.model_fields))
-
+PARTS: dict[str, type[BaseModel]] = {"measure": Measure, "search": Search}
+"""The models of keys that have keys of their own."""
+PROTOCOL = ("flops_per_interaction", *(f"{key}.{name}" for key, model in PARTS.items() for name in model.model_fields))
 
 _ACCEPTED = {
     "int_type": "a whole number",
@@ -193,7 +209,7 @@ def validated(model: type[M], data: Any, where: str | Callable[[Location], str])
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     names = [part for part in error["loc"] if isinstance(part, str) and part not in ("variants", "")]
     if error["type"] == "extra_forbidden":
-        keys = list((Measure if len(names) > 1 else model).model_fields)
+        keys = list((PARTS.get(names[0], Measure) if len(names) > 1 else model).model_fields)
         return f"unknown key {shown(names[-1])}; {nearest(names[-1], keys)}"
     if error["type"] == "missing":
         return f"the key {error['loc'][-1]} is missing"
@@ -203,5 +219,7 @@ def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
         word = error["input"] if isinstance(error["input"], str) else ""
         return f"{what} is {shown(error['input'])}; {nearest(word, words)}"
     template = _ACCEPTED.get(error["type"])
+    if error["type"] == "int_type" and isinstance(error["input"], str):
+        template = "a whole number, such as 1024, 10k, 1e6 or 2^20"
     accepted = template.format(**error.get("ctx", {})) if template else error["msg"].removeprefix("Value error, ")
     return f"{what} is {shown(error['input'])}; accepted: {accepted}"

@@ -84,11 +84,12 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
     able = Condition(variant.when or "True", ["toolkit", *variant.axes], str(variant.path))
     grid = []
     for axes in _combinations(block.axes):
-        runs_on = [toolkit for toolkit in block.toolkits if able.holds({"toolkit": toolkit, **axes})]
-        grid += [(toolkit, axes) for toolkit in runs_on]
-        if missing := [toolkit for toolkit in block.toolkits if toolkit not in runs_on]:
-            where = f" on {' and '.join(missing)}" if runs_on else ""
-            removed[f"{variant.name}{where}, which needs {variant.when}"] += 1
+        broken = {toolkit: able.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}
+        grid += [(toolkit, axes) for toolkit, needed in broken.items() if needed is None]
+        for needed in dict.fromkeys(filter(None, broken.values())):
+            missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]
+            where = f" on {' and '.join(missing)}" if len(missing) < len(broken) else ""
+            removed[f"{variant.name}{where}, which needs {needed}"] += 1
     return sorted(grid, key=lambda one: block.toolkits.index(one[0]))
 
 

@@ -43,7 +43,10 @@ LEASE_SECONDS = 120.0
 MOST_LOG = 1_000_000
 """Bytes of what a process printed during a case that go to the client: the last ones."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Variables by which Dask has libraries use one thread; processes that measure have those of the client."""
+"""Variables by which Dask has libraries use one thread; processes that measure have those of the client.
+
+Those of a GPU are forked from one process: they have the values of the first client that a Dask worker measures for.
+"""
 
 Answer = tuple[Outcome, bytes]
 """What became of a job, and what was printed meanwhile."""

@@ -23,39 +23,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.bodies import Bodies
-from gravbench.model.interaction import MATH, Interaction
+from gravbench.model.interaction import BODY, MATH, Interaction
 from gravbench.model.variant import Dtype
 
 Array = NDArray[np.float64]
+
+NOT_KEPT = (RuntimeError, OSError, ValueError, EOFError, PickleError)
+"""What Numba raises where there is no folder for what it compiled, or no whole file in it."""
 
 ROWS_AT_ONCE = 1 << 18
 """Rows per launch on a GPU: enough to fill it, and few enough not to hold one that also draws a screen for long."""
 
 BLOCK = 128
+FEW_ROWS = 1 << 13
+"""Rows up to which each has several threads on a GPU, in blocks of a warp, so that they spread over the device."""
+WARP = 32
+PARTS = 64
+"""Threads of such a row, beside the one of its plain sum."""
+LEAST_PART = 256
+"""Bodies that one of them adds up, at least."""
 
 ROW = """
-def {name}(bodies, eps2, i, row, {results}):
+def {name}(bodies, eps2, i, first, last, row, {results}):
     {own} = {of_i}
     {before}
-    for j in range(bodies.shape[1]):
+    for j in range(first, last):
         {other} = {of_j}
         {lines}
     {after}
 """
 
-BOTH = "exact_row(bodies, eps2, rows[row], row, sums, magnitudes); plain_row(rounded, small, rows[row], row, plain)"
-
-ON_CPU = f"""
-def {{name}}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+ON_CPU = """
+def {name}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+    n = bodies.shape[1]
     for row in range(rows.size):
-        {BOTH}
+        exact_row(bodies, eps2, rows[row], 0, n, row, sums, magnitudes)
+        plain_row(rounded, small, rows[row], 0, n, row, plain)
 """
 
-ON_GPU = f"""
-def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
-    row = cuda.grid(1)
+# The plain sum takes the bodies in their order, so one thread has them all: it starts first. Part by part, the exact
+# sums of all rows follow one another.
+ON_GPU = """
+def {name}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+    row = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     if row < rows.size:
-        {BOTH}
+        n = bodies.shape[1]
+        if cuda.blockIdx.y == 0:
+            plain_row(rounded, small, rows[row], 0, n, row, plain)
+        else:
+            part = cuda.blockIdx.y - 1
+            parts = cuda.gridDim.y - 1
+            first, last = part * n // parts, (part + 1) * n // parts
+            exact_row(bodies, eps2, rows[row], first, last, part * rows.size + row, sums, magnitudes)
 """
 
 # Of every sum: the term of a body j is in sums_NAME.
@@ -90,8 +109,8 @@ def direct_sums(
     the interaction's constants. ``on_gpu`` asks numba.cuda; without it the CPU computes.
     """
     real = np.dtype(dtype).type
-    own = interaction.rows(bodies.position, bodies.velocity, bodies.mass)[:, : len(interaction.body)]
-    rounded = np.ascontiguousarray(own.T.astype(real))
+    columns = dict(zip(BODY, (*bodies.position.T, bodies.mass, *bodies.velocity.T), strict=True))
+    rounded = np.array([columns[name] for name in interaction.body], real)
     eps2 = real(bodies.eps**2)
     shape = rows.size, len(interaction.sums)
     found = np.empty(shape), np.empty(shape), np.empty(shape, real)
@@ -170,9 +189,7 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": numba.njit(error_model="numpy")(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
         "plain_row": numba.njit(error_model="numpy")(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
     }
-    # Numba finds what it keeps on the disk by the name, and would not see that the text is another.
-    text = hashlib.sha256("\n".join([exact, plain, dtype]).encode()).hexdigest()
-    function = _made(ON_CPU.format(name=f"sum_rows_{text}"), file=__file__, **rows)
+    function = _made(ON_CPU.format(name=_name("sum_rows", exact, plain, dtype)), file=__file__, **rows)
 
     @cache
     def compiled(*types: Any) -> Callable[..., None]:
@@ -180,7 +197,7 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         try:
             made = numba.njit(nogil=True, cache=True)(function)
             made.compile(types)
-        except (RuntimeError, OSError, ValueError, EOFError, PickleError):  # no folder for it, or no whole file in it
+        except NOT_KEPT:
             made = numba.njit(nogil=True)(function)
             made.compile(types)
         kept: Callable[..., None] = made
@@ -222,21 +239,58 @@ def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": cuda.jit(device=True)(_made(exact, inverse_sqrt=libdevice.rsqrt)),
         "plain_row": cuda.jit(device=True)(_made(plain, inverse_sqrt=inverse_sqrt, real=np.dtype(dtype).type)),
     }
-    kernel = cuda.jit(_made(ON_GPU, cuda=cuda, **rows))
+    function = _made(
+        ON_GPU.format(name=_name("sum_rows_on_gpu", exact, plain, dtype)), file=__file__, cuda=cuda, **rows
+    )
+
+    def launched(cache: bool, grid: tuple[int, int], block: int, *arguments: Any) -> Any:
+        kernel = cuda.jit(function, cache=cache)
+        kernel[grid, block](*arguments)
+        return kernel
+
+    kept: list[Any] = []
+
+    def launch(*arguments: Any) -> None:
+        with warnings.catch_warnings():
+            # Numba warns of grids that do not fill the device, as those of a few rows do not.
+            warnings.simplefilter("ignore")
+            if kept:
+                kept[0][arguments[:2]](*arguments[2:])
+                return
+            try:
+                kept.append(launched(True, *arguments))
+            except NOT_KEPT:
+                kept.append(launched(False, *arguments))
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
         there = cuda.to_device(bodies), eps2, cuda.to_device(rounded), small
+        parts = _parts(rows.size, bodies.shape[1])
+        block = BLOCK if parts == 1 else WARP
         for first in range(0, rows.size, ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
-            results = [cuda.device_array_like(array[part]) for array in found]
-            with warnings.catch_warnings():
-                # Numba warns of grids that do not fill the device, as those of a few rows do not.
-                warnings.simplefilter("ignore")
-                kernel[-(-rows[part].size // BLOCK), BLOCK](*there, cuda.to_device(rows[part]), *results)
-            for array, result in zip(found, results, strict=True):
-                array[part] = result.copy_to_host()
+            size = rows[part].size
+            copies = parts, parts, 1
+            results = [
+                cuda.device_array((count * size, array.shape[1]), array.dtype)
+                for count, array in zip(copies, found, strict=True)
+            ]
+            launch((-(-size // block), 1 + parts), block, *there, cuda.to_device(rows[part]), *results)
+            for array, count, result in zip(found, copies, results, strict=True):
+                # In more digits than float64 has: a kernel's sum in float64 is judged by this one.
+                terms = result.copy_to_host().reshape(count, size, -1)
+                array[part] = terms[0] if count == 1 else terms.sum(axis=0, dtype=np.longdouble)
 
     return sum_rows
+
+
+def _parts(rows: int, n: int) -> int:
+    """Return the number of threads that share the exact sum of a row: 1 where the rows alone fill a GPU."""
+    return 1 if rows > FEW_ROWS else max(1, min(PARTS, n // LEAST_PART))
+
+
+def _name(kind: str, *texts: str) -> str:
+    """Name what is compiled: Numba finds it on the disk by the name, and would not see that the text is another."""
+    return f"{kind}_{hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
 
 
 def _made(text: str, file: str = "<made>", **known: Any) -> Callable[..., None]:

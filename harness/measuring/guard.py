@@ -64,12 +64,13 @@ class _Stopped(Exception):  # noqa: N818 - nothing went wrong
     """Whoever waits for the worker stops it, or is gone."""
 
 
-def guarded(connection: Connection, words: Connection, log: Path, limits: Limits, parent: int) -> None:
+def guarded(connection: Connection, words: Connection, log: Path, limits: Limits) -> None:
     """Fork, and return in the child, which is the worker; the guard never returns.
 
-    ``connection`` is the worker's to ``parent``, the process that waits for it. ``words`` is the guard's: there goes
-    an ``Ending`` when the worker ended by itself or was beyond a limit.
+    ``connection`` is the worker's to the process that waits for it. ``words`` is the guard's: there goes an ``Ending``
+    when the worker ended by itself or was beyond a limit.
     """
+    parent = os.getppid()
     with log.open("ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

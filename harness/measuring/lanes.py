@@ -10,10 +10,9 @@ import datetime
 import os
 import signal
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -25,18 +24,16 @@ from gravbench.measuring.crew import Crew, Process
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
 from gravbench.measuring.process import Worker
+from gravbench.measuring.queues import MOST_LOSSES, Queues
 from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.measuring.worker import Job
 from gravbench.model.device import Device
-from gravbench.model.record import Fingerprint
 
 MOST_LANES = 4
 """Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
 CORES_PER_LANE = 4
 """Of the host, so that what prepares a case leaves the one that is measured its own."""
-MOST_LOSSES = 2
-"""Times that a case goes to another worker after its own was lost."""
 
 
 class LostError(Exception):
@@ -133,132 +130,6 @@ class Over:
 Event = Began | Does | Done | Left | Over
 
 
-class Queues:
-    """What is left to do for each device, in order; one that has nothing left helps another of its kind."""
-
-    def __init__(
-        self, tasks: Iterable[Task], prints: Callable[[Task, Device], Fingerprint], *, losable: bool = False
-    ) -> None:
-        """``prints`` tells what a task's result depends on when another device works on it.
-
-        Where devices are ``losable``, one that has nothing left waits for those of its kind that still work: it may
-        have to take over what they leave.
-        """
-        self._changed = threading.Condition()
-        self._prints = prints
-        self._losable = losable
-        self._ended = False
-        self._busy: set[str] = set()
-        self._lost: set[str] = set()
-        self._losses = Counter[str]()
-        self._devices: dict[str, Device] = {}
-        self._left: dict[str, deque[Task]] = {}
-        for task in tasks:
-            if task.device:
-                self._devices[task.device.selector] = task.device
-                self._left.setdefault(task.device.selector, deque()).append(task)
-
-    @property
-    def devices(self) -> Sequence[Device]:
-        """Those that have something to do."""
-        return tuple(self._devices.values())
-
-    def next(self, device: Device) -> Task | None:
-        """Take what a device does next, None when nothing is left for it; what it took before is done."""
-        with self._changed:
-            self._busy.discard(device.selector)
-            self._changed.notify_all()
-            while not self._ended:
-                if task := self._next(device):
-                    self._busy.add(device.selector)
-                    return task
-                alike = self._alike(device) if self._losable else []
-                if not any(one in self._busy or self._left[one] for one in alike):
-                    return None
-                self._changed.wait()
-            return None
-
-    def _next(self, device: Device) -> Task | None:
-        own = self._left[device.selector]
-        # The last repetition of its anchor waits until it can no longer help.
-        if all(task.anchor for task in own) and (helped := self._taken_over(device)):
-            return helped
-        return own.popleft() if own else None
-
-    def _alike(self, device: Device) -> list[str]:
-        """Return the other devices of a kind that are not lost, by their selectors."""
-        return [
-            selector
-            for selector, other in self._devices.items()
-            if selector != device.selector and selector not in self._lost and other.kind == device.kind
-        ]
-
-    def _taken_over(self, device: Device) -> Task | None:
-        longest = max((self._left[one] for one in self._alike(device)), key=len, default=deque[Task]())
-        places = [place for place, task in enumerate(longest) if not task.anchor]
-        if len(places) < 2:
-            return None
-        task = longest[places[-1]]
-        del longest[places[-1]]
-        return self._moved(task, device)
-
-    def _moved(self, task: Task, device: Device) -> Task:
-        return replace(task, device=device, fingerprint=self._prints(task, device))
-
-    def put_back(self, task: Task) -> tuple[bool, int]:
-        """Give a task whose device is lost, and all that is left for that device, to others of its kind.
-
-        Of a lost device's anchors, what has not been measured at all becomes a case like others, and the repetitions
-        are left out. Where there is no other device, what is left stays.
-
-        Returns:
-            Whether the task may be tried again, which it may ``MOST_LOSSES`` times; and how many repetitions were
-            left out.
-        """
-        assert task.device is not None
-        with self._changed:
-            lost = task.device
-            self._lost.add(lost.selector)
-            self._busy.discard(lost.selector)
-            self._losses[task.case.key] += 1
-            again = self._losses[task.case.key] <= MOST_LOSSES
-            own = self._left[lost.selector]
-            left = [*([task] if again else []), *own]
-            own.clear()
-            kept = [replace(one, anchor=0, fresh=False) for one in left if one.anchor < 2]
-            alike = self._alike(lost)
-            for one in kept:
-                shortest = min(alike, key=lambda selector: len(self._left[selector]), default=lost.selector)
-                others = self._left[shortest]
-                last = bool(others) and others[-1].anchor > 0
-                others.insert(len(others) - last, self._moved(one, self._devices[shortest]))
-            self._changed.notify_all()
-        return again, len(left) - len(kept)
-
-    def end(self) -> None:
-        """Have nobody wait any longer, or take anything."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
-    @property
-    def stranded(self) -> Sequence[Task]:
-        """What is left for devices that are lost, and that nobody took over."""
-        with self._changed:
-            return [task for selector in self._lost for task in self._left[selector]]
-
-    def give_up(self, anchor: Task) -> int:
-        """Leave out what is left of the repetitions of an anchor that cannot be measured; return how many."""
-        assert anchor.device is not None
-        with self._changed:
-            own = self._left[anchor.device.selector]
-            kept = [task for task in own if not (task.anchor and task.case == anchor.case)]
-            dropped = len(own) - len(kept)
-            own.clear()
-            own.extend(kept)
-        return dropped
-
-
 def lanes_of(device: Device, processes: int, gpus: int) -> int:
     """Return how many lanes a device has when each case is measured by so many processes, beside so many GPUs."""
     if not device.is_gpu or processes > 1:
@@ -322,11 +193,11 @@ class Lane:
         error: BaseException | None = None
         try:
             with suppress(Ended):
-                while not self._ending and (task := self._queues.next(self._device)):
+                while not self._ending and (found := self._queues.next(self._device)):
                     try:
-                        self._tell(self._done(task))
+                        self._tell(self._done(*found))
                     except LostError as lost:
-                        self._tell(self._left(task, lost))
+                        self._tell(self._left(*found, lost))
                         break
         except BaseException as one:
             error = one
@@ -334,16 +205,16 @@ class Lane:
             self._crew.dismiss()
             self._tell(Over(self._number, error))
 
-    def _left(self, task: Task, lost: LostError) -> Event:
+    def _left(self, task: Task, behind: float | None, lost: LostError) -> Event:
         """Leave a task, and what else there is to do, to others; one that was left too often has failed."""
-        again, dropped = self._queues.put_back(task)
+        again, dropped = self._queues.put_back(task, behind)
         if again:
             return Left(self._number, task, dropped)
         reason = f"its worker was lost {MOST_LOSSES + 1} times; the last time: {lost}"
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return Done(self._number, task, Outcome("failed", reason), now, dropped)
 
-    def _done(self, task: Task) -> Event:
+    def _done(self, task: Task, behind: float | None) -> Event:
         if task.fresh:
             self._crew.dismiss()
             self._workers.clear()
@@ -360,7 +231,7 @@ class Lane:
                 self._tell(Does(self._number, task, name))
 
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            job = Job(task.case, self._settings, self._verify)
+            job = Job(task.case, self._settings, self._verify, behind)
             outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended

@@ -19,6 +19,7 @@ from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
+from gravbench.search.strategy import OUTRACED
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -61,13 +62,21 @@ class Task:
 class Plan:
     """What a run will do, in order, how many of its cases an earlier run has done already, and by which processes.
 
-    ``processes`` is the last number of those that have measured something.
+    ``processes`` is the last number of those that have measured something. ``contests`` are all cases by the kind of
+    device that measures them, ``known`` the records that are reused.
     """
 
     measure: Measure
     tasks: list[Task] = field(default_factory=list)
     reused: int = 0
     processes: int = 0
+    contests: dict[tuple[str, str | None, bool], list[Case]] = field(default_factory=dict)
+    known: list[Record] = field(default_factory=list)
+
+    @property
+    def planned(self) -> int:
+        """How many results there are when it has run: one for each case on each device, those reused included."""
+        return self.reused + len({task.identity for task in self.tasks})
 
     @property
     def estimates(self) -> list[float]:
@@ -111,7 +120,9 @@ def plan(
             known[key] = environment.fingerprint(case, variants[case.variant], device)
         return known[key]
 
-    finished = _finished(existing)
+    # What was outraced is known for a search alone.
+    usable = [one for one in existing if sweep.search.strategy != "all" or one.stop_reason != OUTRACED]
+    finished = _finished(usable)
     found: list[tuple[Case, list[Device]]] = []
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
@@ -125,6 +136,7 @@ def plan(
     for case, fitting in found:
         for kind in [[device] for device in fitting] if each else kinds(fitting):
             tasks = [Task(case, print_of(case, device), device) for device in kind]
+            result.contests.setdefault(kind[0].kind, []).append(case)
             task = next((task for task in tasks if task.identity in finished), None)
             # What nobody has done yet is for whoever has least to do.
             task = task or min(tasks, key=lambda task: loads[selector(task)])
@@ -140,6 +152,8 @@ def plan(
     for own in by_device.values():
         missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
+        done = {task.case.key for task in own} - {task.case.key for task in missing}
+        result.known += [record for record in usable if record.key in done]
         if anchors and len(missing) > 1:
             typical = _typical(own, variants, sweep.measure)
             before = finished.get(typical.identity, 0)

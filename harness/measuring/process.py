@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
 from gravbench.config.settings import Measure
@@ -19,6 +19,8 @@ from gravbench.model.device import Device
 
 LOOK_SECONDS = 1.0
 """Between two looks at the clock while a worker is waited for."""
+PRELOADED = ("__main__", "gravbench.measuring.worker", "scipy.special", "numba.cuda", "cupy", "pynvml")
+"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,6 +34,19 @@ def held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _context(*, gpu: bool) -> SpawnContext | ForkServerContext:
+    """Return how a worker is started: for a CPU from nothing, so that each has its own layout of memory.
+
+    Those of GPUs are forked from one process that has imported what all of them need, and that has no CUDA context:
+    to import it takes seconds, several times as long as to open the device.
+    """
+    if not gpu:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    return context
+
+
 class Worker:
     """The worker of one device, behind its guard.
 
@@ -41,13 +56,13 @@ class Worker:
 
     def __init__(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> None:
         """Start it; ``measure`` has the limits of what it may use and how long it may take."""
-        context = multiprocessing.get_context("spawn")
+        context = _context(gpu=device.is_gpu)
         self.timeout = measure.timeout_seconds
         self.connection, theirs = context.Pipe()
         self.words, says = context.Pipe(duplex=False)
         self.process = context.Process(
             target=serve,
-            args=(theirs, says, device, folders, log, Limits.of(measure), os.getpid(), time.monotonic()),
+            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic()),
             daemon=True,
         )
         with held_back():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.measuring.runner import Progress, Watcher
+from gravbench.model.case import Case
 from gravbench.model.record import Record
+from gravbench.search.strategy import OUTRACED
 
 # A sign as well as a colour, for those who see no colours.
 SIGNS = {"ok": ("+", "green"), "invalid": ("!", "red"), "failed": ("x", "red"), "skipped": ("-", "yellow")}
@@ -41,6 +43,8 @@ def outcome(record: Record) -> str:
         return f"{record.status}: {record.reason}"
     if record.interactions_per_second is None or record.median_seconds is None:
         return f"ok  error max {record.error_max:.1e}, rms {record.error_rms:.1e}"
+    if record.stop_reason == OUTRACED:
+        return f"outraced after {len(record.samples_seconds)} samples of about {milliseconds(record.median_seconds)}"
     width = "unbounded"
     if record.ci_low and record.ci_high:
         width = f"± {50 * (record.ci_high - record.ci_low) / record.median_seconds:.2g} %"
@@ -133,6 +137,13 @@ class ConsoleWatcher(Watcher):
         if best is None or not best.median_seconds or record.median_seconds < best.median_seconds:
             self.fastest[same] = record
         self.shown = self.fastest[same]
+
+    def searched(self, device: str, fastest: Sequence[Sequence[Case]]) -> None:
+        """Name what won each contest, and how many others cannot be told from it."""
+        for cases in fastest:
+            said = f"fastest on {device} at n = {cases[0].n:,}: {cases[0].label}"
+            more = f", and {len(cases) - 1} that cannot be told from it" if len(cases) > 1 else ""
+            self.console.print(said + more, markup=False, highlight=False, soft_wrap=True)
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """Say how many cases were skipped for each reason, and how the time divides."""

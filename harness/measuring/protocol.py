@@ -18,6 +18,8 @@ from gravbench.model.device import Reading
 from gravbench.model.record import Measurement
 from gravbench.model.statistics import Interval, interval_of, median_interval
 from gravbench.model.variant import Lap
+from gravbench.search.racing import FIRST_LOOK, outraced
+from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
 
@@ -84,12 +86,16 @@ def measure(
     read: Callable[[], Reading | None] = lambda: None,
     kernels: int = 1,
     look: Callable[[int], bool] = lambda _: False,
+    *,
+    behind: float | None = None,
+    look_once: bool = False,
 ) -> Measurement:
     """Warm up, then sample until the median is known well enough or the budget is spent.
 
     ``read`` is called once per batch, while the device works.
     ``kernels`` is how many of them one ``launch`` queues. ``look`` is called before the first sample and after each,
-    with the number of samples taken, and returns whether it did anything; that is not timed.
+    with the number of samples taken, and returns whether it did anything; that is not timed. Sampling also stops as
+    soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that.
     """
     batch = _warmed_up(clock, launch, settings, max(1, MOST_BATCH // kernels), read)
 
@@ -119,6 +125,11 @@ def measure(
         began += perf_counter() - paused
         spent = perf_counter() - began
         over_budget = spent >= settings.budget_seconds
+        late = outraced(samples, behind)
+        if late or (look_once and len(samples) == FIRST_LOOK):
+            interval = median_interval(samples)
+            stop_reason = OUTRACED if late else _spent(settings, len(samples))
+            break
         if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
             interval = median_interval(samples)
             if interval.half_width <= settings.half_width:
@@ -236,7 +247,9 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
             "joules": float(np.mean(joules)) if joules else None,
             "stop_reason": NARROW if interval.half_width <= settings.half_width else DIFFERENT,
         }
-    if any(part.stop_reason != NARROW for part in own) and update.get("stop_reason") != NARROW:
+    if any(part.stop_reason == OUTRACED for part in own):
+        update["stop_reason"] = OUTRACED
+    elif any(part.stop_reason != NARROW for part in own) and update.get("stop_reason") != NARROW:
         update["stop_reason"] = _spent(settings, len(samples))
     return Measurement.model_validate(first.model_dump() | update)
 

@@ -22,30 +22,22 @@ from queue import SimpleQueue
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.lanes import (
-    Began,
-    Does,
-    Done,
-    Event,
-    Here,
-    Lane,
-    Left,
-    Over,
-    Queues,
-    Site,
-    StrandedError,
-    lanes_of,
-)
+from gravbench.measuring.lanes import Began, Does, Done, Event, Here, Lane, Left, Over, Site, StrandedError, lanes_of
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.queues import Kind, Queues
+from gravbench.measuring.shards import check_resumed
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
 from gravbench.model import initial_conditions, runs
+from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_all
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
+from gravbench.search.strategies import start
+from gravbench.search.strategy import Strategy
 from gravbench.version import VERSION
 
 WORKER_LOG = "worker.log"
@@ -65,6 +57,9 @@ class Watcher:
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """All cases have theirs; ``seconds`` are those that devices spent per phase, in the order of a case."""
+
+    def searched(self, device: str, fastest: Sequence[Sequence[Case]]) -> None:
+        """A search of a kind of device has ended; per contest, the cases that cannot be told from the fastest."""
 
 
 SILENT = Watcher()
@@ -121,7 +116,7 @@ def _run(
         if not verify_only:
             store.append(record)
         progress.done += 1
-        progress.total -= dropped
+        progress.total = max(progress.done, progress.total - dropped)
         progress.left = expected.left(task)
         watcher.ends(record, progress)
         return record
@@ -130,7 +125,8 @@ def _run(
         if task.device is None:
             yield kept(task, Outcome("skipped", task.skip), _now())
     tally = Tally()
-    with _lanes(sweep, todo, log, variants, site, verify_only=verify_only) as events:
+    searched = {} if verify_only else _strategies(sweep, todo, variants)
+    with _lanes(sweep, todo, log, variants, searched, site, verify_only=verify_only) as (queues, events):
         for event in events:
             device = event.task.device
             assert device is not None
@@ -150,20 +146,42 @@ def _run(
                     outcome = event.outcome
                     if what := _edited(event.task, variants[event.task.case.variant]):
                         outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-                    yield kept(event.task, outcome, event.started, event.dropped)
+                    record = kept(event.task, outcome, event.started, event.dropped)
+                    queues.told(record, event.task)
+                    yield record
     watcher.over(tally.seconds())
+    for kind, strategy in searched.items():
+        watcher.searched(kind[0], strategy.result())
+
+
+def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
+    """Begin a search of the cases of each kind of device; none where every case is measured."""
+    if sweep.search.strategy == "all" and not (sweep.search.budget_trials or sweep.search.budget_seconds):
+        return {}
+    found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
+    for record in todo.known:
+        for strategy in found.values():
+            strategy.tell_record(record)
+    return found
 
 
 @contextmanager
 def _lanes(
-    sweep: Sweep, todo: Plan, log: Path, variants: Mapping[str, Variant], site: Site, *, verify_only: bool
-) -> Iterator[Iterator[Began | Does | Done | Left]]:
-    """Have the lanes of all devices at work within the block; yields what they tell until all is done."""
+    sweep: Sweep,
+    todo: Plan,
+    log: Path,
+    variants: Mapping[str, Variant],
+    searched: Mapping[Kind, Strategy],
+    site: Site,
+    *,
+    verify_only: bool,
+) -> Iterator[tuple[Queues, Iterator[Began | Does | Done | Left]]]:
+    """Have the lanes of all devices at work within the block; yields what is left, and what they tell until the end."""
 
     def fingerprint(task: Task, device: Device) -> Fingerprint:
         return environment.fingerprint(task.case, variants[task.case.variant], device)
 
-    queues, told = Queues(todo.tasks, fingerprint, losable=site.losable), SimpleQueue[Event]()
+    queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable), SimpleQueue[Event]()
     turns = {site.host(device): Turns() for device in queues.devices}
     gpus = sum(device.is_gpu for device in queues.devices)
     numbers = itertools.count(todo.processes + 1)
@@ -195,7 +213,7 @@ def _lanes(
                 lanes.append(lane)
         for lane in lanes:
             lane.start()
-        yield events()
+        yield queues, events()
     finally:
         queues.end()
         for one in turns.values():
@@ -296,29 +314,38 @@ def recorded(folder: Path, *, resume: bool) -> list[Record]:
 
 @contextmanager
 def open_run(
-    folder: Path, existing: Sequence[Record], devices: list[Device], arguments: Sequence[str], sweep: Sweep
+    folder: Path,
+    existing: Sequence[Record],
+    devices: list[Device],
+    arguments: Sequence[str],
+    sweep: Sweep,
+    planned: int | None = None,
 ) -> Iterator[tuple[RecordFile, str | None]]:
     """Be the only one who writes to a folder, repair its records and note this start of a run in environment.json.
 
-    ``existing`` are the records that ``recorded`` returned and the run was planned on. Yields where to add to them, and
-    a sentence about what was repaired.
+    ``existing`` are the records that ``recorded`` returned and the run was planned on, ``planned`` as in ``Plan``.
+    Yields where to add to them, and a sentence about what was repaired.
 
     Raises:
-        InputError: another process writes to the folder or has just written to it, or it cannot be written.
+        InputError: another process writes to the folder or has just written to it, it cannot be written, or it has
+            another shard.
     """
     with RecordFile(folder) as store:
+        check_resumed(folder, sweep)
         word = store.repair()
         if len(recorded(folder, resume=True)) != len(existing):
             raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
-        store.environment = write_environment(folder, devices, arguments, sweep)
+        store.environment = write_environment(folder, devices, arguments, sweep, planned)
         yield store, word
 
 
-def write_environment(folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep) -> bytes:
+def write_environment(
+    folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep, planned: int | None = None
+) -> bytes:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
-    For the report it names the sweep's configuration and the source that its numbers are set beside. Returns what the
-    file then holds.
+    For the report it names the sweep's configuration and the source that its numbers are set beside; for ``merge`` what
+    tells the sweep from others, the shard, and how many results are ``planned``. Returns what the file then holds.
 
     Raises:
         InputError: the file is not what ``gravbench run`` writes, or cannot be written.
@@ -326,7 +353,11 @@ def write_environment(folder: Path, devices: list[Device], arguments: Sequence[s
     path = folder / ENVIRONMENT
     entries = runs.starts(folder)
     config = sweep.name if packaged().get(sweep.name) == sweep.path else str(sweep.path)
-    entries.append(environment.describe(devices, arguments) | {"config": config, "published": sweep.published})
+    entries.append(
+        environment.describe(devices, arguments)
+        | {"config": config, "published": sweep.published, "sweep_sha256": sweep.sha256}
+        | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
+    )
     content = (json.dumps(entries, indent=2) + "\n").encode()
     # Written beside and moved into place, so that a kill leaves the old file or the new one.
     temporary = path.with_suffix(".tmp")

@@ -50,7 +50,8 @@ class Timed:
     def objection(self) -> str | None:
         """Say what is wrong with it beside the force; None when it is right.
 
-        Leaves the accelerations of the bodies as they were at first, to be judged.
+        The force has been launched last for the bodies as they were at first, which are on the device. Leaves the
+        accelerations of these, to be judged.
         """
         return None
 

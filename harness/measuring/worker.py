@@ -6,6 +6,7 @@ faults takes this process with it and nothing else.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import traceback
@@ -41,9 +42,10 @@ from gravbench.model.record import (
 )
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
-from gravbench.toolkits import buffers
+from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
+from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 
@@ -51,8 +53,8 @@ Read = Callable[[], Reading | None]
 
 IN_A_ROW = 5
 """Launches that are judged one after another before anything is timed, beside those on other bodies."""
-QUICK = 0.5
-"""Seconds after which no more of them follow."""
+QUICK = 0.1
+"""Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -76,11 +78,15 @@ START = Start()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared."""
+    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared.
+
+    Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop.
+    """
 
     case: Case
     settings: Measure | None
     verify: Verify | None = None
+    behind: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +129,15 @@ def serve(
     folders: tuple[Path, ...],
     log: Path,
     limits: Limits,
-    parent: int,
     asked: float,
 ) -> None:
     """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
-    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words``, ``limits`` and
-    ``parent`` are those of ``guarded``.
+    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are
+    those of ``guarded``.
     """
     START.asked = asked
-    guarded(connection, words, log, limits, parent)
+    guarded(connection, words, log, limits)
     # CUDA then sees this one device; a UUID does not depend on who counts.
     os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
 
@@ -235,10 +240,22 @@ def _work(
         judge.launch()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})
     found.errors, objection = judge.verdict()
+    launch = getattr(prepared.kernel, "launch", None)
+    if isinstance(launch, Launch) and not launch.grid_blocks:
+        return objection or "the kernel that it names was never launched"
     if prepared.kernel is not None:
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
+    timed = _timed(case, holder, prepared, bodies)
+    if job.settings and job.behind is not None and case.timed == "force":
+        # A first look, for which one verdict is enough: what is far behind is never recommended.
+        begin(WARMING_UP)
+        first = measure(timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True)
+        if first.stop_reason == OUTRACED:
+            found.measurement = first
+            return _left(judge, found)
+        begin(VERIFYING)
     # Three launches in a row are judged at least: a fault in every second or third of them shows.
     if objection := judge.elsewhere():
         return objection
@@ -246,14 +263,13 @@ def _work(
         return f"right at first, but in one of the next launches: {objection}"
     if objection := checks.queue(toolkit, prepared, bodies):
         return objection
-    timed = _timed(case, holder, prepared, bodies)
     if objection := timed.objection():
         return f"the force is right, but {objection}"
     if case.timed != "force" and (objection := _left(judge, found)):
         return f"the force is right at first, but not in a {case.timed}: {objection}"
     if job.settings is None:
         return None
-    return _measure(job.settings, toolkit, timed, judge, read, begin, found)
+    return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind)
 
 
 def _make_ready(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> None:
@@ -292,6 +308,7 @@ def _measure(
     read: Read,
     begin: Callable[[str], None],
     found: Found,
+    behind: float | None,
 ) -> str | None:
     """Measure what was found right, and judge again: return what is wrong after the last launch."""
     prepared = judge.prepared
@@ -308,13 +325,13 @@ def _measure(
         if samples in LOOKED_AT and (objection := _left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
         if spoilt := samples + 1 in LOOKED_AT:
-            buffers.spoil(judge.toolkit, prepared, judge.own)
+            judge.spoil()
         return samples in LOOKED_AT or samples + 1 in LOOKED_AT
 
     begin(WARMING_UP)
     timed.start()
     try:
-        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look)
+        found.measurement = measure(timed.clock, timed.launch, settings, read, timed.kernels, look, behind=behind)
     except _WrongError as wrong:
         return str(wrong)
     if spoilt:  # and no sample followed
@@ -329,8 +346,11 @@ def _measure(
         begin("counting")
         found.inside = counted(prepared.insight, judge.own.n, found.inside)
     begin("verifying again")
+    # Launches that are judged are those of the force alone, and are timed by the host's clock.
+    force_alone = timed.leaves_the_force and timed.clock is toolkit
     if timed.clock is toolkit:
-        slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0)
+        known = judge.quickest if force_alone else math.inf
+        slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0, known)
         if slow:
             return slow
     found.stepping, objection = timed.finish()
@@ -343,13 +363,19 @@ def _measure(
         interactions = judge.own.n**2 / prepared.cycle
         if objection := checks.speed(judge.toolkit, interactions, seconds):
             return objection
-    return checks.memory(judge.toolkit, prepared, judge.own, seconds) or judge.elsewhere()
+    again = seconds if force_alone and toolkit is judge.toolkit else None
+    if objection := judge.elsewhere(and_back=False):
+        return objection
+    # Those on other bodies were launched for the first time.
+    if again and prepared.cycle == 1 and judge.seconds <= checks.LONGER * again:
+        return None
+    return checks.memory(judge.toolkit, prepared, judge.values, seconds, again)
 
 
 def _again(judge: Judge, found: Found) -> str | None:
-    """Launch and judge several times more, while that is quick."""
+    """Launch and judge several times more, where and while that is quick."""
     began = perf_counter()
-    for _ in range(IN_A_ROW):
+    for _ in range(IN_A_ROW if judge.quickest < QUICK else 0):
         if objection := _kept(judge.launched(), found):
             return objection
         if perf_counter() - began > QUICK:
@@ -359,7 +385,7 @@ def _again(judge: Judge, found: Found) -> str | None:
 
 def _left(judge: Judge, found: Found) -> str | None:
     """Judge what was launched last."""
-    return _kept(judge.verdict(), found)
+    return _kept(judge.verdict(quantiles=False), found)
 
 
 def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +56,7 @@ class Bodies:
     position: Floats
     velocity: Floats
     eps: float
+    _kept: list[str] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("mass", "position", "velocity"):
@@ -86,12 +87,26 @@ class Bodies:
 
     @property
     def sha256(self) -> str:
-        """Hash of the bytes of mass, position, velocity and eps: equal when a calculation has equal input."""
+        """Hash of the bytes of mass, position, velocity and eps: equal when a calculation has equal input.
+
+        Computed once of bodies that are ``frozen``.
+        """
+        if self._kept:
+            return self._kept[0]
         digest = hashlib.sha256()
         for array in (self.mass, self.position, self.velocity):
             digest.update(array.astype("<f8", copy=False).tobytes())
         digest.update(struct.pack("<d", self.eps))
-        return digest.hexdigest()
+        found = digest.hexdigest()
+        if not any(array.flags.writeable for array in (self.mass, self.position, self.velocity)):
+            self._kept.append(found)
+        return found
+
+    def frozen(self) -> Bodies:
+        """Return these bodies, their arrays closed to writing: they may be shared."""
+        for array in (self.mass, self.position, self.velocity):
+            array.flags.writeable = False
+        return self
 
     def energy(self) -> float:
         """Total energy: kinetic, plus the softened potential -m m' / sqrt(r^2 + eps^2) of every pair.

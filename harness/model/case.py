@@ -50,6 +50,10 @@ class Part:
     content_of: str = ""
 
 
+MADE = ("key", "identity", "conditions")
+"""What a case makes of its fields, once."""
+
+
 class Case(BaseModel, frozen=True):
     """One point of a sweep: everything that decides what is computed, and nothing about how it is timed.
 
@@ -98,22 +102,33 @@ class Case(BaseModel, frozen=True):
         text = _IN_ORDER.encode(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    @property
-    def identity(self) -> Hashable:
-        """What ``key`` is a short name for, without the work of naming it: equal where that is."""
+    @cached_property
+    def identity(self) -> tuple[Hashable, ...]:
+        """What ``key`` is a short name for, without the work of naming it: equal where that is.
+
+        It has a value for each of ``PARTS``, in their order: files without their folders, the axes as a set.
+        """
         own = self.__dict__
         axes = own["axes"]
-        return (
-            *(_named(part, own.get(name)) for name, part in PARTS.items() if name != "axes"),
-            # 1, 1.0 and True are equal in Python, and different values of an axis.
-            *sorted((name, type(value).__name__, value) for name, value in axes.items()),
-        )
+        # 1, 1.0 and True are equal in Python, and different values of an axis.
+        settings = frozenset(zip(axes, axes.values(), map(type, axes.values()), strict=True))
+        values = [*map(own.get, PARTS)]
+        values[_AXES] = _one_of(settings)
+        for place, name in _FILES:
+            values[place] = _base(own[name])
+        return tuple(values)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as any model is copied, without the key: another value of a field has another."""
+        """Copy as any model is copied, without what was made of its fields: another value of a field makes another."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("key", None)
+        for name in MADE:
+            copied.__dict__.pop(name, None)
         return copied
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Leave out what was made of the fields: another process makes it again."""
+        state = super().__getstate__()
+        return state | {"__dict__": {name: value for name, value in state["__dict__"].items() if name not in MADE}}
 
     @property
     def contents(self) -> dict[str, str]:
@@ -142,14 +157,13 @@ class Case(BaseModel, frozen=True):
         """Whether the bodies move in a plane."""
         return self.conditions["dim"] == 2
 
-    @property
+    @cached_property
     def conditions(self) -> Mapping[str, Value]:
         """What has to be equal, beside n and the device, before the speed of another case is compared with this one's.
 
         The dtype is among them. What a case does not have, as the dt of a force, is left out.
         """
-        own = self.__dict__
-        return _conditions(*(own[name] if name in own else self.axes.get(name) for name in CONDITIONS))
+        return _conditions(*map(self.__dict__.get, CONDITIONS), *map(self.axes.get, PROBLEM_AXES))
 
     def part(self, name: str) -> Value | None:
         """Return a field or an axis as a person names it: a file without its folder, None for what it has not."""
@@ -179,18 +193,32 @@ CONDITIONS: dict[str, Part] = {
 """What has to be equal before two speeds are compared, in the order of a title."""
 
 
+_AXES = list(PARTS).index("axes")
+_FILES = [(place, name) for place, (name, part) in enumerate(PARTS.items()) if part.file]
+
+
 @lru_cache(maxsize=10_000, typed=True)
 def _conditions(*values: Value | None) -> Mapping[str, Value]:
-    """Name the values of ``CONDITIONS``: a hundred thousand records have a few of them, and share what is made here."""
-    known = dict(zip(CONDITIONS, values, strict=True))
-    found = {name: CONDITIONS[name].usual if value is None else value for name, value in known.items()}
+    """Name the values of ``CONDITIONS``, and then of axes among them: many records share the few that there are."""
+    known = dict(zip([*CONDITIONS, *PROBLEM_AXES], values, strict=True))
+    found = {name: part.usual if known[name] is None else known[name] for name, part in CONDITIONS.items()}
     named = {name: _named(CONDITIONS[name], value) for name, value in found.items()}
     return MappingProxyType({name: value for name, value in named.items() if value is not None})
 
 
-def _named(part: Part, value: Value | None) -> Value | None:
+@lru_cache(maxsize=10_000)
+def _one_of(settings: frozenset[Any]) -> frozenset[Any]:
+    """Return the first of equal ones: so many records need no more than a few."""
+    return settings
+
+
+def _base(file: str) -> str:
     """Name a file without its folder."""
-    return os.path.basename(value) if part.file and isinstance(value, str) else value  # noqa: PTH119 - called often
+    return os.path.basename(file) if "/" in file else file  # noqa: PTH119 - called often
+
+
+def _named(part: Part, value: Value | None) -> Value | None:
+    return _base(value) if part.file and isinstance(value, str) else value
 
 
 def stated() -> list[str]:

@@ -50,9 +50,26 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
 
 
 def of_case(case: Case) -> Bodies:
-    """Load the bodies of a case, those of a planar one in the plane; mistakes are those of ``load``."""
-    bodies = load(case.bodies, case.n, case.seed, case.eps, case.subset)
-    return flattened(bodies) if case.planar else bodies
+    """Load the bodies of a case, those of a planar one in the plane; mistakes are those of ``load``.
+
+    Several cases in a row share them: their arrays are closed to writing.
+    """
+    stamp = () if case.bodies in GENERATORS else _stamped(case.bodies)
+    return _of_case(stamp, case.bodies, case.n, case.seed, case.eps, case.subset, case.planar)
+
+
+@lru_cache(maxsize=2)
+def _of_case(
+    stamp: tuple[object, ...],  # noqa: ARG001 - of the file, which may change
+    spec: str,
+    n: int,
+    seed: int,
+    eps: float,
+    subset: str,
+    planar: bool,
+) -> Bodies:
+    bodies = load(spec, n, seed, eps, subset)
+    return (flattened(bodies) if planar else bodies).frozen()
 
 
 def available(spec: str, subset: str = "even") -> int | None:

@@ -100,7 +100,8 @@ class Interaction:
         """Return rows of bodies, shape (n, ``body_width``); what fills a row up is zero."""
         columns = dict(zip(BODY, (*position.T, mass, *velocity.T), strict=True))
         rows: NDArray[Any] = np.zeros((mass.size, self.body_width))
-        rows[:, : len(self.body)] = np.column_stack([columns[name] for name in self.body])
+        for place, name in enumerate(self.body):
+            rows[:, place] = columns[name]
         return rows
 
     def vectors(self) -> dict[str, tuple[int, ...]]:

@@ -42,6 +42,34 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def writer(folder: Path) -> str | None:
+    """Say which process writes to a folder at this moment, None where none does; changes nothing.
+
+    Raises:
+        InputError: the lock cannot be looked at.
+    """
+    path = folder / LOCK
+    try:
+        descriptor = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be locked ({error.strerror}); copy the folder to a local disk") from None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _holder(descriptor: int) -> str:
+    return os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+
+
 def _locked(path: Path) -> int:
     while True:
         with saying(path, "cannot be written"):
@@ -54,7 +82,7 @@ def _locked(path: Path) -> int:
         except FileNotFoundError:
             pass
         except BlockingIOError:
-            holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+            holder = _holder(descriptor)
             os.close(descriptor)
             raise InputError(
                 f"{path.parent}: {holder} is writing to it; wait until it has ended, or name another folder"

@@ -56,7 +56,7 @@ class Preparation(BaseModel, frozen=True):
     compiler: Text | None = None
     start_seconds: Amount | None = None
     compile_seconds: Amount | None = None
-    untimed_seconds: dict[Text, Amount] = {}
+    untimed_seconds: dict[Text, Amount] = Field(default_factory=dict)
 
 
 class Errors(BaseModel, frozen=True):
@@ -79,7 +79,7 @@ class Errors(BaseModel, frozen=True):
     error_rows: Count | None = None
     error_magnitude_max: Error | None = None
     error_magnitude_rms: Error | None = None
-    error_max_of: dict[Text, Error] = {}
+    error_max_of: dict[Text, Error] = Field(default_factory=dict)
     cycle: Annotated[int, Field(ge=1, lt=2**31)] = 1
     error_cycle_max: Error | None = None
     error_cycle_rms: Error | None = None
@@ -102,8 +102,8 @@ class Measurement(BaseModel, frozen=True):
     that of the first. Records from before processes were noted have none.
     """
 
-    samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = []
-    processes: Annotated[list[Count], Field(max_length=1_000_000)] = []
+    samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = Field(default_factory=list)
+    processes: Clocks = Field(default_factory=list)
     batch: Count | None = None
     median_seconds: Duration | None = None
     ci_low: Amount | None = None
@@ -111,10 +111,10 @@ class Measurement(BaseModel, frozen=True):
     ci_high: Annotated[float, Field(ge=0)] | None = None
     stop_reason: Text | None = None
     launch_seconds: Amount | None = None
-    sm_clock_mhz: Clocks = []
-    power_watts: Annotated[list[Amount], Field(max_length=1_000_000)] = []
-    temperature_celsius: Annotated[list[Temperature], Field(max_length=1_000_000)] = []
-    throttle_reasons: Words = []
+    sm_clock_mhz: Clocks = Field(default_factory=list)
+    power_watts: Annotated[list[Amount], Field(max_length=1_000_000)] = Field(default_factory=list)
+    temperature_celsius: Annotated[list[Temperature], Field(max_length=1_000_000)] = Field(default_factory=list)
+    throttle_reasons: Words = Field(default_factory=list)
     throttled: bool | None = None
     launch_bound: bool = False
     joules: Amount | None = None
@@ -144,9 +144,9 @@ class Inside(BaseModel, frozen=True):
     a warp, the part that has to visit a node, averaged over all nodes that at least one of them visits.
     """
 
-    stages_seconds: dict[Text, Amount] = {}
-    stages_bytes: dict[Text, Amount] = {}
-    computed: dict[Text, Amount] = {}
+    stages_seconds: dict[Text, Amount] = Field(default_factory=dict)
+    stages_bytes: dict[Text, Amount] = Field(default_factory=dict)
+    computed: dict[Text, Amount] = Field(default_factory=dict)
     # The field's old name, from when it was taken for the efficiency of warps.
     walk_overlap: Amount | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
@@ -160,7 +160,7 @@ class Counters(BaseModel, frozen=True):
     why there are none.
     """
 
-    counters: dict[Text, Amount] = {}
+    counters: dict[Text, Amount] = Field(default_factory=dict)
     counters_unavailable: Prose | None = None
 
 
@@ -209,9 +209,10 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     @model_validator(mode="after")
     def _consistent(self) -> Record:
         """Refuse what each field may be by itself and no record can be: reports divide by it, sort it or name it."""
-        if self.axes.keys() & PARTS.keys():
-            raise ValueError(f"axes: {' and '.join(self.axes.keys() & PARTS.keys())} is no axis but a field of a case")
-        if any(isinstance(self.axes.get(name), str) for name in PROBLEM_AXES):
+        axes = self.axes
+        if not PARTS.keys().isdisjoint(axes):
+            raise ValueError(f"axes: {' and '.join(axes.keys() & PARTS.keys())} is no axis but a field of a case")
+        if not PROBLEM_AXES.keys().isdisjoint(axes) and any(isinstance(axes.get(name), str) for name in PROBLEM_AXES):
             raise ValueError(f"axes: {' and '.join(PROBLEM_AXES)}: accepted: a number")
         if self.dt is not None and self.integrator is None:
             raise ValueError("dt without an integrator")
@@ -242,7 +243,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
         A stale record has the hash of its files there, which tells it from others and matches no case of today.
         """
-        known = self.model_dump(include=set(Fingerprint.model_fields))
+        known = {name: getattr(self, name) for name in Fingerprint.model_fields}
         return known | {"code_sha256": self.code_sha256 or self.source_sha256}
 
     @property

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,17 @@ ENVIRONMENT = "environment.json"
 REPORTS = Path("reports")
 MOST_SAID = 3
 """Lines of a file that a sentence says what is wrong with."""
-ALIKE = ("axes", "protocol", "flags", "code_sha256", "source_sha256", "bodies_sha256", "sm_clock_mhz")
-"""Fields of a record that have the same value in many."""
+HASHES = ("code_sha256", "source_sha256", "bodies_sha256")
+LISTS = ("flags", "sm_clock_mhz")
+MAPPINGS = ("axes", "protocol")
+"""Fields of a record that have the same value in many: hashes; lists of words or of whole numbers; what has names."""
 SELDOM = (
-    *("throttle_reasons", "counters", "computed", "error_max_of", "untimed_seconds", "stages_seconds", "stages_bytes"),
+    *("processes", "throttle_reasons", "counters", "computed", "error_max_of", "untimed_seconds"),
+    *("stages_seconds", "stages_bytes"),
 )
 """Fields of a record that are empty in most."""
+NO_LIST: list[Any] = []
+NO_MAPPING: dict[str, Any] = {}
 SWITCHES = ("--resume", "--dry-run", "--counters")
 """Options of ``gravbench run`` without a value."""
 
@@ -75,12 +80,7 @@ def has_measurements(folder: Path) -> bool:
     Raises:
         InputError: its file of records cannot be read.
     """
-    with saying(folder / RECORDS, "cannot be read"):
-        for line in read_bytes(folder / RECORDS).split(b"\n"):
-            with contextlib.suppress(ValueError):
-                if Record.of_line(line).status == "ok":
-                    return True
-    return False
+    return any(record.status == "ok" for record in RecordFile(folder).records())
 
 
 def find(run: str) -> Path:
@@ -308,29 +308,22 @@ class RecordFile:
             write_all(self._file, b"\n")
         return f"{self.path}: the last line lacked its end; completed it"
 
-    def read(self, say: Callable[[str], object] = warnings.warn) -> list[Record]:
+    def read(self, say: Callable[[str], object] = warnings.warn, without: Collection[str] = ()) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
 
-        A half-written last line is passed over: only ``repair`` changes the file.
+        A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
+        checked and not kept, which saves room where there are many records.
 
         Raises:
             InputError: there is no such file, it cannot be read, or it has lines and none of them is a record.
         """
-        records, bad = [], []
-        memory: dict[object, Any] = {}
-        try:
-            with os.fdopen(open_file(self.path, os.O_RDONLY), "rb") as lines, _uncollected():
-                for number, line in enumerate(lines, 1):
-                    try:
-                        if line.strip():
-                            records.append(_shared(Record.of_line(line), memory))
-                    except ValueError as error:
-                        if line.endswith(b"\n"):
-                            bad.append(f"line {number}: {_why(error)}")
-        except FileNotFoundError:
-            raise InputError(f"{self.path}: no such file; a run writes it") from None
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        bad: list[str] = []
+        with _uncollected():
+            records = []
+            for record in self.records(bad.append):
+                for name in without:
+                    record.__dict__[name] = NO_LIST
+                records.append(record)
         if bad and not records:
             raise InputError(f"{self.path}, {bad[0]}; accepted: a file with records, which `gravbench run` writes")
         if bad:
@@ -338,6 +331,27 @@ class RecordFile:
             more = f"; and {len(bad) - MOST_SAID:,} more" if len(bad) > MOST_SAID else ""
             say(f"{self.path}: skipped {which}: {'; '.join(bad[:MOST_SAID])}{more}")
         return records
+
+    def records(self, pass_over: Callable[[str], object] = lambda _: None) -> Iterator[Record]:
+        """Read one record after the other, and tell which lines are none and why; a half-written last one is not told.
+
+        Raises:
+            InputError: there is no such file, or it cannot be read.
+        """
+        memory: dict[Hashable, Any] = {}
+        try:
+            with os.fdopen(open_file(self.path, os.O_RDONLY), "rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    try:
+                        if line.strip():
+                            yield _shared(Record.of_line(line), memory)
+                    except ValueError as error:
+                        if line.endswith(b"\n"):
+                            pass_over(f"line {number}: {_why(error)}")
+        except FileNotFoundError:
+            raise InputError(f"{self.path}: no such file; a run writes it") from None
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
 
 def _why(error: ValueError) -> str:
@@ -361,17 +375,21 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _shared(record: Record, memory: dict[object, Any]) -> Record:
+def _shared(record: Record, memory: dict[Hashable, Any]) -> Record:
     """Let equal values of many records be one: most have the same code, protocol and axes, and hold nothing else."""
     own = record.__dict__
-    for name in ALIKE:
-        value = own[name]
-        # 1, 1.0 and True are equal in Python, and different values of an axis.
-        word = (*value.items(), *map(type, value.values())) if isinstance(value, dict) else value
-        own[name] = memory.setdefault((name, tuple(value) if isinstance(value, list) else word), value)
+    for name in HASHES:
+        own[name] = memory.setdefault(own[name], own[name])
+    for name in LISTS:
+        if value := own[name]:
+            own[name] = memory.setdefault(tuple(value), value)
+    for name in MAPPINGS:
+        if value := own[name]:
+            # 1, 1.0 and True are equal in Python, and different values of an axis.
+            own[name] = memory.setdefault((*value, *value.values(), *map(type, value.values())), value)
     for name in SELDOM:
-        if not own[name]:
-            own[name] = memory.setdefault(type(own[name]), own[name])
+        if not (value := own[name]):
+            own[name] = NO_LIST if isinstance(value, list) else NO_MAPPING
     return record
 
 

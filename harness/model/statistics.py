@@ -47,6 +47,7 @@ def rank(samples: int, confidence: float) -> int:
     return int(sum(bdtr(np.arange((samples + 1) // 2), samples, 0.5) <= tail))
 
 
+@lru_cache(maxsize=10_000)
 def student(freedom: float, confidence: float) -> float:
     """Return how many standard errors to either side hold a mean with this confidence (Student's t)."""
     from scipy.special import stdtrit

@@ -26,10 +26,11 @@ from gravbench.errors import InputError, listed, nearest
 from gravbench.model import files, identity, importing
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
+from gravbench.model.ranges import AxisValue as AxisValue
+from gravbench.model.ranges import Range as Range
 from gravbench.model.toolkits import catalogue
 from gravbench.packaged import folder
 
-AxisValue = int | float | str | bool
 Axes = Mapping[str, AxisValue]
 Dtype = Literal["float32", "float64"]
 
@@ -130,9 +131,11 @@ Prepare = Callable[..., Prepared]
 class Declaration:
     """What a stem says of its variant.
 
-    ``axes`` maps each axis to the values it may take, ``defaults`` to the value used when nothing is said. ``when``,
-    an expression over the axes and ``toolkit``, says which combinations can run at all: a kernel that ignores an axis
-    on one toolkit excludes there every value but the one it implements. ``loads`` are the loads from global memory
+    ``axes`` maps each axis to the values that are worth a sweep, ``defaults`` to the value used when nothing is said,
+    ``ranges`` an axis that is a number to all that its kernel can be made for; an axis without a range takes the values
+    of ``axes`` alone. ``when``, an expression over the axes and ``toolkit``, says which combinations can run at all: a
+    kernel that ignores an axis on one toolkit excludes there every value but the one it implements. ``loads`` are the
+    loads from global memory
     per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all
     is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
@@ -144,6 +147,7 @@ class Declaration:
     source: str
     axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     defaults: Axes = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
     when: str | None = None
     loads: str | None = None
     approximates: str | None = None
@@ -186,6 +190,24 @@ class Variant(Declaration):
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""
         return {name: axes.get(name, self.defaults[name]) for name in self.axes}
+
+    def find_value(self, axis: str, value: object) -> AxisValue | None:
+        """Return the value of an axis that ``value`` stands for, None where it takes no such value.
+
+        True is not 1, and 64.0 no whole number; but 1 will do for 1.0.
+        """
+        real = axis in self.ranges and not self.ranges[axis].whole
+        kinds = {int, float} if real and type(value) in (int, float) else {type(value)}
+        if type(value) is int:
+            kinds.add(float)
+        for one in self.axes[axis]:
+            if one == value and type(one) in kinds:
+                return one
+        return self.ranges[axis].find(value) if axis in self.ranges else None
+
+    def other_values(self, axis: str) -> str:
+        """Say which numbers an axis takes beside those it lists, and why no others; empty where it takes none."""
+        return f"{self.ranges[axis]} ({self.ranges[axis].reason})" if axis in self.ranges else ""
 
 
 class variant(Declaration):  # noqa: N801 - it is a decorator
@@ -245,6 +267,11 @@ def _check(declared: Declaration) -> None:
                 )
         if declared.defaults.get(axis) not in values:
             raise InputError(f"axis {axis} needs a default; accepted: one of {listed(map(str, values))}")
+    for axis, numbers in declared.ranges.items():
+        if axis not in declared.axes:
+            raise InputError(f"a range for {axis}, which is no axis; {nearest(axis, list(declared.axes))}")
+        if not isinstance(numbers, Range):
+            raise InputError(f"the range of axis {axis} is {numbers!r}; accepted: Range(least, most, reason)")
     if unknown := [axis for axis in declared.defaults if axis not in declared.axes]:
         raise InputError(f"a default for {unknown[0]}, which is no axis; {nearest(unknown[0], list(declared.axes))}")
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:

@@ -73,17 +73,31 @@ def stride(arrays: Any) -> int:
 
 
 def spoil(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> None:
-    """Fill what a launch has to write with NaN, so that what it leaves out shows.
+    """Fill what a launch has to write with NaN, so that what it leaves out shows."""
+    write_sums(toolkit, prepared, unwritten(toolkit, prepared, values))
 
-    Where all bodies lie in the plane z = 0, accelerations along z are filled with zero: there is nothing to compute.
+
+def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tuple[NDArray[Any], ...]:
+    """Make host arrays of NaN in the layout of the device's arrays of sums.
+
+    Where all bodies lie in the plane z = 0, accelerations along z are zero: there is nothing to compute.
     """
     found = prepared.accelerations
     planar = not values.position[:, 2].any()
+    arrays = []
     for place, array in enumerate(found if isinstance(found, tuple) else (found,)):
-        filled = np.full(array.shape, np.nan)
+        filled = np.full(array.shape, np.nan, toolkit.real)
         if planar and (filled.ndim == 2 or place == 2):
             filled[..., 2 if filled.ndim == 2 else slice(None)] = 0
-        toolkit.copy_in(array, filled)
+        arrays.append(filled)
+    return tuple(arrays)
+
+
+def write_sums(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
+    """Copy host arrays in the layout of the device's arrays of sums into these."""
+    found = prepared.accelerations
+    for array, own in zip(found if isinstance(found, tuple) else (found,), values, strict=True):
+        toolkit.copy_in(array, own)
 
 
 def _download(toolkit: DeviceToolkit, arrays: Any) -> NDArray[Any]:

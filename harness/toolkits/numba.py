@@ -55,12 +55,13 @@ class _Simulator:
     """
 
     def __init__(self, cuda: Any) -> None:
-        self._cuda = cuda
-
-    def __getattr__(self, name: str) -> Any:
         from numba.cuda.simulator import kernel
 
-        return getattr(kernel._get_kernel_context() or self._cuda, name)
+        self._cuda = cuda
+        self._running = kernel._get_kernel_context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._running() or self._cuda, name)
 
 
 class NumbaToolkit(CudaToolkit):

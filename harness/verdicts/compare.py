@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -125,12 +126,14 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on seconds."""
-        return {verdict: sum(pair.verdict is verdict for pair in self.pairs) for verdict in Verdict}
+        found = [pair.verdict for pair in self.pairs]
+        return {verdict: found.count(verdict) for verdict in Verdict}
 
     @property
     def counts_in_cycles(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on clock cycles, of those whose cycles are known."""
-        return {verdict: sum(pair.in_cycles is verdict for pair in self.pairs) for verdict in Verdict}
+        found = [pair.in_cycles for pair in self.pairs]
+        return {verdict: found.count(verdict) for verdict in Verdict}
 
     @property
     def mean_ratio(self) -> float | None:
@@ -231,7 +234,9 @@ def _width(
 
 
 def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
-    """Compare every case of two runs with itself.
+    """Compare every case of two runs with itself, on the device of the same name.
+
+    Where a run measured a case on several devices of one name, each is compared with itself.
 
     Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
     the same cases in processes of their own.
@@ -240,14 +245,18 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     place = places(runs)
     scattered = scatters(runs, place)
 
+    old, young = (Run(run.name, latest(run.records)) for run in (base, new))
+    # Of several devices of one name each may have its part of the cases, as in a merged run.
+    once = [Counter((record.identity, record.device) for record in run.records) for run in (old, young)]
+
     def identity(record: Record) -> tuple[Hashable, str]:
-        return record.identity, place(record)
+        several = any(counted[record.identity, record.device] > 1 for counted in once)
+        return record.identity, place(record) if several or not record.device else record.device
 
     seen: dict[tuple[Hashable, str], Scatter] = {}
     if len(elsewhere) > 1 and not any(record.processes for run in (base, new) for record in run.records):
         others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
         seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
-    old, young = (Run(run.name, latest(run.records)) for run in (base, new))
     found = _compare(old, young, place, scattered, identity, limit, seen=seen)
     return replace(found, elsewhere=len(elsewhere)) if seen else found
 
@@ -330,7 +339,7 @@ def _compare(
     seen: Mapping[tuple[Hashable, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
     def wider(*records: Record) -> Scatter:
-        if (which := identity(records[0])) in seen:
+        if seen and (which := identity(records[0])) in seen:
             return replace(seen[which], fresh=True)
         found = (scattered.get(place(record), Scatter()) for record in records)
         return max(found, key=lambda scatter: scatter.of_ratio)

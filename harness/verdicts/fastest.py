@@ -262,7 +262,17 @@ def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, 
     while records:
         chosen = ranked(records, scatter, threshold, defaults).as_good[0]
         yield chosen
-        records = [record for record in records if (record.error_max or 0.0) < (chosen.error_max or 0.0)]
+        records = [record for record in records if largest_error(record) < largest_error(chosen)]
+
+
+def largest_error(record: Record) -> float:
+    """Return the largest relative error of all n bodies; where a sample was compared, what it is expected to be.
+
+    Relative errors are largest where pulls nearly cancel. Of accelerations that point anywhere the part shorter than x
+    grows as x cubed, so that the largest error of k times as many bodies is the cube root of k times as large.
+    """
+    rows = record.error_rows or record.n
+    return (record.error_max or 0.0) * math.cbrt(max(1.0, record.n / rows))
 
 
 def _choice(found: Sequence[Record | None]) -> Choice:
@@ -274,6 +284,6 @@ def _choice(found: Sequence[Record | None]) -> Choice:
         variant=first.variant,
         dtype=first.dtype,
         axes=first.axes,
-        error_max=[float(up.create_decimal(str(one.error_max or 0.0))) if one else None for one in found],
+        error_max=[float(up.create_decimal(str(largest_error(one)))) if one else None for one in found],
         seconds=[float(f"{one.median_seconds:.{TIME_DIGITS - 1}e}") if one else None for one in found],
     )

@@ -6,10 +6,9 @@ toolkit and the axes is equal.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -142,7 +141,7 @@ def unbounded(record: Record) -> bool:
 def conditions(record: Record) -> Conditions:
     """Return what another record has to share, beside n, to be compared with this one."""
     task = tuple(record.conditions.items())
-    return Conditions(record.toolkit == CPU, record.device or "", record.device_uuid or "", task)
+    return Conditions(record.toolkit == CPU, *_device(record), task)
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -243,13 +242,18 @@ def _indistinct(best: Record, configurations: list[Record]) -> int:
     return sum(other.ci_low is None or not other.ci_low > best.ci_high for other in others)
 
 
-def repetitions(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the repetitions of each anchor, over all records and not only the latest.
+def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bool) -> list[list[Record]]:
+    """Return the ``chosen`` repetitions of each anchor, over all records and not only the latest.
 
     Another driver or source makes another anchor: their difference is neither drift nor scatter.
     """
-    anchors = (record for record in records if record.anchor)
-    return list(grouped(anchors, lambda record: record.key + json.dumps(record.fingerprint, sort_keys=True)).values())
+    anchors = (record for record in records if record.anchor and chosen(record))
+    return list(grouped(anchors, _what_ran).values())
+
+
+def _what_ran(record: Record) -> Hashable:
+    known = record.fingerprint
+    return record.identity, tuple(known.pop("flags")), tuple(known.values())
 
 
 def drifts(records: Iterable[Record]) -> list[Drift]:
@@ -270,8 +274,11 @@ def drifted(records: Iterable[Record]) -> list[Drift]:
 def affecting(drifts: Iterable[Drift], *places: Conditions) -> list[Drift]:
     """Return the drifts beyond the limit of the devices that records under these conditions were measured on."""
     devices = {(shared.device, shared.device_uuid) for shared in places}
-    own = ((drift, conditions(drift.anchor)) for drift in drifts)
-    return [drift for drift, shared in own if drift.beyond and (shared.device, shared.device_uuid) in devices]
+    return [drift for drift in drifts if drift.beyond and _device(drift.anchor) in devices]
+
+
+def _device(record: Record) -> tuple[str, str]:
+    return record.device or "", record.device_uuid or ""
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:

@@ -59,7 +59,9 @@ class Scatter:
     def beside(self, *records: Record) -> Scatter:
         """Return that of medians of as many processes as measured these records, where these are fewer."""
         fewest = min(max(len(set(record.processes)), 1) for record in records)
-        return replace(self, deviation=self.deviation * math.sqrt(max(self.processes / fewest, 1)), processes=fewest)
+        if fewest >= self.processes:
+            return self
+        return replace(self, deviation=self.deviation * math.sqrt(self.processes / fewest), processes=fewest)
 
     def bound(self, confidence: float) -> float:
         """Return the same with another confidence."""
@@ -88,7 +90,7 @@ def span(record: Record) -> Span:
     """
     samples = record.samples_seconds
     median = record.median_seconds or math.nan
-    if not samples or not min(samples) > 0 or not all(map(math.isfinite, samples)):
+    if not samples or not min(samples) > 0 or not math.isfinite(sum(samples)):
         return Span(median, 0.0, math.inf, sure=False)
     count = sum(map(effective, record.groups)) if record.processes else len(samples)
     found = bounds(samples, (1 + CONFIDENCE) / 2, count)
@@ -121,12 +123,12 @@ def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatte
     Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
     processes, only those were. ``runs`` are whole files of records: ``latest`` keeps no repetitions.
     """
-    repeated = [same for records in runs for same in repetitions(filter(is_ranked, records)) if len(same) > 1]
+    repeated = [same for records in runs for same in repetitions(records, is_ranked) if len(same) > 1]
     found: dict[str, Scatter] = {}
     for name, alike in grouped(repeated, lambda same: place(same[0])).items():
         by_process = grouped(alike, _fresh)
         fresh = True in by_process
-        by_case = grouped(by_process[fresh], lambda same: same[0].key).values()
+        by_case = grouped(by_process[fresh], lambda same: same[0].identity).values()
         found[name] = _noisiest([_pooled(map(scatter_of, own), fresh=fresh) for own in by_case])
     return found
 
@@ -170,9 +172,9 @@ def own_scatter(base: Record, new: Record) -> tuple[float, int]:
     The processes of both sides are taken to scatter alike. The freedom is 0 where one process measured each side, and
     where it is not known which did.
     """
-    sides = [record.groups for record in (base, new)]
     if not (base.processes and new.processes) or min(min(one.samples_seconds) for one in (base, new)) <= 0:
         return 0.0, 0
+    sides = [record.groups for record in (base, new)]
     found = list(map(between, sides))
     freedom = sum(own for _, own in found)
     if not freedom:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from gravbench.model.lock import LOCK
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
@@ -23,25 +25,16 @@ SIZES = range(16, 26)
 SWEEP = f"""variant_folders: [mine]
 n: {list(SIZES)}
 measure: {{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 4, processes: 2}}
-variants: interpreted
+variants: uncompiled
 """
-VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else."""
+VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to import Numba takes longer than all else."""
 
-import numba
+from interpreted import stand_in
 
 from gravbench.model.variant import variant
 from gravbench.variants.cpu import numpy_direct
 
-
-def interpreted(function=None, **options):
-    """Stand in for numba.njit."""
-    if function is None:
-        return interpreted
-    function.compile = lambda types: None
-    return function
-
-
-numba.njit = interpreted
+stand_in()
 
 
 @variant(parent="numpy_direct", source="planted by the tests")
@@ -190,7 +183,8 @@ def test_whatever_is_killed_whenever_nothing_is_lost_or_doubled_and_no_process_i
     """Each run is killed and resumed until it is whole, then another begins."""
     chance = random.Random(1)
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "interpreted.py").write_text(VARIANT)
+    (tmp_path / "mine" / "uncompiled.py").write_text(VARIANT)
+    shutil.copy(ROOT / "tests" / "faulty" / "cpu" / "interpreted.py", tmp_path / "mine")
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     count = Counter()
     number_of_runs = kills = 0

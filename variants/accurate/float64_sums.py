@@ -7,7 +7,7 @@ rounding error of the long sum disappears; that of the interactions and of the s
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
@@ -48,7 +48,8 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
     source="mixed precision, common in codes for collisional systems",
     axes={"p": (32, 64, 128, 256, 512), "unroll": (1, 2, 4, 8, 16, 32), "batch": (1, 2, 4, 8, 16, 32)},
     defaults={"p": 256, "unroll": 32, "batch": 1},
-    when="unroll <= p and batch <= unroll",
+    ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL, "batch": ranges.UNROLL},
+    when='p % unroll == 0 and unroll % batch == 0 and (toolkit != "numba" or 128 % unroll == 0)',
     loads="n / p",
     dtypes=("float32",),
     mixed=True,

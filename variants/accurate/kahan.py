@@ -7,7 +7,7 @@ interactions remains. The cost is three more additions per component: 22 instruc
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -58,7 +58,8 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     source="Kahan 1965, Further remarks on reducing truncation errors",
     axes={"p": (32, 64, 128, 256, 512), "unroll": (1, 2, 4, 8, 16, 32)},
     defaults={"p": 256, "unroll": 16},
-    when="unroll <= p",
+    ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
+    when='p % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
     loads="n / p",
 )
 def prepare(gpu, bodies, *, p, unroll):

@@ -8,7 +8,7 @@ whole; the mean over a cycle is exact for bodies that do not move meanwhile.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -37,6 +37,7 @@ def numba_kernel(cuda, real, interaction):
     source="Lee 2008, phase III",
     axes={"p": (64, 128, 256, 512), "fraction": layouts.FRACTIONS},
     defaults={"p": 256, "fraction": 0.5},
+    ranges={"p": ranges.THREADS, "fraction": ranges.FRACTION},
     loads="fraction * n",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )

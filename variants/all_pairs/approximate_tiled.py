@@ -6,7 +6,7 @@ Against tiled: the tiles of a step cover a window instead of all bodies. approxi
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -44,7 +44,8 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
         "fraction": layouts.FRACTIONS,
     },
     defaults={"p": 256, "unroll": 32, "fraction": 0.5},
-    when="unroll <= p",
+    ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL, "fraction": ranges.FRACTION},
+    when='p % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
     loads="fraction * n / p",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )

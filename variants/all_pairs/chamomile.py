@@ -7,7 +7,7 @@ when the bag is done. The rounding error then grows with the length of a bag and
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
@@ -55,7 +55,8 @@ def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
         "unroll": (1, 2, 4, 8, 16, 32, 64, 128),
     },
     defaults={"p": 256, "j_bag": 256, "unroll": 16},
-    when="unroll <= j_bag",
+    ranges={"p": ranges.THREADS, "j_bag": ranges.BAG, "unroll": ranges.UNROLL},
+    when='j_bag % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
     loads="n / p",
     any_interaction=True,
 )

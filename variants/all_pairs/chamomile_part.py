@@ -6,7 +6,7 @@ exact for bodies that do not move meanwhile.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import layouts
+from gravbench.variants.common import layouts, ranges
 
 
 @variant(
@@ -19,6 +19,8 @@ from gravbench.variants.common import layouts
         "fraction": layouts.FRACTIONS,
     },
     defaults={"p": 256, "j_bag": 512, "unroll": 16, "fraction": 0.5},
+    ranges={"p": ranges.THREADS, "j_bag": ranges.BAG, "unroll": ranges.UNROLL, "fraction": ranges.FRACTION},
+    when="j_bag % unroll == 0",
     loads="fraction * n / p",
     approximates="a launch counts a fraction of the pairs; a cycle of 1 / fraction launches counts each once",
 )

@@ -7,7 +7,7 @@ four, for the same bytes.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -36,6 +36,7 @@ def numba_kernel(cuda, real, interaction):
     source="Lee 2008, float4 version",
     axes={"p": (32, 64, 128, 256, 512, 1024)},
     defaults={"p": 256},
+    ranges={"p": ranges.THREADS},
     loads="n",
 )
 def prepare(gpu, bodies, *, p):

@@ -6,7 +6,7 @@ apart; ``arithmetic`` takes a square root and divides, where naive takes one inv
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import printed
+from gravbench.variants.common import printed, ranges
 
 
 @variant(
@@ -19,6 +19,7 @@ from gravbench.variants.common import printed
         "arithmetic": printed.ARITHMETIC,
     },
     defaults={"p": 256, "width": 1, "block_shape": "1d", "arithmetic": "rsqrt"},
+    ranges={"p": ranges.THREADS},
     when='block_shape == "1d" or p == 256',
     loads="4 / width * n",
 )

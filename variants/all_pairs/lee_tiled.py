@@ -5,7 +5,7 @@ block side by side and one inverse square root a pull; here both are as Lee 2008
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import printed
+from gravbench.variants.common import printed, ranges
 
 
 @variant(
@@ -18,7 +18,8 @@ from gravbench.variants.common import printed
         "arithmetic": printed.ARITHMETIC,
     },
     defaults={"p": 256, "unroll": 8, "block_shape": "1d", "arithmetic": "rsqrt"},
-    when='block_shape == "1d" or p == 256',
+    ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
+    when='p % unroll == 0 and (block_shape == "1d" or p == 256)',
     loads="n / p",
 )
 def prepare(gpu, bodies, *, p, unroll, block_shape, arithmetic):

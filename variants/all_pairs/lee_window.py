@@ -5,8 +5,8 @@ With ``scaled`` 0 the sum of a step is that of its window alone, so that a cycle
 whole where one step of the others does; with 1 it is scaled up to all bodies, as approximate_global does.
 """
 
-from gravbench.model.variant import DIRECT_SUM, Tolerance, variant
-from gravbench.variants.common import layouts, printed
+from gravbench.model.variant import DIRECT_SUM, Range, Tolerance, variant
+from gravbench.variants.common import layouts, printed, ranges
 
 
 def tolerance(axes):
@@ -26,6 +26,7 @@ def tolerance(axes):
         "arithmetic": printed.ARITHMETIC,
     },
     defaults={"staged": 0, "fraction": 0.5, "scaled": 1, "unroll": 8, "arithmetic": "rsqrt"},
+    ranges={"fraction": ranges.FRACTION, "unroll": Range(1, 256, "a tile has 256 bodies")},
     when="staged == 1 or unroll == 8",
     loads="fraction * n / (1 + 255 * staged)",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",

@@ -7,7 +7,7 @@ read the same address at the same time, so the caches serve it, but each interac
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -35,6 +35,7 @@ def numba_kernel(cuda, real, interaction):
     source="Lee 2008, naive float version",
     axes={"p": (32, 64, 128, 256, 512, 1024)},
     defaults={"p": 256},
+    ranges={"p": ranges.THREADS},
     loads="4 * n",
 )
 def prepare(gpu, bodies, *, p):

@@ -7,7 +7,7 @@ bodies are then projected onto z = 0, for the float64 reference too.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, DIM):
@@ -38,6 +38,7 @@ def numba_kernel(cuda, real, interaction, *, DIM):
     source="Bodin 2026, the N^2 kernel",
     axes={"p": (64, 128, 256, 512), "dim": (2, 3)},
     defaults={"p": 256, "dim": 3},
+    ranges={"p": ranges.THREADS},
     loads="(dim + 1) * n",
 )
 def prepare(gpu, bodies, *, p, dim):

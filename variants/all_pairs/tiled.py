@@ -8,7 +8,7 @@ whether it matters: blocks of 16 x 16 threads, and blocks that begin at differen
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
@@ -59,7 +59,8 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
         "stagger": (0, 1),
     },
     defaults={"p": 256, "unroll": 32, "block_shape": "1d", "stagger": 0},
-    when='unroll <= p and (block_shape == "1d" or p == 256)',
+    ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
+    when='p % unroll == 0 and (block_shape == "1d" or p == 256) and (toolkit != "numba" or 128 % unroll == 0)',
     loads="n / p",
     any_interaction=True,
 )

@@ -16,10 +16,15 @@ above all when it is flattened to a disk. A Plummer sphere of 100,000 bodies wit
 error of 2.6e-3, and of 1.7e-3 where 32 bodies walk together.
 """
 
-from gravbench.model.variant import DIRECT_SUM, Tolerance
+from gravbench.model.variant import DIRECT_SUM, Range, Tolerance
 
 THETAS = (0, 0.3, 0.5, 0.7, 1.0, 1.2)
-"""Opening angles that can be swept; 0 opens every cell, which is the direct sum."""
+"""Opening angles to sweep; 0 opens every cell, which is the direct sum."""
+_ROUNDING = "below, the tolerance, which falls with theta squared, is less than rounding in float32"
+THETA = Range(0.05, 1.4, f"{_ROUNDING}; above, no cell is accepted that is not at 1.4, as it may contain the body")
+"""In space that is so from 1.2 on, which declarations say in ``when``."""
+THETA_OF_WIDTH = Range(0.05, 2.0, f"{_ROUNDING}; above, bodies accept most cells that contain them")
+"""Where the width of a cell over the distance of its centre of mass decides alone."""
 
 RMS = {2: 0.45, 3: 0.08}
 MAX = {2: 15.0, 3: 2.5}

@@ -11,6 +11,7 @@ import numpy as np
 
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, nodes, tree, walks
+from gravbench.variants.common import ranges
 
 BITS = 21
 """Bits of a Morton code per coordinate: ten, as in the source, merge distinct bodies at large n."""
@@ -61,7 +62,8 @@ class Buffers:
         "leaf_size": 16,
         "dim": 3,
     },
-    when='walk == "thread" or sort == "morton"',
+    ranges={"theta": accuracy.THETA, "p": ranges.WARPS_OF_THREADS, "leaf_size": ranges.COUNT},
+    when='(walk == "thread" or sort == "morton") and (theta <= 1.2 or dim == 2)',
     approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )

@@ -8,8 +8,9 @@ the bodies are sent on a stream of their own while the tree is built.
 
 import numpy as np
 
-from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, variant
+from gravbench.model.variant import DIRECT_SUM, Prepared, Range, Tolerance, variant
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, inserted, morton, tree, walks
+from gravbench.variants.common import ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, COMPACT, TOP, SORTED, DIM):
@@ -59,6 +60,14 @@ def tolerance(axes):
         "bits": 10,
         "dim": 3,
     },
+    ranges={
+        "theta": accuracy.THETA_OF_WIDTH,
+        "top_levels": Range(0, 5, "48 KB of shared memory"),
+        "p": ranges.THREADS,
+        "leaf_size": ranges.COUNT,
+        "bits": morton.RANGE,
+    },
+    when="top_levels <= 4 or dim == 2",
     approximates="a cell farther away than its width / theta acts as its centre of mass",
     tolerance=tolerance,
 )

@@ -8,8 +8,9 @@ walk of Bodin 2026: the index of the tree is sorted, and the bodies stay where t
 
 import numpy as np
 
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.barnes_hut import accuracy, morton, nodes, tree, walks
+from gravbench.variants.common import ranges
 
 
 def cpu_kernel(numba, real, *, WIDTH):
@@ -30,7 +31,13 @@ def cpu_kernel(numba, real, *, WIDTH):
         "cores": ("one", "all"),
     },
     defaults={"theta": 0.7, "sort": "morton", "width": 32, "leaf_size": 16, "bits": 21, "dim": 3, "cores": "all"},
-    when='width == 1 or sort == "morton"',
+    ranges={
+        "theta": accuracy.THETA,
+        "width": Range(1, 64, "a worker takes 64 bodies at a time", divides=64),
+        "leaf_size": ranges.COUNT,
+        "bits": morton.RANGE,
+    },
+    when='(width == 1 or sort == "morton") and (theta <= 1.2 or dim == 2)',
     approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
     tolerance=accuracy.of_axes,
 )

@@ -13,12 +13,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from gravbench.model.variant import Range
+
 BITS = (10, 21)
 """Bits per coordinate: 10 as in Bodin 2026, or 21, the most of which three fit into 64 bits.
 
 With 10 bits a cell of the finest grid is 1/1024 of the cube wide. At a million bodies the core of a Plummer sphere has
 many bodies per such cell, which cannot be distinguished.
 """
+RANGE = Range(1, BITS[-1], "three such numbers fit into a code of 64 bits")
 
 DIGIT_BITS = 8
 """Bits per pass of the sort: 256 write positions per worker fit into the first-level cache."""

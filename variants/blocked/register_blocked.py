@@ -9,7 +9,7 @@ import numpy as np
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body, layouts
+from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST):
@@ -50,8 +50,12 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
         "warps": blocks.WARPS,
     },
     defaults={"p": 128, "r": 4, "unroll": 8, "mass_first": 1, "warps": 0},
-    # The Numba kernel puts the mass first and leaves the number of registers to the compiler.
-    when='unroll <= p and (toolkit != "numba" or (mass_first == 1 and warps == 0))',
+    ranges={"p": ranges.THREADS, "r": ranges.BODIES, "unroll": ranges.UNROLL, "warps": ranges.WARPS},
+    # The Numba kernel is made by doubling, puts the mass first and leaves the number of registers to the compiler.
+    when=(
+        'p % unroll == 0 and (toolkit != "numba" or (128 % unroll == 0 and 32 % r == 0))'
+        ' and (toolkit != "numba" or (mass_first == 1 and warps == 0))'
+    ),
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):

@@ -7,7 +7,7 @@ simulator has no shuffles.
 
 from gravbench.model.variant import variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import layouts
+from gravbench.variants.common import layouts, ranges
 
 
 @variant(
@@ -20,6 +20,7 @@ from gravbench.variants.common import layouts
         "warps": blocks.WARPS,
     },
     defaults={"p": 128, "r": 4, "unroll": 32, "warps": 0},
+    ranges={"p": ranges.WARPS_OF_THREADS, "r": ranges.BODIES, "warps": ranges.WARPS},
     loads="n / (32 * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, warps):

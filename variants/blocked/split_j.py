@@ -10,7 +10,7 @@ import numpy as np
 
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import body
+from gravbench.variants.common import body, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
@@ -78,8 +78,18 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         "warps": blocks.WARPS,
     },
     defaults={"p": 64, "r": 4, "unroll": 8, "parts": 0, "warps": 0},
-    # The Numba kernel leaves the number of registers to the compiler.
-    when='unroll <= p and (toolkit != "numba" or warps == 0)',
+    ranges={
+        "p": ranges.THREADS,
+        "r": ranges.BODIES,
+        "unroll": ranges.UNROLL,
+        "parts": ranges.PARTS,
+        "warps": ranges.WARPS,
+    },
+    # The Numba kernel is made by doubling, and leaves the number of registers to the compiler.
+    when=(
+        'p % unroll == 0 and (toolkit != "numba" or (128 % unroll == 0 and 32 % r == 0))'
+        ' and (toolkit != "numba" or warps == 0)'
+    ),
     loads="n / (p * r)",
 )
 def prepare(gpu, bodies, *, p, r, unroll, parts, warps):

@@ -9,8 +9,9 @@ instructions per pair. No Numba kernel, because Numba's simulator has no shuffle
 
 import numpy as np
 
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks
+from gravbench.variants.common import ranges
 
 LONGEST = 256
 """Most groups of 32 bodies per part: the rounding error of a sum grows with its length, and more parts cost little."""
@@ -51,6 +52,13 @@ PARTIAL_BYTES = 1 << 30
         "copies": 0,
         "parts": 0,
         "warps": 0,
+    },
+    ranges={
+        "p": Range(32, 384, "whole warps; 48 KB of shared memory in float64", step=32),
+        "r": ranges.BODIES,
+        "copies": ranges.COPIES,
+        "parts": ranges.PARTS,
+        "warps": ranges.WARPS,
     },
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )

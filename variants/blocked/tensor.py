@@ -12,8 +12,9 @@ differ in their last bits. No Numba kernel, because Numba has no matrix product 
 
 import numpy as np
 
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks
+from gravbench.variants.common import ranges
 
 LARGE = 500_000
 """Above so many bodies, few are near each other even in larger blocks, which share more loads."""
@@ -64,6 +65,18 @@ def compact_order(position, width):
         "warps": (0, 8, 12, 16, 20, 24),
     },
     defaults={"p": 64, "r": 0, "terms": 2, "unroll": 1, "separation": 1.5, "parts": 0, "copies": 0, "warps": 0},
+    ranges={
+        "p": Range(32, 128, "whole warps; 48 KB of shared memory", step=32),
+        "r": Range(2, 20, "64 bodies meet at a time; 48 KB of shared memory", step=2),
+        "unroll": Range(1, 4, "the loop has four iterations"),
+        "separation": Range(
+            1.25, 10.0, "the kernel has it in hundredths; below 1.25 a pull may leave the range of FP16", step=0.01
+        ),
+        "parts": ranges.PARTS,
+        "copies": ranges.COPIES,
+        "warps": ranges.WARPS,
+    },
+    when="p // 32 * (2048 * (r or 4) + 5888) <= 49152",
     dtypes=("float32",),
     of_positions=True,
     loads="n / (64 * (r or (4 if n > 500000 else 2)))",

@@ -7,7 +7,7 @@ numbers.
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import layouts
+from gravbench.variants.common import layouts, ranges
 
 OPERATIONS = 18
 """Kernels launched per block of rows."""
@@ -36,6 +36,7 @@ def cupy_kernel(cupy, real, *, ROWS):
     source="CuPy's documentation: docs.cupy.dev, Basics of CuPy",
     axes={"rows": (256, 512, 1024, 2048, 4096)},
     defaults={"rows": 2048},
+    ranges={"rows": ranges.COUNT},
 )
 def prepare(gpu, bodies, *, rows):
     """Use separate arrays of x, y, z and mass."""

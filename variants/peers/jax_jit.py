@@ -6,7 +6,7 @@ its own, which may compute the distances again. It contains no matrix product, s
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import layouts
+from gravbench.variants.common import layouts, ranges
 
 
 def jax_kernel(jax, real, *, ROWS):
@@ -29,6 +29,7 @@ def jax_kernel(jax, real, *, ROWS):
     source="JAX's documentation: docs.jax.dev, jax.jit and jax.lax.map",
     axes={"rows": (256, 1024, 4096, 16384, 65536)},
     defaults={"rows": 4096},
+    ranges={"rows": ranges.COUNT},
 )
 def prepare(gpu, bodies, *, rows):
     """Use separate arrays of x, y, z and mass."""

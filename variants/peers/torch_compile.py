@@ -7,7 +7,7 @@ an operation is not fused. It contains no matrix product, so nothing is rounded 
 """
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import layouts
+from gravbench.variants.common import layouts, ranges
 
 
 def torch_kernel(torch, real, *, ROWS):
@@ -39,6 +39,7 @@ def torch_kernel(torch, real, *, ROWS):
     source="PyTorch's documentation: docs.pytorch.org, torch.compile",
     axes={"rows": (256, 1024, 4096, 16384, 65536)},
     defaults={"rows": 4096},
+    ranges={"rows": ranges.COUNT},
 )
 def prepare(gpu, bodies, *, rows):
     """Use separate arrays of x, y, z and mass."""

@@ -200,6 +200,22 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     return _spec((lines + points).properties(height=max(70, 21 * len(steps))), rows)
 
 
+def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> Spec:
+    """Signs at the ``median`` of each strategy's measurements, and a line to where ``rarely`` more are needed."""
+    base = CHART.encode(
+        y=alt.Y("contest:N", sort=contests, title=None, axis=alt.Axis(labelLimit=320)),
+        yOffset=alt.YOffset("strategy:N", scale=alt.Scale(domain=strategies, paddingOuter=0.4)),
+        tooltip=_tooltip("contest", "cases", "strategy", "measurements", "9 of 10", "not found"),
+    )
+    x = alt.X("median:Q", title="measurements", axis=_axis(), scale=alt.Scale(zero=True))
+    lines = base.mark_rule(strokeWidth=1.5, color=GREY).encode(x=x, x2="rarely:Q")
+    points = base.mark_point(size=60, filled=True, opacity=1).encode(
+        x=x, **_signs("strategy", strategies, "color", "shape")
+    )
+    height = max(80, (14 * len(strategies) + 12) * len(contests))
+    return _spec((lines + points).properties(height=height), rows)
+
+
 def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
     """Return a chart for a page, or under a ``title`` for a file that has no text around it."""
     words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}

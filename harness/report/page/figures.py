@@ -18,7 +18,7 @@ from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
 
-MOST_GROUPS = 40
+MOST_GROUPS = 24
 """Sets of conditions that have figures, and figures of a kind that has one for each variant."""
 
 

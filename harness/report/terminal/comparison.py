@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from rich.console import Console
@@ -36,12 +37,15 @@ class Labels:
 
     def __init__(self, cases: Sequence[tuple[Record, Record]]) -> None:
         """Look at pairs of records of one case; what the two of a pair differ in names nothing."""
-        devices = {joined([old.device, new.device]) for old, new in cases}
+        devices = {joined(two) for two in {(old.device, new.device) for old, new in cases}}
         self._several_devices = len(devices) > 1
         self._told: set[str] = set()
         common = [] if self._several_devices else list(devices)
-        for name in _names(record for pair in cases for record in pair):
-            both = _both(name, cases)
+        of_parts = _of_parts(cases)
+        # Records share their axes: one pair of each two is enough.
+        of_axes = {(id(old.axes), id(new.axes)): (old.axes, new.axes) for old, new in cases}.values()
+        for name in _names(axes for two in of_axes for axes in two):
+            both = of_parts[name] if name in PARTS else {(old.get(name), new.get(name)) for old, new in of_axes}
             values = {old for old, new in both if old == new and old is not None}
             alike = all(old == new for old, new in both)
             if (len(values) > 1 and (alike or name in PARTS)) or (alike and name == "variant"):
@@ -55,22 +59,20 @@ class Labels:
         """Name one case."""
         words = [
             _word(name, value)
-            for name in _names([old])
+            for name in _names([old.axes])
             if name in self._told and (value := old.part(name)) is not None and value == new.part(name)
         ]
         return " ".join(words + [f"on {joined([old.device, new.device])}"] * self._several_devices)
 
 
-def _both(name: str, cases: Sequence[tuple[Record, Record]]) -> set[tuple[Value | None, Value | None]]:
-    """Return what the two of a pair have for a field or an axis, each two values once."""
-    if name in PARTS:
-        return {(old.part(name), new.part(name)) for old, new in cases}
-    return {(old.axes.get(name), new.axes.get(name)) for old, new in cases}
+def _of_parts(cases: Sequence[tuple[Record, Record]]) -> dict[str, set[tuple[Any, Any]]]:
+    """Return what the two of a pair have for each field of a case, each two values once."""
+    sides = (zip(*(record.identity for record in side), strict=True) for side in zip(*cases, strict=True))
+    return {name: set(zip(*columns, strict=True)) for name, *columns in zip(PARTS, *sides, strict=True)}
 
 
-def _names(records: Iterable[Record]) -> list[str]:
-    axes = dict.fromkeys(axis for record in records for axis in record.axes)
-    return list(dict.fromkeys([*stated(), *axes]))
+def _names(every: Iterable[Mapping[str, Value]]) -> list[str]:
+    return list(dict.fromkeys([*stated(), *(axis for axes in every for axis in axes)]))
 
 
 def _word(name: str, value: Value) -> str:
@@ -235,12 +237,15 @@ def _interval(pair: Pair) -> str:
 def _differences(comparison: Comparison) -> str:
     """Name what else differs between the two records of a pair, beside the time."""
     names = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "device_uuid")
-    both = [(pair.base, pair.new) for pair in comparison.pairs]
-    words = [
-        name.replace("_", " ") for name in names if any(getattr(old, name) != getattr(new, name) for old, new in both)
-    ]
-    edited = sum(old.fingerprint["code_sha256"] != new.fingerprint["code_sha256"] for old, new in both)
+    own = attrgetter(*names)
+    both = [(own(pair.base), own(pair.new)) for pair in comparison.pairs]
+    words = [name.replace("_", " ") for i, name in enumerate(names) if any(old[i] != new[i] for old, new in both)]
+    edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
+
+
+def _code(record: Record) -> str | None:
+    return record.code_sha256 or record.source_sha256
 
 
 def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:

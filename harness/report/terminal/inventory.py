@@ -47,7 +47,8 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
         lines = [", ".join(one.toolkits), ", ".join(one.dtypes)]
         for axis, values in one.axes.items():
             words = [f"[{value}]" if value == one.defaults[axis] else str(value) for value in values]
-            lines.append(f"{axis} = {' '.join(words)}")
+            other = one.other_values(axis)
+            lines.append(f"{axis} = {' '.join(words)}{'; also ' * bool(other)}{other}")
         notes = {
             "only where": one.when,
             "loads from global memory per body:": one.loads,

@@ -18,7 +18,7 @@ Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 GAP = 2
-MOST_ROWS = 1_000
+MOST_ROWS = 500
 """Rows of one section: more than anybody reads in a terminal."""
 
 

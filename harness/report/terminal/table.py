@@ -46,12 +46,16 @@ class _Filled(Generic[_Row]):
         self.column = column
         self.cells = [column.cell(row) for row in rows]
         self.natural = max(map(cell_len, [*column.header.split("\n"), *self.cells]))
+        self.broken = any("\n" in cell or "\t" in cell for cell in self.cells)
         words = " ".join([column.header, *self.cells]).split()
         self.least = max(map(cell_len, words)) if column.breaks else self.natural
 
 
-def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
-    """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
+def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table | Text:
+    """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out.
+
+    Where every cell fits its column, this is the text that the table would be: laying it out anew takes Rich long.
+    """
     filled = [_Filled(column, rows) for column in columns]
     useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
     gap = GAP
@@ -60,13 +64,36 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
         gap = 1
         shown = _fitting(useful, console.width, gap)
     lines = max(one.column.header.count("\n") for one in shown)
+    headers = ["\n" * (lines - one.column.header.count("\n")) + one.column.header for one in shown]
+    widths = _widths(shown, console.width, gap)
+    whole = sum(widths) + gap * (len(widths) - 1)
+    simple = all(one.natural <= width and not one.broken for one, width in zip(shown, widths, strict=True))
+    if simple and whole <= console.width and not console.options.ascii_only:
+        return _text(shown, headers, widths, gap)
     made = bare_table(gap - 1)
-    for one, width in zip(shown, _widths(shown, console.width, gap), strict=True):
-        header = "\n" * (lines - one.column.header.count("\n")) + one.column.header
+    for one, header, width in zip(shown, headers, widths, strict=True):
         made.add_column(Text(header), justify="left" if one.column.text else "right", width=width, overflow="fold")
     for cells in zip(*(one.cells for one in shown), strict=True):
         made.add_row(*map(Text, cells))
     return made
+
+
+def _text(columns: Sequence[_Filled[_Row]], headers: Sequence[str], widths: Sequence[int], gap: int) -> Text:
+    """Write the table that Rich would make, line by line."""
+    places = [
+        [_padded(cell, width, left=one.column.text) for cell in [*header.split("\n"), *one.cells]]
+        for one, header, width in zip(columns, headers, widths, strict=True)
+    ]
+    lines = [(" " * gap).join(cells) for cells in zip(*places, strict=True)]
+    above = headers[0].count("\n") + 1
+    rule = "─" * (sum(widths) + gap * (len(widths) - 1))
+    made = Text("\n".join(lines[:above]), "table.header", no_wrap=True, overflow="ignore")
+    return Text("\n", no_wrap=True, overflow="ignore").join([made, Text("\n".join([rule, *lines[above:]]))])
+
+
+def _padded(cell: str, width: int, *, left: bool) -> str:
+    blanks = " " * (width - cell_len(cell))
+    return cell + blanks if left else blanks + cell
 
 
 def markdown_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:

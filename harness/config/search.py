@@ -1,0 +1,31 @@
+"""How the cases of a sweep are searched: all of them, or as few as it takes to find the fastest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, Field
+
+from gravbench.config.limits import MOST_SECONDS
+
+StrategyName = Literal["all", "race", "random", "tpe"]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+
+
+class Search(BaseModel, frozen=True, extra="forbid", strict=True):
+    """In which order the cases of a sweep are measured, and when that ends.
+
+    Attributes:
+        strategy: ``all`` measures every case; ``race`` begins every case, and stops one that cannot be the fastest;
+            ``random`` and ``tpe`` (a tree-structured Parzen estimator) choose case by case, by Optuna.
+        budget_trials: end after so many cases, those of an earlier start of the run included; by default with the last.
+        budget_seconds: begin no new case after this long, counted from this start of the run.
+        seed: of the order and of what is chosen.
+        threshold: how much slower than the fastest, relative to it, still counts as as fast.
+    """
+
+    strategy: StrategyName = "all"
+    budget_trials: Annotated[int, Field(ge=1)] | None = None
+    budget_seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    threshold: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.02

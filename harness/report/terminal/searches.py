@@ -1,0 +1,56 @@
+"""What searches of a recorded sweep needed, as tables in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from gravbench.model.record import Record
+from gravbench.report.names import count
+from gravbench.report.numbers import number
+from gravbench.report.searches import Searched, finite, shared_title, titles
+from gravbench.report.terminal.printing import heading, say, subsection
+from gravbench.report.terminal.table import Column, table
+from gravbench.search.replay import RARELY, Effort
+
+NEVER = "-"
+READING = (
+    "A case that was outraced counts as the part of its samples that it took; compiling and verifying it are not "
+    f"counted. median, {100 * RARELY:g} %: of the searches, {NEVER} where so many ended without. whole: the median of "
+    "a search to its end, where that is not its budget."
+)
+
+
+def render_searches(
+    searched: Sequence[Searched], console: Console, left_out: int, repeat: int, within: float, threshold: float
+) -> None:
+    """Print one table per contest: how many measurements each strategy needs."""
+    heading(console, "Searches of what was recorded")
+    if shared := shared_title(searched):
+        say(console, shared)
+    asked = (
+        f"Measurements until one is within {100 * within:g} % of the fastest, {count(repeat, 'time')} by each strategy."
+    )
+    say(console, f"{asked} A race has a threshold of {100 * threshold:g} %. {READING}")
+    columns: list[Column[Effort]] = [
+        Column("strategy", lambda one: one.strategy, 0, text=True),
+        Column("median", lambda one: _many(one.median), 0),
+        Column(f"{100 * RARELY:g} %", lambda one: _many(one.rarely), 0),
+        Column("whole", lambda one: "" if one.whole is None else _many(one.whole), 1),
+        Column("not\nfound", lambda one: f"{one.missed:,}" if one.missed else "", 2),
+    ]
+    for title, own in zip(titles(searched), searched, strict=True):
+        subsection(console, f"{title}: {count(len(own.board.records), 'case')}")
+        console.print(table(console, columns, own.efforts))
+        say(console, f"fastest: {_name(own.board.fastest)}")
+    if left_out:
+        say(console, f"not searched: {count(left_out, 'contest')} of fewer cases")
+
+
+def _many(value: float) -> str:
+    return NEVER if finite(value) is None else number(value, 3, zeros=False)
+
+
+def _name(record: Record) -> str:
+    return " ".join(filter(None, [record.variant, record.toolkit, record.configuration]))

@@ -1,0 +1,10 @@
+"""What the process that workers are forked from does once: import what they need, and make the judge of gravity."""
+
+import numpy as np
+
+import gravbench.measuring.worker  # noqa: F401
+from direct import direct_accelerations
+from gravbench.model.bodies import Bodies
+
+for dtype in ("float32", "float64"):
+    direct_accelerations(Bodies(np.ones(2), np.eye(2, 3), np.zeros((2, 3)), 0.1), np.arange(2), dtype)

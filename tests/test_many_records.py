@@ -1,0 +1,109 @@
+"""Many records cost no more each than a few do: what reading, comparing and reporting them takes is counted.
+
+What is counted are calls of Python functions, which are the same on every machine however busy it is.
+"""
+
+import io
+import json
+import sys
+import time
+from itertools import islice
+
+import pytest
+from rich.console import Console
+
+from conftest import ROOT
+from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.report.terminal.comparison import render_comparison
+from gravbench.report.terminal.ladder import render
+from gravbench.report.terminal.stages import render_stages
+from gravbench.verdicts.compare import Run, compare_runs
+from gravbench.verdicts.ranking import drifted
+
+FEW, MANY = 200, 600
+
+
+def written(folder, count):
+    """Write records of the ladder on an H200, every time with another seed."""
+    lines = (ROOT / "reports" / "h200" / "ladder" / RECORDS).read_text("utf-8").splitlines()
+    found = [json.loads(line) for line in lines[::3]]
+    folder.mkdir()
+    with (folder / RECORDS).open("w") as file:
+        for turn in range(count):
+            one = found[turn % len(found)]
+            file.write(json.dumps(one | {"seed": 1 + turn // len(found)}) + "\n")
+    return RecordFile(folder)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    place = tmp_path_factory.mktemp("many")
+    return {count: written(place / str(count), count) for count in (FEW, MANY)}
+
+
+@pytest.fixture(scope="module")
+def runs(files):
+    return {count: [Run(name, file.read()) for name in ("a", "b")] for count, file in files.items()}
+
+
+def calls(do):
+    """Count the calls of Python functions that something takes."""
+    found = 0
+
+    def note(_frame, event, _argument):
+        nonlocal found
+        found += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        do()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def seconds(do):
+    """Measure the processor's time, the least of three times."""
+    found = []
+    for _ in range(3):
+        began = time.process_time()
+        do()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+def compared(two):
+    render_comparison(compare_runs(*two), Console(file=io.StringIO(), width=120))
+
+
+def reported(run):
+    console = Console(file=io.StringIO(), width=120)
+    render(run.records, console, {})
+    render_stages(run.records, console, drifted(run.records))
+
+
+def test_a_line_is_read_in_a_few_calls(files):
+    assert calls(files[FEW].read) < 13 * FEW
+
+
+def test_two_records_are_compared_in_a_few_calls(runs):
+    compared(runs[FEW])
+    more = calls(lambda: compared(runs[MANY])) - calls(lambda: compared(runs[FEW]))
+    assert more < 150 * (MANY - FEW)
+
+
+def test_a_report_looks_at_a_record_in_a_few_calls(runs):
+    reported(runs[FEW][0])
+    few, many = (calls(lambda run=runs[count][0]: reported(run)) for count in (FEW, MANY))
+    assert many - few < 1_700 * (MANY - FEW)
+
+
+def test_reading_and_comparing_costs_little_more_than_parsing(files):
+    """Of the time in which Python's own parser of JSON reads the lines."""
+    with files[MANY].path.open("rb") as file:
+        lines = list(islice(file, FEW))
+    parsing = seconds(lambda: list(map(json.loads, lines)))
+    assert seconds(files[FEW].read) < 5 * parsing
+    two = [Run(name, files[FEW].read()) for name in ("a", "b")]
+    assert seconds(lambda: compared(two)) < 20 * parsing

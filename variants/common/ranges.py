@@ -1,0 +1,16 @@
+"""The numbers that axes of several variants take; a declaration lists those that are worth a sweep."""
+
+from gravbench.model.variant import Range
+
+THREADS = Range(1, 1024, "at most 1,024 threads per block")
+WARPS_OF_THREADS = Range(32, 1024, "whole warps, whose threads work together; at most 1,024 threads per block", step=32)
+UNROLL = Range(1, 128, "longer loop bodies outgrow the instruction cache")
+"""A declaration says in ``when`` what has to be a multiple of it, and that a Numba twin wants a power of two."""
+FRACTION = Range(1 / 1024, 1.0, "so many windows of the bodies are a cycle", divides=1)
+BAG = Range(1, 1536, "48 KB of shared memory hold as many bodies of gravity in float64")
+COUNT = Range(1, 2**31 - 1, "bodies are counted in an int32")
+BODIES = Range(1, 32, "a body and its sums take seven of the 255 registers of a thread")
+"""Bodies that a thread keeps in registers."""
+PARTS = Range(1, 32768, "a product of two numbers of parts has to fit into an int32")
+COPIES = Range(1, 1024, "each takes memory for all bodies")
+WARPS = Range(0, 32, "32 warps fit on every chip")
