@@ -468,18 +468,22 @@ def test_the_anchor_of_more_than_ten_cases_is_repeated_at_least_five_times(sizes
         assert max(between) <= math.ceil((len(sweep.cases) - 1) / 4)
 
 
-def test_a_long_run_repeats_the_smallest_and_the_largest_n_too_in_turns():
+def test_a_long_run_repeats_the_smallest_and_the_largest_n_as_often_as_its_anchor():
     sweep = load("quick", ["n=1..100+1"], variants=["numpy_direct", "numba_direct"])
     tasks = plan(sweep, [PROCESSOR], None).tasks
     typical = next(task.case for task in tasks if task.fresh)
     ends = [task for task in tasks if task.anchor and not task.fresh]
-    assert [task.case.n for task in ends] == [1, 100] * (len(ends) // 2) + [1] * (len(ends) % 2)
+    assert [task.case.n for task in ends] == [1, 100] * (len(ends) // 2)
     assert [task.anchor for task in ends] == [1 + i // 2 for i in range(len(ends))]
     assert {task.case.variant for task in ends} == {typical.variant}
-    assert len(ends) == sum(task.fresh for task in tasks) >= 5
+    assert len(ends) / 2 == sum(task.fresh for task in tasks) >= 5
     # Each case is there once but for what is repeated.
     once = [task.case.key for task in tasks if task.anchor <= 1]
     assert len(once) == len(set(once)) == len(sweep.cases)
+    long = load("quick", ["n=1..99+1,30000"], variants=["numpy_direct", "numba_direct"])
+    turns = [task for task in plan(long, [PROCESSOR], None).tasks if task.anchor and not task.fresh]
+    assert [task.case.n for task in turns] == ([1, 30_000] * len(turns))[: len(turns)]
+    assert len(turns) == len(ends) / 2, "in turns, where one takes long"
     existing = [made_up(task) for task in tasks if task.anchor]
     again = plan(sweep, [PROCESSOR], None, existing).tasks
     assert min(task.anchor for task in again if task.case.n == 100 and task.anchor) == max(

@@ -32,6 +32,8 @@ COMPILE_SECONDS = 2.0
 
 MANY = 30
 """Cases above which anchors at the smallest and the largest n cost little."""
+LONGER = 2.0
+"""How many times as long as the anchor these may take to be repeated as often."""
 SHORT_RUN = 10
 """Cases up to which a run may have few repetitions of its anchor."""
 FEWEST_REPETITIONS = 5
@@ -98,7 +100,7 @@ def plan(
 
     Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
     Each device has an anchor of its own where it has several cases to measure. Where it has many, the anchor's variant
-    is repeated at the smallest and at the largest n too, in turns.
+    is repeated at the smallest and at the largest n too: at both each time, or in turns where that takes long.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
@@ -159,7 +161,12 @@ def plan(
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
-            missing = list(_with_ends(anchored, _ends(own, typical), finished) if len(own) > MANY else anchored)
+            if len(own) > MANY:
+                ends = _ends(own, typical)
+                most = LONGER * estimate_seconds(typical.case, sweep.measure)
+                together = all(estimate_seconds(end.case, sweep.measure) <= most for end in ends)
+                anchored = _with_ends(anchored, ends, finished, len(ends) if together else 1)
+            missing = list(anchored)
         result.tasks += missing
     return result
 
@@ -228,16 +235,18 @@ def _kernel(task: Task) -> tuple[str, str]:
     return task.case.variant, task.case.toolkit
 
 
-def _with_ends(tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:
-    """Put one of the ``ends`` after each repetition of the anchor, in turns; they are anchors too."""
+def _with_ends(
+    tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int], count: int
+) -> Iterator[Task]:
+    """Put ``count`` of the ``ends`` after each repetition of the anchor, in turns; they are anchors too."""
     turns = itertools.cycle((end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends)
     for task in tasks:
         if any(task is end for end in ends):
             continue
         yield task
-        if task.anchor and ends:
-            end, numbers = next(turns)
-            yield replace(end, anchor=next(numbers))
+        if task.anchor:
+            for end, numbers in itertools.islice(turns, count):
+                yield replace(end, anchor=next(numbers))
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:
