@@ -64,6 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 TOGETHER = (
     "barnes_hut",
     "test_page.py",
+    "test_dask.py",
     "test_emulated.py",
     "numba_symmetric",
     "numba_parallel",

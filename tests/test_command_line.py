@@ -158,7 +158,10 @@ WRONG = {
     "an option without its value": (["run", "quick", "--device"], "'--device' requires an argument"),
     "a text in the place of a number": (["selftest", "--pairs", "x"], "Invalid value for '--pairs'"),
     "no configuration": (["run"], "Missing argument 'CONFIG'; see gravbench run --help"),
-    "no search": (["run", "quick", "--search", "rase"], "'--search': 'rase' is not one of 'all', 'race', 'random', 'tpe'; s"),
+    "no search": (
+        ["run", "quick", "--search", "rase"],
+        "'--search': 'rase' is not one of 'all', 'race', 'random', 'tpe'; s",
+    ),
     "a configuration of a name too long": (["run", LONG], "cannot be read: File name too long"),
     "a folder of a name too long": (["run", "tiny.yaml", "--out", LONG], "File name too long"),
     "bodies of a name too long": (["run", "tiny.yaml", "--bodies", LONG], "no file nor a generator"),

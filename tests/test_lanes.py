@@ -9,8 +9,9 @@ import pytest
 
 from gravbench.config.load import load
 from gravbench.measuring import runner
-from gravbench.measuring.lanes import Queues, lanes_of
+from gravbench.measuring.lanes import lanes_of
 from gravbench.measuring.plan import plan
+from gravbench.measuring.queues import Queues
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.model.device import Device

@@ -39,6 +39,8 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
     words = shlex.split(command)[1:]
     if words[0] in ("report", "check") or "--resume" in words:
         pytest.skip("needs a run; tests of the command line make one")
+    if "--dask" in words:
+        pytest.skip("needs a scheduler; tests/test_dask.py has one")
     if "cuda:0" in words and not GPUS:
         pytest.skip(NO_GPU)
     if "dubinski.tab.gz" in words:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +21,9 @@ from gravbench.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gravbench.measuring.dask_cluster import Cluster
     from gravbench.measuring.plan import Plan
+    from gravbench.model.device import Device
 
 
 @app.command()
@@ -48,22 +52,30 @@ def run(
     counters: Annotated[
         bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
     ] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEDULER|FILE|local",
+            help="Measure on the workers of Dask at tcp://HOST:PORT, or in a scheduler file, or started here.",
+        ),
+    ] = None,
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
     from gravbench.config.load import load
     from gravbench.measuring import runner, shards
     from gravbench.measuring.counters import add_missing
+    from gravbench.measuring.lanes import StrandedError
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
     from gravbench.model.shard import parse
-    from gravbench.toolkits.devices import select
 
+    if dask is not None and (device or counters):
+        raise InputError(f"--dask cannot be combined with {'--device' if device else '--counters'}")
     overrides = [*(parameter or []), *([f"search.strategy={search}"] if search else [])]
     sweep = load(config, overrides, variant or [], toolkit or [], bodies, subset)
     if shard is not None:
         sweep = shards.take(sweep, parse(shard))
-    devices, no_gpu = select(device or [])
     terminal = console()
     if out is None and resume:
         out = runs.newest(sweep.folder_name)
@@ -71,21 +83,29 @@ def run(
         shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
     existing = runner.recorded(out, resume=resume) if out else []
-    todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
-    if dry_run:
-        _show_plan(todo, terminal)
-        return
-    out = out or runs.new_folder(sweep.folder_name)
-    again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
-    with hinting(f"what was measured is in {out}. To go on: {again} with the same options"):
-        with runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned) as (store, word):
+    with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
+        todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+        if dry_run:
+            _show_plan(todo, terminal)
+            return
+        if cluster:
+            cluster.prepare(sweep, todo)
+        out = out or runs.new_folder(sweep.folder_name)
+        again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
+        hint = f"what was measured is in {out}. To go on: {again} with the same options"
+        opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned)
+        with hinting(hint), opened as (store, word):
             if word:
                 terminal.print(word, markup=False)
             if todo.reused:
                 terminal.print(f"{todo.reused} cases are in {out} already and are kept", markup=False)
             with ConsoleWatcher(terminal) as watcher:
-                records = runner.run(sweep, todo, store, watcher)
-        if counters:
+                try:
+                    records = runner.run(sweep, todo, store, watcher, cluster)
+                except StrandedError as error:
+                    raise InputError(f"{error}; {hint}") from error
+    if counters:
+        with hinting(hint):
             found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
             terminal.print(f"{found} of {asked} records have counters", markup=False)
     count = Counter(record.status for record in records)
@@ -96,6 +116,22 @@ def run(
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
+
+
+@contextmanager
+def _devices(
+    wanted: list[str], dask: str | None, terminal: Console
+) -> Iterator[tuple[list[Device], str | None, Cluster | None]]:
+    """Find the devices of this machine, or those that Dask's workers have for the block, and why none is a GPU."""
+    if dask is None:
+        from gravbench.toolkits.devices import select
+
+        yield *select(wanted), None
+        return
+    from gravbench.measuring.dask_cluster import connected
+
+    with connected(dask, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
+        yield cluster.devices, cluster.no_gpu, cluster
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:

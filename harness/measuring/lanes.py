@@ -9,30 +9,77 @@ from __future__ import annotations
 import datetime
 import signal
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from gravbench.config.load import Sweep
-from gravbench.measuring.crew import Crew
+from gravbench.config.settings import Measure
+from gravbench.errors import InputError
+from gravbench.measuring.crew import Crew, Process
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
 from gravbench.measuring.process import STOPPING, Worker
+from gravbench.measuring.queues import MOST_LOSSES, Queues
 from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turns
 from gravbench.measuring.worker import Job
-from gravbench.model.device import Device, Kind
-from gravbench.model.record import Fingerprint, Record
-from gravbench.search.strategy import Question, Strategy
+from gravbench.model.device import Device
 from gravbench.toolkits.devices import cores
 
 MOST_LANES = 4
 """Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
 CORES_PER_LANE = 4
 """Of the host, so that what prepares a case leaves the one that is measured its own."""
+
+
+class LostError(Exception):
+    """Who works for a device is gone, with its processes; the message says how that showed."""
+
+
+class StrandedError(InputError):
+    """Cases are left, and nobody is that could measure them."""
+
+
+class Asked(Process, Protocol):
+    """A process that works on jobs, here or on another host."""
+
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], bool]) -> Outcome:
+        """Have one job done as ``Worker.ask`` does; raises ``LostError`` where the whole device is lost."""
+
+    def end(self) -> None:
+        """Have it end, from another thread than the one that asks and stops it."""
+
+
+class Site(Protocol):
+    """Where the processes of devices are."""
+
+    @property
+    def losable(self) -> bool:
+        """Whether a device can be lost while the run goes on."""
+
+    def start(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> Asked:
+        """Start a process for a device."""
+
+    def host(self, device: Device) -> str:
+        """Name the host whose cores a device's processes use."""
+
+
+class Here:
+    """This host."""
+
+    losable = False
+
+    def start(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> Asked:
+        """Start a process."""
+        return Worker(device, folders, log, measure)
+
+    def host(self, device: Device) -> str:  # noqa: ARG002
+        """Name none: there is no other."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +111,15 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """A lane's device is lost, and what was left for it is for others; ``dropped`` tasks were given up."""
+
+    lane: int
+    task: Task
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class Over:
     """A lane has nothing more to do; ``error`` is what ended it otherwise."""
 
@@ -71,136 +127,7 @@ class Over:
     error: BaseException | None = None
 
 
-Event = Began | Does | Done | Over
-
-
-class Queues:
-    """What is left to do for each device, in order; one that has nothing left helps another of its kind.
-
-    Where cases are searched, a strategy chooses which of the tasks of its kind of device comes next. The repetitions of
-    anchors keep their places.
-    """
-
-    def __init__(
-        self,
-        tasks: Iterable[Task],
-        prints: Callable[[Task, Device], Fingerprint],
-        strategies: Mapping[Kind, Strategy] | None = None,
-    ) -> None:
-        """``prints`` tells what a task's result depends on when another device works on it."""
-        self._lock = threading.Condition()
-        self._strategies = strategies or {}
-        self._asked: dict[Kind, int] = defaultdict(int)  # and not told yet
-        self._all: dict[tuple[Kind, object], Task] = {}
-        self._ended = False
-        self._prints = prints
-        self._devices: dict[str, Device] = {}
-        self._left: dict[str, deque[Task]] = {}
-        for task in tasks:
-            if task.device:
-                self._devices[task.device.selector] = task.device
-                self._left.setdefault(task.device.selector, deque()).append(task)
-                self._all.setdefault((task.device.kind, task.case.identity), task)
-
-    @property
-    def devices(self) -> Sequence[Device]:
-        """Those that have something to do."""
-        return tuple(self._devices.values())
-
-    def next(self, device: Device) -> tuple[Task, float | None] | None:
-        """Take what a device does next, and the seconds above which it is too slow; None where nothing is left."""
-        with self._lock:
-            if strategy := self._strategies.get(device.kind):
-                return self._searched(device, strategy)
-            task = self._first(device)
-            return (task, None) if task else None
-
-    def told(self, record: Record, task: Task) -> None:
-        """Tell the search of a kind of device what became of a task."""
-        assert task.device is not None
-        with self._lock:
-            if strategy := self._strategies.get(task.device.kind):
-                strategy.tell_record(record)
-                self._asked[task.device.kind] -= 1
-                self._lock.notify_all()
-
-    def end(self) -> None:
-        """Let nobody wait for an answer any longer, nor do anything more."""
-        with self._lock:
-            self._ended = True
-            self._lock.notify_all()
-
-    def _searched(self, device: Device, strategy: Strategy) -> tuple[Task, float | None] | None:
-        own, kind = self._left[device.selector], device.kind
-        if own and own[0].anchor and len(own) > 1:
-            self._asked[kind] += 1
-            return own.popleft(), None
-        while not self._ended:
-            # What is asked at the end depends on all answers.
-            if strategy.at_its_end and self._asked[kind]:
-                self._lock.wait()
-                continue
-            question = strategy.ask()
-            if question is None:
-                last = next((task for task in reversed(own) if task.anchor), None)
-                own.clear()
-                self._asked[kind] += last is not None
-                return (last, None) if last else None
-            if found := self._placed(question, own, kind):
-                self._asked[kind] += 1
-                return replace(found, device=device, fingerprint=self._prints(found, device)), question.behind
-        return None
-
-    def _placed(self, question: Question, own: deque[Task], kind: Kind) -> Task | None:
-        """Find the task of a question and take it out of what is left; None of an anchor, which has its own place."""
-        task = self._all.get((kind, question.case.identity))
-        if task is None:  # measured by an earlier start of the run
-            return None
-        if question.again:
-            return replace(task, anchor=0, fresh=False)
-        if task.anchor:
-            return None
-        for selector, left in self._left.items():
-            if self._devices[selector].kind == kind and task in left:
-                # Another takes its place, so that anchors stay as far apart as they are.
-                if left is not own and own and not own[0].anchor:
-                    left[left.index(task)] = own.popleft()
-                else:
-                    left.remove(task)
-                return task
-        return None
-
-    def _first(self, device: Device) -> Task | None:
-        own = self._left[device.selector]
-        # The last repetition of its anchor waits until it can no longer help.
-        if all(task.anchor for task in own) and (helped := self._taken_over(device)):
-            return helped
-        return own.popleft() if own else None
-
-    def _taken_over(self, device: Device) -> Task | None:
-        alike = [
-            left
-            for selector, left in self._left.items()
-            if selector != device.selector and self._devices[selector].kind == device.kind
-        ]
-        longest = max(alike, key=len, default=deque[Task]())
-        places = [place for place, task in enumerate(longest) if not task.anchor]
-        if len(places) < 2:
-            return None
-        task = longest[places[-1]]
-        del longest[places[-1]]
-        return replace(task, device=device, fingerprint=self._prints(task, device))
-
-    def give_up(self, anchor: Task) -> int:
-        """Leave out what is left of the repetitions of an anchor that cannot be measured; return how many."""
-        assert anchor.device is not None
-        with self._lock:
-            own = self._left[anchor.device.selector]
-            kept = [task for task in own if not (task.anchor and task.case == anchor.case)]
-            dropped = len(own) - len(kept)
-            own.clear()
-            own.extend(kept)
-        return dropped
+Event = Began | Does | Done | Left | Over
 
 
 def moment() -> str:
@@ -228,6 +155,7 @@ class Lane:
         log: Path,
         numbers: Iterator[int],
         tell: Callable[[Event], None],
+        start_worker: Callable[[Device, tuple[Path, ...], Path, Measure], Asked],
         *,
         verify_only: bool,
     ) -> None:
@@ -239,9 +167,9 @@ class Lane:
         self._settings = None if verify_only else sweep.measure
         self._verify = sweep.measure.verify
         self._tell = tell
-        self._workers: list[Worker] = []
+        self._workers: list[Asked] = []
         self._ending = False
-        self._start_worker = partial(Worker, device, sweep.variant_folders, log, sweep.measure)
+        self._start_worker = partial(start_worker, device, sweep.variant_folders, log, sweep.measure)
         self._crew = Crew(sweep.measure.processes_on(gpu=device.is_gpu), self._started, numbers)
         self._thread = threading.Thread(target=self._work, name=f"lane {number}", daemon=True)
 
@@ -256,7 +184,7 @@ class Lane:
             worker.end()
         self._thread.join()
 
-    def _started(self) -> Worker:
+    def _started(self) -> Asked:
         worker = self._start_worker()
         self._workers.append(worker)
         if self._ending:  # before it was listed
@@ -270,12 +198,25 @@ class Lane:
         try:
             with suppress(Ended):
                 while not self._ending and (found := self._queues.next(self._device)):
-                    self._tell(self._done(*found))
+                    try:
+                        self._tell(self._done(*found))
+                    except LostError as lost:
+                        self._tell(self._left(*found, lost))
+                        break
         except BaseException as one:
             error = one
         finally:
             self._crew.dismiss()
             self._tell(Over(self._number, error))
+
+    def _left(self, task: Task, behind: float | None, lost: LostError) -> Event:
+        """Leave a task, and what else there is to do, to others; one that was left too often has failed."""
+        again, dropped = self._queues.put_back(task, behind)
+        if again:
+            return Left(self._number, task, dropped)
+        reason = f"its worker was lost {MOST_LOSSES + 1} times; the last time: {lost}"
+        now = moment()
+        return Done(self._number, task, Outcome("failed", reason), now, dropped)
 
     def _done(self, task: Task, behind: float | None) -> Event:
         if task.fresh:

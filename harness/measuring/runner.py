@@ -21,9 +21,23 @@ from queue import SimpleQueue
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.lanes import Began, Does, Done, Event, Lane, Over, Queues, lanes_of, moment
+from gravbench.measuring.lanes import (
+    Began,
+    Does,
+    Done,
+    Event,
+    Here,
+    Lane,
+    Left,
+    Over,
+    Site,
+    StrandedError,
+    lanes_of,
+    moment,
+)
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.queues import Queues
 from gravbench.measuring.shards import check_resumed
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
@@ -73,25 +87,35 @@ class Progress:
 
 
 def run(
-    sweep: Sweep, todo: Plan, out: Path | RecordFile, watcher: Watcher, *, verify_only: bool = False
+    sweep: Sweep,
+    todo: Plan,
+    out: Path | RecordFile,
+    watcher: Watcher,
+    site: Site | None = None,
+    *,
+    verify_only: bool = False,
 ) -> list[Record]:
     """Work through a plan and return its records, in the order they were made.
 
     All devices of the plan work at the same time. A record is on the disk, in records.jsonl in the folder ``out``, as
     soon as its case ends, and nobody else writes to it until the run ends; with ``verify_only`` nothing is measured and
-    nothing kept. KeyboardInterrupt passes through after the workers are stopped.
+    nothing kept. The devices are those of this host unless they are of another ``site``. KeyboardInterrupt passes
+    through after the workers are stopped.
 
     Raises:
         InputError: another process writes to the folder, it cannot be written, or what was written is gone.
+        StrandedError: cases are left whose devices are all lost.
     """
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        records = list(_run(sweep, todo, store, watcher, verify_only=verify_only))
+        records = list(_run(sweep, todo, store, watcher, site or Here(), verify_only=verify_only))
         store.check()
     return records
 
 
-def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verify_only: bool) -> Iterator[Record]:
+def _run(
+    sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, site: Site, *, verify_only: bool
+) -> Iterator[Record]:
     variants = discover(sweep.variant_folders)
     log = store.folder / WORKER_LOG
     with saying(log, "cannot be written"):
@@ -114,7 +138,7 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
             yield kept(task, Outcome("skipped", task.skip), moment())
     tally = Tally()
     searched = {} if verify_only else _strategies(sweep, todo, variants)
-    with _lanes(sweep, todo, log, variants, searched, verify_only=verify_only) as (queues, events):
+    with _lanes(sweep, todo, log, variants, searched, site, verify_only=verify_only) as (queues, events):
         for event in events:
             device = event.task.device
             assert device is not None
@@ -126,6 +150,9 @@ def _run(sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, *, verif
                     tally.does(own, event.lane, event.phase)
                     if tally.leads(own, event.lane):
                         watcher.phase(event.task.case.label, own, event.phase)
+                case Left():
+                    tally.does(own, event.lane, None)
+                    progress.total -= event.dropped
                 case Done():
                     tally.does(own, event.lane, None)
                     outcome = event.outcome
@@ -158,20 +185,22 @@ def _lanes(
     log: Path,
     variants: Mapping[str, Variant],
     searched: Mapping[Kind, Strategy],
+    site: Site,
     *,
     verify_only: bool,
-) -> Iterator[tuple[Queues, Iterator[Began | Does | Done]]]:
+) -> Iterator[tuple[Queues, Iterator[Began | Does | Done | Left]]]:
     """Have the lanes of all devices at work within the block; yields what is left, and what they tell until the end."""
 
     def fingerprint(task: Task, device: Device) -> Fingerprint:
         return environment.fingerprint(task.case, variants[task.case.variant], device)
 
-    queues, turns, told = Queues(todo.tasks, fingerprint, searched), Turns(), SimpleQueue[Event]()
+    queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable), SimpleQueue[Event]()
+    turns = {site.host(device): Turns() for device in queues.devices}
     gpus = sum(device.is_gpu for device in queues.devices)
     numbers = itertools.count(todo.processes + 1)
     lanes: list[Lane] = []
 
-    def events() -> Iterator[Began | Does | Done]:
+    def events() -> Iterator[Began | Does | Done | Left]:
         working = len(lanes)
         while working:
             event = told.get()
@@ -181,20 +210,27 @@ def _lanes(
             working -= 1
             if event.error:
                 raise event.error
+        if left := queues.stranded:
+            raise StrandedError(f"{len(left)} cases are left, because every worker that could measure them is lost")
 
     # Its start lets Ctrl-C through, also to the worker that would start it.
     resource_tracker.ensure_running()
     try:
         for device in queues.devices:
-            for _ in range(lanes_of(device, sweep.measure.processes_on(gpu=device.is_gpu), gpus)):
-                own = Lane(len(lanes), device, queues, turns, sweep, log, numbers, told.put, verify_only=verify_only)
-                lanes.append(own)
+            own = turns[site.host(device)]
+            processes = sweep.measure.processes_on(gpu=device.is_gpu)
+            for number in range(len(lanes), len(lanes) + (1 if site.losable else lanes_of(device, processes, gpus))):
+                lane = Lane(
+                    number, device, queues, own, sweep, log, numbers, told.put, site.start, verify_only=verify_only
+                )
+                lanes.append(lane)
         for lane in lanes:
             lane.start()
         yield queues, events()
     finally:
         queues.end()
-        turns.end()
+        for one in turns.values():
+            one.end()
         for lane in lanes:
             lane.end()
 

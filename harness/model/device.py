@@ -12,7 +12,10 @@ Kind = tuple[str, str | None, bool]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ..."""
+    """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...
+
+    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``.
+    """
 
     selector: str
     name: str
@@ -22,7 +25,7 @@ class Device:
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
-        return self.selector != CPU
+        return CPU not in self.selector.split(":")[-2:]
 
     @property
     def kind(self) -> Kind:
