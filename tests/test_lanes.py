@@ -216,9 +216,9 @@ def test_a_card_that_has_nothing_left_helps_one_of_its_kind_before_its_last_anch
 
 def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(16), raising=False)
-    assert [lanes_of(CARDS[0], 1, gpus) for gpus in (1, 2, 4, 8)] == [4, 2, 1, 1]
+    assert [lanes_of(CARDS[0], 1, gpus) for gpus in (1, 2, 4, 8)] == [6, 4, 2, 1]
     assert lanes_of(CARDS[0], 3, 1) == lanes_of(PROCESSOR, 1, 1) == 1
-    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(2), raising=False)
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(3), raising=False)
     assert lanes_of(CARDS[0], 1, 1) == 1
 
 

@@ -20,9 +20,10 @@ from gravbench.config.load import Sweep
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.measuring.crew import Crew, Process
+from gravbench.measuring.forking import STOPPING
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
-from gravbench.measuring.process import STOPPING, Worker
+from gravbench.measuring.process import Worker
 from gravbench.measuring.queues import MOST_LOSSES, Queues
 from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turns
@@ -30,9 +31,9 @@ from gravbench.measuring.worker import Job
 from gravbench.model.device import Device
 from gravbench.toolkits.devices import cores
 
-MOST_LANES = 4
-"""Of one GPU: one measures, and to compile a case takes about as long as to measure three."""
-CORES_PER_LANE = 4
+MOST_LANES = 6
+"""Of one GPU: one measures, and to start a process and compile a case takes about as long as to measure five."""
+CORES_PER_LANE = 2
 """Of the host, so that what prepares a case leaves the one that is measured its own."""
 
 

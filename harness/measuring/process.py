@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
 from gravbench.config.settings import Measure
+from gravbench.measuring import forking
 from gravbench.measuring.guard import Limits
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.tally import READY, STARTING
@@ -19,32 +19,11 @@ from gravbench.model.device import Device
 
 LOOK_SECONDS = 1.0
 """Between two looks at the clock while a worker is waited for."""
-PRELOADED = ("__main__", "gravbench.measuring.worker", "scipy.special", "numba.cuda", "cupy", "pynvml")
-"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextmanager
-def held_back() -> Iterator[None]:
-    """Let the signals that stop a run wait: a worker starts whole, and is known before it has to be stopped."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _context(*, gpu: bool) -> SpawnContext | ForkServerContext:
-    """Return how a worker is started: for a CPU from nothing, so that each has its own layout of memory.
-
-    Those of GPUs are forked from one process that has imported what all of them need, and that has no CUDA context:
-    to import it takes seconds, several times as long as to open the device.
-    """
-    if not gpu:
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
-    return context
+    """Return how a worker is started: for a CPU from nothing, so that each has its own layout of memory."""
+    return forking.context() if gpu else multiprocessing.get_context("spawn")
 
 
 class Worker:
@@ -65,7 +44,7 @@ class Worker:
             args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic()),
             daemon=True,
         )
-        with held_back():
+        with forking.held_back():
             self.process.start()
         # Only the worker and its guard may hold their ends, so that the pipes show when they are gone.
         theirs.close()

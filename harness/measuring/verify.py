@@ -81,6 +81,7 @@ class Judge:
         self.generator = np.random.default_rng()
         self.seconds = self.quickest = math.inf
         """What the last launch, and the quickest, took by the host's clock until everything on the device had ended."""
+        self._others: list[tuple[Bodies, tuple[NDArray[Any], ...]]] = []
         self._unwritten: dict[bool, tuple[NDArray[Any], ...]] = {}
         self._right: tuple[NDArray[Any], Errors] | None = None
 
@@ -151,13 +152,12 @@ class Judge:
 
         Leaves the bodies as they were and, where it goes ``and_back``, launches on these again, to be judged too.
         """
-        interaction = self.toolkit.interaction
-        other = other_bodies(self.own, self.generator, near=interaction.name == GRAVITY)
+        other, values = self._others.pop() if self._others else self._drawn()
         try:
-            self._place(other)
+            self._place(other, values)
             _, objection = self.launched()
         finally:
-            self._place(self.own)
+            self._place(self.own, self.values)
         if objection:
             return f"right on its own bodies, but on others: {objection}"
         if not and_back:
@@ -165,15 +165,21 @@ class Judge:
         _, objection = self.launched()
         return objection and f"right at first, but not after a launch on other bodies: {objection}"
 
+    def draw(self, times: int) -> None:
+        """Draw the bodies that ``elsewhere`` launches on so many times, before anything waits for it."""
+        self._others += [self._drawn() for _ in range(times)]
+
+    def _drawn(self) -> tuple[Bodies, tuple[NDArray[Any], ...]]:
+        other = other_bodies(self.own, self.generator, near=self.toolkit.interaction.name == GRAVITY)
+        return other, buffers.host_bodies(self.toolkit, self.prepared, other)
+
     @cached_property
     def values(self) -> tuple[NDArray[Any], ...]:
         """Its own bodies on the host, laid out as on the device."""
         return buffers.host_bodies(self.toolkit, self.prepared, self.own)
 
-    def _place(self, bodies: Bodies) -> None:
+    def _place(self, bodies: Bodies, values: tuple[NDArray[Any], ...]) -> None:
         self.bodies = bodies
-        own = bodies is self.own
-        values = self.values if own else buffers.host_bodies(self.toolkit, self.prepared, bodies)
         buffers.write_bodies(self.toolkit, self.prepared, values)
 
     def _rows(self) -> NDArray[np.int64]:

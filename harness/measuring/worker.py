@@ -227,8 +227,6 @@ def _work(
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
     _make_ready(toolkit.interaction, case.dtype, on_gpu)
-    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
-    begin(VERIFYING)
     judge = Judge(
         holder,
         prepared,
@@ -238,6 +236,10 @@ def _work(
         most_rows=_most_rows(job.verify, bodies.n, on_gpu=on_gpu),
         on_gpu=on_gpu,
     )
+    if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
+        judge.draw(1 if job.settings is None else 2)
+    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
+    begin(VERIFYING)
     with counting_numba(toolkit):
         judge.launch()
     found.preparation = found.preparation.model_copy(update={"compile_seconds": toolkit.compile_seconds})

@@ -1,0 +1,48 @@
+"""The process that workers of GPUs are forked from: it has imported what all of them need, and has no CUDA context.
+
+To import it takes seconds, several times as long as to open a device. So it is begun before anything is planned, and
+this module imports little.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+PRELOADED = ("__main__", "gravbench.measuring.worker", "scipy.special", "numba.cuda", "cupy", "pynvml")
+"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NVIDIA = Path("/proc/driver/nvidia")
+"""Is there where the driver is; not under WSL, where the process is begun by the first worker."""
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let the signals that stop a run wait: a worker starts whole, and is known before it has to be stopped."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def context() -> ForkServerContext:
+    """Return what forks from that process."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(list(PRELOADED))
+    return found
+
+
+def begin() -> None:
+    """Begin that process on a host with a GPU, and do not wait for it."""
+    if NVIDIA.exists():
+        context()
+        # Its start lets Ctrl-C through, also to what is started with it.
+        resource_tracker.ensure_running()
+        with held_back():
+            forkserver.ensure_running()
