@@ -362,7 +362,9 @@ def becomes_wrong_after(number, on_other_bodies=False):
 @pytest.mark.parametrize("on_other_bodies", [False, True])
 @pytest.mark.parametrize("number", [8, 12])
 def test_what_is_wrong_only_after_some_launches_is_found_out(number, on_other_bodies, monkeypatch):
-    outcome = outcome_of(becomes_wrong_after(number, on_other_bodies), monkeypatch, 1000)
+    # However slow the machine is, it is launched more often than that.
+    settings = SETTINGS.model_copy(update={"budget_seconds": 30.0, "half_width": 0.5})
+    outcome = outcome_of(becomes_wrong_after(number, on_other_bodies), monkeypatch, 1000, settings=settings)
     assert outcome.status == "invalid", outcome
 
 

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numba
 import pytest
 
 from conftest import ROOT
@@ -423,8 +424,10 @@ def writes_below(folder, process):
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
     distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
     folder = tmp_path_factory.mktemp("workers")
-    with distributed.LocalCluster(
+    slow = {f"distributed.comm.timeouts.{what}": PATIENCE for what in ("connect", "tcp")}
+    with dask.config.set(slow), distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0,
         env={"CUDA_VISIBLE_DEVICES": ""}, local_directory=folder,
     ) as cluster:  # fmt: skip
@@ -436,8 +439,9 @@ def workers(tmp_path_factory):
 
 
 @pytest.fixture
-def files(tmp_path):
-    """Write a configuration with a variant of its own."""
+def files(tmp_path, monkeypatch):
+    """Write a configuration with a variant of its own, which this process reads too."""
+    monkeypatch.setattr(numba, "njit", numba.njit)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "uncompiled.py").write_text(VARIANT)
     path = tmp_path / "sweep.yaml"

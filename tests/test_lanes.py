@@ -4,6 +4,7 @@ import itertools
 import random
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -220,6 +221,30 @@ def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
     assert lanes_of(CARDS[0], 3, 1) == lanes_of(PROCESSOR, 1, 1) == 1
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(3), raising=False)
     assert lanes_of(CARDS[0], 1, 1) == 1
+
+
+def test_others_ask_for_a_device_once_a_process_has_opened_it_or_cannot():
+    turns, asked = Turns(), []
+
+    def asks(number):
+        with suppress(Ended):
+            turns.ask("cuda:0")
+            asked.append(number)
+
+    turns.ask("cuda:0")
+    turns.ask("cuda:1")
+    waiting = [threading.Thread(target=asks, args=(number,)) for number in (1, 2)]
+    for thread in waiting:
+        thread.start()
+    time.sleep(0.05)
+    assert not asked
+    turns.opened("cuda:0")
+    for thread in waiting:
+        thread.join(60)
+    assert sorted(asked) == [1, 2]
+    turns.end()
+    with pytest.raises(Ended):
+        turns.ask("cuda:1")
 
 
 def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sweep, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from gravbench.measuring.protocol import MOST_BATCH, measure
 from gravbench.model.device import Reading
 from gravbench.model.record import Measurement
 from gravbench.model.statistics import effective, interval_of, median_interval
+from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits import interface
 from gravbench.toolkits import jax as jax_module
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
@@ -291,6 +292,17 @@ def test_a_warm_device_is_ready_once_batches_take_the_same_time_at_the_same_cloc
     clock = FakeClock(clock_time, noisy(0.01, 0.1))
     result = measure(clock, nothing, settings(), warm=True)
     assert sum(clock.seconds[: -len(result.samples_seconds)]) >= 0.5
+
+
+@pytest.mark.parametrize(("slower", "warm", "batches"), [(1.3, True, 2), (1.2, True, 50), (1.3, False, 50)])
+def test_a_case_that_is_far_behind_need_not_be_at_its_steadiest_on_a_warm_device(slower, warm, batches, clock_time):
+    clock = FakeClock(clock_time, itertools.cycle([0.01, 0.0102]))
+    read = itertools.count(1000, 15)
+    result = measure(
+        clock, nothing, settings(), lambda: reading(next(read)), behind=0.01 / slower, look_once=True, warm=warm
+    )
+    assert result.stop_reason == OUTRACED
+    assert len(clock.seconds) - len(result.samples_seconds) == pytest.approx(batches, abs=1)
 
 
 def test_without_warm_up_time_one_evaluation_still_goes_first(clock_time):

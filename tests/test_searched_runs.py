@@ -73,9 +73,9 @@ def test_a_case_that_is_far_behind_stops_after_three_samples_and_its_results_are
     ordinary = [record for record in records if not record.anchor]
     assert ordinary
     assert {record.stop_reason for record in ordinary} == {OUTRACED}
-    # After three, unless these happen to scatter so much that they say nothing; by the first process alone.
-    assert all(len(record.samples_seconds) in (3, 7, 14, 28) for record in ordinary)
-    assert all(len(set(record.processes)) == 1 for record in ordinary)
+    # After three, unless these happen to scatter so much that they say nothing until the budget of a process is spent.
+    looks = {3, *(7 << times for times in range(12))}
+    assert {record.processes.count(record.processes[-1]) for record in ordinary} <= looks
     assert all(record.status == "ok" and record.error_rows for record in ordinary)
     assert all(record.stop_reason != OUTRACED for record in records if record.anchor)
 

@@ -198,6 +198,7 @@ class Lane:
         error: BaseException | None = None
         try:
             with suppress(Ended):
+                self._turns.ask(self._device.selector)
                 while not self._ending and (found := self._queues.next(self._device)):
                     try:
                         self._tell(self._done(*found))
@@ -207,6 +208,7 @@ class Lane:
         except BaseException as one:
             error = one
         finally:
+            self._turns.opened(self._device.selector)
             self._crew.dismiss()
             self._tell(Over(self._number, error))
 
@@ -229,6 +231,7 @@ class Lane:
             self._tell(Does(self._number, task, STARTING))
 
             def turn(alone: bool) -> bool:
+                self._turns.opened(self._device.selector)
                 warm = take(self._device.selector, alone)
                 started.append(moment())
                 return warm
@@ -239,6 +242,7 @@ class Lane:
             now = moment()
             job = Job(task.case, self._settings, self._verify, behind)
             outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
+        self._turns.opened(self._device.selector)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
         # It would show no drift.

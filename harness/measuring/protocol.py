@@ -30,6 +30,9 @@ MOST_BATCH = 512
 STEADY = 4
 """Batches in a row that have to take the same time before the first sample."""
 
+FAR = 1.25
+"""Times as long as the fastest so far that a case takes which need not be at its steadiest to be told from it."""
+
 ENERGY_SECONDS = 0.5
 """The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
 
@@ -99,7 +102,9 @@ def measure(
     soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that. A
     device that is ``warm`` has just been used.
     """
-    batch = _warmed_up(clock, launch, settings, max(1, MOST_BATCH // kernels), read if warm else None)
+    batch = _warmed_up(
+        clock, launch, settings, max(1, MOST_BATCH // kernels), read if warm else None, behind if look_once else None
+    )
 
     samples: list[float] = []
     launches: list[float] = []
@@ -175,11 +180,13 @@ def _warmed_up(
     settings: Measure,
     most_batch: int,
     read: Callable[[], Reading | None] | None,
+    behind: float | None,
 ) -> int:
     """Evaluate until the device is warm; return how many evaluations one sample needs to last ``sample_seconds``.
 
     That takes ``warm_up_seconds``. With ``read``, of a device that has just been used, it ends before when several
-    batches in a row took the same time, to within ``half_width``, at the same clock.
+    batches in a row took the same time, to within ``half_width``, at the same clock. It also ends once two batches took
+    ``FAR`` times as long as ``behind``: cold or warm, that is no difference which a clock makes.
     """
     batch = 1
     took: list[float] = []
@@ -201,7 +208,8 @@ def _warmed_up(
             and max(last) - min(last) <= 2 * settings.half_width * min(last)
             and len(set(clocks[-STEADY:])) == 1
         )
-        if steady or perf_counter() - began >= settings.warm_up_seconds:
+        far = read is not None and behind is not None and len(took) > 1 and min(took) > FAR * behind
+        if steady or far or perf_counter() - began >= settings.warm_up_seconds:
             return batch
 
 

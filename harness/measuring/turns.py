@@ -34,12 +34,31 @@ class Turns:
         self._waiting: dict[str, list[int]] = defaultdict(list)  # by device, in the order of asking
         self._busy: set[str] = set()
         self._used: dict[str, float] = {}
+        self._asked: set[str] = set()
+        self._opened: set[str] = set()
         self._ended = False
 
     def end(self) -> None:
         """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
         with self._changed:
             self._ended = True
+            self._changed.notify_all()
+
+    def ask(self, device: str) -> None:
+        """Wait until a process has opened the device, unless nobody has asked yet: several at once take longer.
+
+        Raises:
+            Ended: the run ends.
+        """
+        with self._changed:
+            if device in self._asked:
+                self._wait(lambda: device in self._opened)
+            self._asked.add(device)
+
+    def opened(self, device: str) -> None:
+        """Say that a process has opened the device, or that it cannot."""
+        with self._changed:
+            self._opened.add(device)
             self._changed.notify_all()
 
     @contextmanager
