@@ -1,7 +1,11 @@
 """Runs whose cases a strategy chooses: what is asked is measured, what is outraced says so, and nothing is lost."""
 
+import math
+from collections import Counter
+
 import pytest
 
+from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import runner
@@ -118,3 +122,28 @@ def test_a_mistake_in_the_settings_of_a_search_is_one_sentence(search, said, tmp
         load(str(path))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_says():
+    race, sweep = (RecordFile(ROOT / "reports" / "search" / name).read() for name in ("race", "all"))
+    said = " ".join((ROOT / "docs" / "searching.md").read_text("utf-8").split())
+    seconds = {}
+    for record in sweep:
+        assert record.status == "ok"
+        seconds.setdefault(record.key, record.median_seconds)
+    assert {record.key for record in race} == set(seconds)
+    assert f"which of {len(seconds):,} configurations" in said
+    outraced = [record.key for record in race if record.stop_reason == OUTRACED]
+    assert f"{len(outraced):,} records are outraced" in said
+    finalists = Counter(record.key for record in race if not record.anchor and record.stop_reason != OUTRACED)
+    twice = [key for key, times in finalists.items() if times == 2]
+    assert f"and {len(twice)} configurations cannot be told from the fastest" in said
+    best = min(seconds, key=seconds.get)
+    assert best in twice
+    times = {key: [one.median_seconds for one in race if one.key == key] for key in twice}
+    winner = min(twice, key=lambda key: math.prod(times[key]))
+    assert f"is {100 * (seconds[winner] / seconds[best] - 1):.2f} % slower there" in said
+    near = [key for key, own in seconds.items() if own <= 1.02 * seconds[best]]
+    passed_over = [key for key in near if key in outraced]
+    assert f"of the {len(near)} within 2 % of it the race passed over one" in said
+    assert [f"{100 * (seconds[key] / seconds[best] - 1):.1f}" for key in passed_over] == ["1.2"]
