@@ -19,7 +19,6 @@ from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
-from gravbench.search.strategy import OUTRACED
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -123,7 +122,7 @@ def plan(
         return known[key]
 
     # What was outraced is known for a search alone.
-    usable = [one for one in existing if sweep.search.strategy != "all" or one.stop_reason != OUTRACED]
+    usable = [one for one in existing if sweep.search.strategy != "all" or not one.outraced]
     finished = _finished(usable)
     found: list[tuple[Case, list[Device]]] = []
     for case in sweep.cases:

@@ -48,7 +48,7 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     What is invalid or failed is a case that a search would try in vain.
 
     Raises:
-        InputError: no contest has enough.
+        InputError: no contest has enough, or cases of one were outraced: what they take is not known.
     """
     tried = [record for record in latest(records) if record.status in ("invalid", "failed") or is_ranked(record)]
     places = grouped(tried, lambda record: (record.device, record.device_uuid, contest(record, variants)))
@@ -58,6 +58,11 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
         most = max(map(len, known), default=0)
         raise InputError(
             f"the most cases that compete at one n are {most}; accepted: records of a sweep with {FEWEST} or more"
+        )
+    if late := sum(record.outraced for own in enough for record in own):
+        raise InputError(
+            f"{late:,} records were outraced, sampled only until it was clear that another case is faster; accepted: "
+            "records of a sweep that was measured in full (gravbench run SWEEP --search all --resume --out FOLDER)"
         )
     found = [
         Recorded(

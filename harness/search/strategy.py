@@ -16,9 +16,6 @@ from gravbench.model.statistics import Interval
 from gravbench.model.variant import Variant
 from gravbench.search.contests import contest
 
-OUTRACED = "outraced"
-"""The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest."""
-
 Clock = Callable[[], float]
 
 
@@ -140,7 +137,7 @@ class Strategy(ABC):
             return
         seconds = record.median_seconds if record.status == "ok" else None
         ends = None if record.ci_low is None or record.ci_high is None else (record.ci_low, record.ci_high)
-        self.tell(record, seconds, ends, outraced=record.stop_reason == OUTRACED)
+        self.tell(record, seconds, ends, outraced=record.outraced)
 
     def result(self) -> list[list[Case]]:
         """Return, contest by contest, the cases that cannot be told from the fastest one, by their medians."""

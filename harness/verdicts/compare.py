@@ -72,6 +72,10 @@ class Reason(StrEnum):
         "the samples depend on each other, so that they are worth too few independent ones: "
         "raise measure.budget_seconds, or measure on a quiet machine"
     )
+    OUTRACED = (
+        "outraced on one side: sampled only until it was clear that another case is faster, so that its time is not "
+        "known; measure it in full, with --search all --resume"
+    )
     CLOCK = "the clock changed: seconds and clock cycles do not say the same; a fixed clock makes them one question"
     THROTTLED = "the device slowed its clock down meanwhile: let it cool, or fix a lower clock"
     LAUNCH = "launch bound: the device waited for the host, so that this is the host's time; take a larger n"
@@ -137,8 +141,14 @@ class Comparison:
 
     @property
     def mean_ratio(self) -> float | None:
-        """The geometric mean of the ratios, None without a pair."""
-        return statistics.geometric_mean(pair.interval.ratio for pair in self.pairs) if self.pairs else None
+        """The geometric mean of the ratios of what was measured in full, None without a pair."""
+        ratios = [pair.interval.ratio for pair in self.pairs if Reason.OUTRACED not in pair.reasons]
+        return statistics.geometric_mean(ratios) if ratios else None
+
+    @property
+    def outraced(self) -> int:
+        """How many pairs have a side that a race stopped."""
+        return sum(Reason.OUTRACED in pair.reasons for pair in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +207,19 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     factor = None
     if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
-    verdict = _beyond(interval, 1.0, limit) if told else Verdict.UNCLEAR
-    in_cycles = None if factor is None else _beyond(interval, factor, limit) if told else Verdict.UNCLEAR
+    late = base.outraced or new.outraced
+    judged = told and not late
+    verdict = _beyond(interval, 1.0, limit) if judged else Verdict.UNCLEAR
+    in_cycles = None if factor is None else _beyond(interval, factor, limit) if judged else Verdict.UNCLEAR
     reasons = []
-    if not told:
+    if late:
+        reasons.append(Reason.OUTRACED)
+    elif not told:
         reasons.append(Reason.ALONE)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
         dependent = own[0].dependent or own[1].dependent
         reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
-    if told and not known:
+    if judged and not known:
         reasons.append(Reason.WITHIN)
     if in_cycles not in (None, verdict):
         reasons.append(Reason.CLOCK)

@@ -25,7 +25,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import names, published, remarks
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, packed, sources
@@ -183,7 +183,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(sources=sources, place=_place)
+    made.globals.update(sources=sources, place=_place, signs=signs)
     return made.get_template("page.html")
 
 

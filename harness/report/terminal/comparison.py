@@ -177,9 +177,11 @@ def summary(comparison: Comparison) -> str:
         return f"No case is ok in both {comparison.base} and {comparison.new}: nothing was compared."
     known = sum(comparison.counts_in_cycles.values())
     in_cycles = f"in clock cycles, known of {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
+    late = f"{comparison.outraced:,} outraced on one side or both; " if comparison.outraced else ""
+    mean = "" if comparison.mean_ratio is None else f"{' of the others' * bool(late)} {number(comparison.mean_ratio)}"
     return (
-        f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}"
-        f"geometric mean of NEW/BASE {number(comparison.mean_ratio)} (above 1 is slower)"
+        f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}{late}"
+        f"geometric mean of NEW/BASE{mean or ': none'} (above 1 is slower)"
     )
 
 
@@ -333,5 +335,7 @@ def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
         "new_untimed_seconds": pair.new.untimed_seconds,
         "base_source": here.origin(pair.base).words,
         "new_source": here.origin(pair.new).words,
+        "base_outraced": pair.base.outraced,
+        "new_outraced": pair.new.outraced,
         "reasons": pair.reasons,
     }
