@@ -98,8 +98,9 @@ def plan(
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
     Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
-    Each device has an anchor of its own where it has several cases to measure. Where it has many, the anchor's variant
-    is repeated at the smallest and at the largest n too: at both each time, or in turns where that takes long.
+    Each device with several cases to measure repeats an anchor, cards of one kind the same case, by which they can be
+    compared. Where it has many, the anchor's variant is repeated at the smallest and at the largest n too: at both each
+    time, or in turns where that takes long.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
@@ -134,6 +135,7 @@ def plan(
             result.tasks.append(Task(case, print_of(case, None), skip=reason))
     random.Random(sweep.measure.order_seed).shuffle(found)
     loads: dict[str, float] = defaultdict(float)
+    by_kind: dict[Kind, list[Task]] = defaultdict(list)
     for case, fitting in found:
         for kind in [[device] for device in fitting] if each else kinds(fitting):
             tasks = [Task(case, print_of(case, device), device) for device in kind]
@@ -143,6 +145,7 @@ def plan(
             task = task or min(tasks, key=lambda task: loads[selector(task)])
             loads[selector(task)] += 0 if task.identity in finished else estimate_seconds(case, sweep.measure)
             by_device.setdefault(selector(task), []).append(task)
+            by_kind[kind[0].kind].append(task)
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
@@ -150,18 +153,29 @@ def plan(
             f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
         )
 
+    def on(task: Task, device: Device) -> Task:
+        if task.device == device:
+            return task
+        # One of the same kind may have it already.
+        same = (one for one in by_device[device.selector] if one.case is task.case)
+        return next(same, None) or replace(task, device=device, fingerprint=print_of(task.case, device))
+
     for own in by_device.values():
         missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
         done = {task.case.key for task in own} - {task.case.key for task in missing}
         result.known += [record for record in usable if record.key in done]
         if anchors and len(missing) > 1:
-            typical = _typical(own, variants, sweep.measure)
+            device = own[0].device
+            assert device is not None
+            # Without a UUID records do not tell devices of one kind apart.
+            alike = by_kind[device.kind] if device.uuid else own
+            typical = on(_typical(alike, variants, sweep.measure), device)
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
             if len(own) > MANY:
-                ends = _ends(own, typical)
+                ends = [on(end, device) for end in _ends(alike, typical)]
                 most = LONGER * estimate_seconds(typical.case, sweep.measure)
                 together = all(estimate_seconds(end.case, sweep.measure) <= most for end in ends)
                 anchored = _with_ends(anchored, ends, finished, len(ends) if together else 1)

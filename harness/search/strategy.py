@@ -131,9 +131,9 @@ class Strategy(ABC):
     def tell_record(self, record: Record) -> None:
         """Tell what a record says, of this run or of an earlier start of it; what was skipped says nothing.
 
-        Later repetitions of the anchor are passed over.
+        Later repetitions of the anchor are passed over, by whatever device.
         """
-        if record.status == "skipped" or record.anchor > 1:
+        if record.status == "skipped" or record.anchor > (self._place.get(record.identity) not in self.answers):
             return
         seconds = record.median_seconds if record.status == "ok" else None
         ends = None if record.ci_low is None or record.ci_high is None else (record.ci_low, record.ci_high)
