@@ -11,6 +11,7 @@ from gravbench.model.runs import latest
 from gravbench.model.variant import Variant
 from gravbench.search.contests import alike, contest
 from gravbench.search.racing import looks
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds
 
 FEWEST = 10
@@ -50,6 +51,7 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     Raises:
         InputError: no contest has enough, or cases of one were outraced: what they take is not known.
     """
+    (records,) = together([records])
     tried = [record for record in latest(records) if record.status in ("invalid", "failed") or is_ranked(record)]
     places = grouped(tried, lambda record: (record.device, record.device_uuid, contest(record, variants)))
     known = [own for own in places.values() if any(map(is_ranked, own))]

@@ -19,6 +19,7 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.compare import Defaults
 from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
 from gravbench.verdicts.ratios import Interval, Scatter, half_of, own_scatter, places, ratio, scatters, span
@@ -116,6 +117,7 @@ def best(
     Raises:
         InputError: no record is of such a device or number type, or none that was measured in full is right enough.
     """
+    (records,) = together([records])
     place = places([records])
     scattered = scatters([records], place)
     drifts = ranking.drifted(records)
@@ -143,10 +145,10 @@ def best(
         choices: list[Choice] = []
         missed = {}
         unmeasured = {}
-        for n, together in sorted(grouped(alike, size).items()):
-            right = [record for record in together if _error(record) <= error]
+        for n, same_n in sorted(grouped(alike, size).items()):
+            right = [record for record in same_n if _error(record) <= error]
             if not right:
-                missed[n] = min(map(_error, together))
+                missed[n] = min(map(_error, same_n))
                 continue
             late = [record for record in right if record.outraced]
             if len(late) == len(right):

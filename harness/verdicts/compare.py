@@ -21,6 +21,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.ranking import grouped, is_ranked
 from gravbench.verdicts.ratios import (
     BETWEEN,
@@ -289,12 +290,13 @@ def compare_values(
     known = fields(run.records)
     if by not in known:
         raise InputError(f"--by {by}: no such field or axis in {run.name}; {nearest(by, known)}")
-    place = places([run.records])
+    (records,) = [run.records] if by == DEVICE else together([run.records])
+    place = places([records])
 
     def own(record: Record) -> Value | None:
         return record.part(by) if by != DEVICE else place(record) if record.device else None
 
-    selected = grouped(latest(run.records), own)
+    selected = grouped(latest(records), own)
     there = [value for value in selected if value is not None]
     order = sorted(there, key=lambda value: _order(by, value, selected[value], defaults))
     names = {str(value): value for value in order}
@@ -311,7 +313,7 @@ def compare_values(
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
-    scattered = scatters([run.records], place)
+    scattered = scatters([records], place)
     return [_compare(base, other, place, scattered, identity, limit, one_run=run.runs == 1) for other in others]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, between, bounds, effective, student
+from gravbench.verdicts.cards import Shared
 from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
 Place = Callable[[Record], str]
@@ -121,16 +123,23 @@ def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatte
     """Find how far the repeated anchors of each device scatter, each around its own mean in each run.
 
     Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
-    processes, only those were. ``runs`` are whole files of records: ``latest`` keeps no repetitions.
+    processes, only those were. The repetitions by cards that share cases have one mean. ``runs`` are whole files of
+    records: ``latest`` keeps no repetitions.
     """
     repeated = [same for records in runs for same in repetitions(records, is_ranked) if len(same) > 1]
     found: dict[str, Scatter] = {}
     for name, alike in grouped(repeated, lambda same: place(same[0])).items():
         by_process = grouped(alike, _fresh)
         fresh = True in by_process
-        by_case = grouped(by_process[fresh], lambda same: same[0].identity).values()
+        by_case = grouped(_of_all_cards(by_process[fresh]), lambda same: same[0].identity).values()
         found[name] = _noisiest([_pooled(map(scatter_of, own), fresh=fresh) for own in by_case])
     return found
+
+
+def _of_all_cards(repeated: Iterable[list[Record]]) -> Iterable[list[Record]]:
+    """Put together the repetitions of an anchor by cards that share cases: what cards differ by is scatter of them."""
+    by_card = grouped(repeated, lambda same: same[0].identity if isinstance(same[0], Shared) else id(same))
+    return (list(itertools.chain(*alike)) for alike in by_card.values())
 
 
 def _fresh(same: Sequence[Record]) -> bool:

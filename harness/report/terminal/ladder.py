@@ -16,6 +16,7 @@ from rich.console import Console
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
+from gravbench.report import between_cards
 from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import (
     DRIFTED,
@@ -44,6 +45,7 @@ from gravbench.report.terminal.printing import (
 )
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import Difference, differences
 from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
@@ -105,6 +107,7 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     for drift in drifts[:MOST_ROWS]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     say_left_out(console, {"drifts": drifts})
+    _cards_section(console, differences(records))
     _not_ok_section(console, cases)
 
 
@@ -282,6 +285,22 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
         return order.index(record.variant), ranking.row(record), place_of(record.toolkit), record.n
 
     return sorted(rungs, key=place)
+
+
+def _cards_section(console: Console, found: Mapping[str, Sequence[Difference]]) -> None:
+    if found:
+        section(console, "The cards", between_cards.READING)
+    for device, rows in found.items():
+        if not rows:
+            say(console, between_cards.unknown(device))
+            continue
+        subsection(console, device)
+        console.print(table(console, list(map(_cards_column, range(len(between_cards.HEADERS)))), rows))
+
+
+def _cards_column(place: int) -> Column[Difference]:
+    header = between_cards.HEADERS[place].replace(" by", "\nby").replace(" interval", "\ninterval")
+    return Column(header, lambda row: between_cards.cells(row)[place], text=place < 2, breaks=place < 2)
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:
