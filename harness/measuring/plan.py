@@ -63,7 +63,8 @@ class Task:
 class Plan:
     """What a run will do, in order, how many of its cases an earlier run has done already, and by which processes.
 
-    ``processes`` is the last number of those that have measured something. ``contests`` are all cases by the kind of
+    ``processes`` is the last number of those that have measured something. With ``each`` every device measures all of
+    its cases, and takes over none of another. ``contests`` are all cases by the kind of
     device that measures them, ``known`` the records that are reused.
     """
 
@@ -73,6 +74,7 @@ class Plan:
     processes: int = 0
     contests: dict[Kind, list[Case]] = field(default_factory=dict)
     known: list[Record] = field(default_factory=list)
+    each: bool = False
 
     @property
     def planned(self) -> int:
@@ -111,7 +113,8 @@ def plan(
     Raises:
         InputError: the sweep has no case for the chosen devices.
     """
-    result = Plan(sweep.measure, processes=max((max(one.processes, default=0) for one in existing), default=0))
+    before_this = max((max(one.processes, default=0) for one in existing), default=0)
+    result = Plan(sweep.measure, processes=before_this, each=each)
     by_device: dict[str, list[Task]] = {}
     variants = discover(sweep.variant_folders)
     known: dict[tuple[object, ...], Fingerprint] = {}

@@ -33,16 +33,18 @@ class Queues:
         strategies: Mapping[Kind, Strategy] | None = None,
         *,
         losable: bool = False,
+        each: bool = False,
     ) -> None:
         """``prints`` tells what a task's result depends on when another device works on it.
 
         Where devices are ``losable``, one that has nothing left waits for those of its kind that still work: it may
-        have to take over what they leave.
+        have to take over what they leave. Where ``each`` device measures all cases, none helps another.
         """
         self._changed = threading.Condition()
         self._prints = prints
         self._strategies = strategies or {}
         self._losable = losable
+        self._each = each
         self._ended = False
         self._asked = Counter[Kind]()  # and not told yet
         self._returned: dict[Kind, deque[Next]] = defaultdict(deque)  # of lost devices; counted as asked
@@ -150,7 +152,7 @@ class Queues:
     def _first(self, device: Device) -> Next | None:
         own = self._left[device.selector]
         # The last repetition of its anchor waits until it can no longer help.
-        if all(task.anchor for task in own) and (helped := self._taken_over(device)):
+        if not self._each and all(task.anchor for task in own) and (helped := self._taken_over(device)):
             return helped, None
         return (own.popleft(), None) if own else None
 
