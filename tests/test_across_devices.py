@@ -64,9 +64,9 @@ def test_with_fewer_than_two_cards_of_a_kind_it_says_so_and_leaves_nothing_behin
     devices,
     no_gpu,
     said,
-    sweep,
+    sweep,  # noqa: ARG001
     tmp_path,
-    monkeypatch,  # noqa: ARG001
+    monkeypatch,
 ):
     from gravbench.toolkits import devices as found
 

@@ -21,7 +21,8 @@ OF_A_SWEEP = ["-p", "--parameter", "--variant", "--toolkit", "--device", "--bodi
 OPTIONS = {
     "run": [*OF_A_SWEEP, "--out", "--resume", "--counters"],
     "check": OF_A_SWEEP,
-    "selftest": ["-p", "--variant", "--toolkit", "--device", "--pairs", "--threshold", "--out", "--from", "--json"],
+    "selftest": ["-p", "--variant", "--toolkit", "--device", "--pairs", "--threshold", "--out", "--from", "--json",
+                 "--across-devices"],
     "compare": ["--by", "--values", "--threshold", "--fail-on", "--all", "--json", "--markdown"],
     "best": ["--error", "--device", "--dtype", "--threshold", "--all", "--json", "--save"],
     "replay": ["--strategy", "--repeat", "--within", "--threshold", "--json", "--figure"],
@@ -99,7 +100,7 @@ def words_of(choose):
         words.append(choose.choice(["other", value()]))
     for _ in range(choose.randrange(4)):
         option = choose.choice(OPTIONS.get(command) or ["--nosuch"])
-        flag = option in ("--resume", "--counters", "--all", "--json", "--markdown")
+        flag = option in ("--across-devices", "--resume", "--counters", "--all", "--json", "--markdown")
         words += [option] if flag or choose.random() < 0.05 else [option, value()]
     # Nothing may be planned longer than it takes to say so; nothing is measured in any case.
     return [*words, "--dry-run"] if command == "run" and choose.random() < 0.98 else words
