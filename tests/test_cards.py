@@ -124,9 +124,35 @@ def test_values_are_compared_across_cards_as_far_as_their_anchors_differ():
     assert {pair.base.n: pair.verdict for pair in found.pairs} == {64: "UNCLEAR", 32: "SLOWER"}
 
 
-def test_two_runs_of_cards_that_share_cases_are_compared_case_by_case_as_before():
-    found = compare_runs(Run("one", divided()), Run("two", divided()))
-    assert len(found.pairs) == 6
+def test_two_runs_of_cards_that_share_cases_are_compared_whatever_cards_they_have():
+    other = [one.model_copy(update={"device_uuid": f"{one.device_uuid}-there"}) for one in divided()]
+    alone = [
+        one.model_copy(update={"device_uuid": "GPU-7"})
+        for one in divided()
+        if one.device_uuid == "GPU-1" or not one.anchor
+    ]
+    for new in (divided(), other, alone):
+        found = compare_runs(Run("one", divided()), Run("two", new))
+        assert len(found.pairs) == 5
+        assert not found.only_base
+        assert not found.only_new
+
+
+def test_a_case_that_another_card_measured_the_second_time_is_told_apart_no_more_than_the_cards_are():
+    def run(here, there, seconds):
+        own = [
+            *anchors(*[1.0] * 5, **FIRST),
+            *anchors(*[1.1] * 5, start=10, **SECOND),
+            *(record("float4", 1.0, n=n, samples_seconds=[1.0] * 10, processes=[20] * 10, **FIRST) for n in (8, 16)),
+            record("tiled", seconds, n=64, samples_seconds=[seconds] * 10, processes=[30] * 10, **here),
+            record("tiled", 2.0, n=32, samples_seconds=[2.0] * 10, processes=[31] * 10, **there),
+        ]
+        return Run("one", own)
+
+    found = compare_runs(run(FIRST, SECOND, 1.0), run(SECOND, FIRST, 1.1))
+    assert {pair.base.n: pair.verdict for pair in found.pairs}[64] == "UNCLEAR"
+    found = compare_runs(run(FIRST, SECOND, 1.0), run(SECOND, FIRST, 3.0))
+    assert {pair.base.n: pair.verdict for pair in found.pairs}[64] == "SLOWER"
 
 
 def test_a_page_and_a_search_take_the_cards_together():

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gravbench.model.record import Record
+from gravbench.model.runs import latest
 from gravbench.model.statistics import CONFIDENCE, student
 from gravbench.verdicts.ranking import grouped, is_ranked, repetitions, seconds
 
@@ -59,6 +60,16 @@ def together(runs: Sequence[Sequence[Record]]) -> list[list[Record]]:
     """
     named = _named(runs)
     return [[_of(record, named) for record in records] if named else list(records) for records in runs]
+
+
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Keep the newest record of each case on each device, of cards that share cases on one of them."""
+    sharing = _named([records])
+    kept: dict[Hashable, Record] = {}
+    for record in latest(records):
+        card = _card(record)
+        kept[record.identity, card[0] if card in sharing else card] = record
+    return list(kept.values())
 
 
 def _named(runs: Iterable[Sequence[Record]]) -> dict[Card, tuple[str, str]]:

@@ -21,7 +21,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
-from gravbench.verdicts.cards import together
+from gravbench.verdicts.cards import Shared, card_of, newest, together
 from gravbench.verdicts.ranking import grouped, is_ranked
 from gravbench.verdicts.ratios import (
     BETWEEN,
@@ -251,16 +251,22 @@ def _width(
 def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
     """Compare every case of two runs with itself, on the device of the same name.
 
-    Where a run measured a case on several devices of one name, each is compared with itself.
+    Where a run measured a case on several devices of one name, each is compared with itself; of cards that share the
+    cases, the newest of them.
 
     Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
     the same cases in processes of their own.
     """
     runs = [base.records, new.records]
-    place = places(runs)
-    scattered = scatters(runs, place)
+    shared = together(runs)
+    of_shared, of_cards = places(shared), places(runs)
+    scattered = scatters(shared, of_shared)
+    standing = {card_of(one): of_shared(one) for own in shared for one in own if isinstance(one, Shared)}
 
-    old, young = (Run(run.name, latest(run.records)) for run in (base, new))
+    def place(record: Record) -> str:
+        return standing.get(card_of(record)) or of_cards(record)
+
+    old, young = (Run(run.name, newest(run.records)) for run in (base, new))
     # Of several devices of one name each may have its part of the cases, as in a merged run.
     once = [Counter((record.identity, record.device) for record in run.records) for run in (old, young)]
 
