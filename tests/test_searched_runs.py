@@ -11,9 +11,9 @@ from gravbench.errors import InputError
 from gravbench.measuring import runner
 from gravbench.measuring.plan import plan
 from gravbench.model.device import Device
+from gravbench.model.record import OUTRACED
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import CPU
-from gravbench.search.strategy import OUTRACED
 
 PROCESSOR = Device(CPU, "a processor")
 CONFIG = """

@@ -137,6 +137,8 @@ def reasons(left_out: Counter[str]) -> str:
 def _unusable(record: Record, dates: dict[str, int]) -> str:
     if record.status in ("skipped", "failed"):
         return record.status
+    if record.outraced:
+        return "outraced (sampled only until it was clear that another case is faster)"
     if record.commit is None:
         return "without a commit (their sources were no git checkout)"
     if record.commit.endswith("+changes"):

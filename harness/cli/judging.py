@@ -121,8 +121,10 @@ def best(
     ] = None,
 ) -> None:
     """Say what to use for each N: the simplest of all that are as good as the fastest. Needs no GPU."""
+    from gravbench.model.runs import latest
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
+    from gravbench.report.names import count
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
     from gravbench.verdicts.best import best as choose
@@ -137,6 +139,8 @@ def best(
     defaults = {name: variant.defaults for name, variant in variants.items()}
     if save:
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
+        if late := sum(record.outraced for one in read for record in latest(one.records)):
+            warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
     found = choose(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit, Here(variants)), indent=2))

@@ -191,12 +191,17 @@ def selftest(
     variant: options.Variants = None,
     toolkit: options.Toolkits = None,
     device: options.Devices = None,
-    pairs: Annotated[int, typer.Option(help="Pairs of rounds; each round measures every case once.", min=1)] = 2,
+    pairs: Annotated[
+        int | None, typer.Option(help="Pairs of rounds; each measures every case once.", min=1, show_default="2")
+    ] = None,
     threshold: options.ThresholdOption = "2%",
     out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
     from_folder: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
     ] = None,
+    across_devices: Annotated[
+        bool, typer.Option("--across-devices", help="Instead: every case once on each GPU of a kind, card by card.")
+    ] = False,
     everything: options.Everything = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -204,31 +209,55 @@ def selftest(
     import json
 
     from gravbench.config.load import load
-    from gravbench.measuring.rounds import measure_rounds, plan_rounds
+    from gravbench.measuring.rounds import measure_on_each, measure_rounds, plan_on_each, plan_rounds
     from gravbench.model import runs
+    from gravbench.report.terminal.across import across_json, render_across
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
     from gravbench.toolkits.devices import select
     from gravbench.verdicts import compare
+    from gravbench.verdicts.across import judge_cards
     from gravbench.verdicts.selftest import judge_rounds, read_rounds
 
     limit = compare.threshold(threshold)
     asked = {"CONFIG": config, "-p": parameter, "--variant": variant, "--toolkit": toolkit, "--device": device}
+    if across_devices and pairs is not None:
+        raise InputError("--across-devices measures every case once on each card; it cannot be combined with --pairs")
     if from_folder is None:
         sweep = load(config or "quick", parameter or [], variant or [], toolkit or [])
         devices, no_gpu = select(device or [])
-        rounds = plan_rounds(sweep, devices, no_gpu, 2 * pairs)
-        out = out or runs.new_folder("selftest")
-        with hinting(f"judge what was measured: {shlex.join(['gravbench', 'selftest', '--from', str(out)])}"):
-            measure_rounds(rounds, devices, out, sys.argv[1:], console(stderr=as_json))
+        terminal = console(stderr=as_json)
+        # What cannot be planned leaves no folder behind.
+        if across_devices:
+            planned, cards = plan_on_each(sweep, devices, no_gpu)
+        else:
+            rounds = plan_rounds(sweep, devices, no_gpu, 2 * (pairs or 2))
+        out = out or runs.new_folder("across-devices" if across_devices else "selftest")
+        again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
+        with hinting(f"judge what was measured: {shlex.join(again)}"):
+            if across_devices:
+                measure_on_each(planned, cards, out, sys.argv[1:], terminal)
+            else:
+                measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
-    found = judge_rounds(read_rounds(from_folder or out or Path()), limit)
-    if as_json:
-        typer.echo(json.dumps(selftest_json(found), indent=2))
+    folder = from_folder or out or Path()
+    if across_devices:
+        judged = judge_cards(options.read_records(folder), limit)
+        compared = any(one.differences for one in judged)
+        if as_json:
+            typer.echo(json.dumps(across_json(judged), indent=2))
+        else:
+            render_across(judged, console(), everything=everything)
     else:
-        render_selftest(found, console(), everything=everything)
-        console().print(f"records in {from_folder or out}", markup=False, soft_wrap=True)
-    raise typer.Exit(0 if found.pairs else 1)
+        found = judge_rounds(read_rounds(folder), limit)
+        compared = bool(found.pairs)
+        if as_json:
+            typer.echo(json.dumps(selftest_json(found), indent=2))
+        else:
+            render_selftest(found, console(), everything=everything)
+    if not as_json:
+        console().print(f"records in {folder}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if compared else 1)
 
 
 @app.command()

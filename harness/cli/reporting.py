@@ -73,6 +73,7 @@ def report(
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
     from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+    from gravbench.verdicts.cards import together
     from gravbench.verdicts.ranking import drifted
 
     if markdown and (html or figures):
@@ -84,7 +85,7 @@ def report(
     if len(folders) > 1:
         raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
     (folder,) = folders
-    records = read_records(folder)
+    (records,) = together([read_records(folder)])
     name = published or runs.published(folder)
     variants = discover()
     here = Here(variants)

@@ -10,7 +10,6 @@ from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.worker import Job
 from gravbench.model.record import Measurement
-from gravbench.search.strategy import OUTRACED
 
 
 class Process(Protocol):
@@ -54,7 +53,7 @@ class Crew(Generic[Member]):
             found[number] = measured
             first = first or outcome
             spent += sum(measured.samples_seconds) * (measured.batch or 1)
-            if spent >= settings.budget_seconds or measured.stop_reason == OUTRACED:
+            if spent >= settings.budget_seconds or measured.outraced:
                 break
         assert first is not None
         return _with(first, joined(found, settings))

@@ -19,7 +19,6 @@ from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
-from gravbench.search.strategy import OUTRACED
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -64,7 +63,8 @@ class Task:
 class Plan:
     """What a run will do, in order, how many of its cases an earlier run has done already, and by which processes.
 
-    ``processes`` is the last number of those that have measured something. ``contests`` are all cases by the kind of
+    ``processes`` is the last number of those that have measured something. With ``each`` every device measures all of
+    its cases, and takes over none of another. ``contests`` are all cases by the kind of
     device that measures them, ``known`` the records that are reused.
     """
 
@@ -74,6 +74,7 @@ class Plan:
     processes: int = 0
     contests: dict[Kind, list[Case]] = field(default_factory=dict)
     known: list[Record] = field(default_factory=list)
+    each: bool = False
 
     @property
     def planned(self) -> int:
@@ -99,8 +100,9 @@ def plan(
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
     Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
-    Each device has an anchor of its own where it has several cases to measure. Where it has many, the anchor's variant
-    is repeated at the smallest and at the largest n too: at both each time, or in turns where that takes long.
+    Each device with several cases to measure repeats an anchor, cards of one kind the same case, by which they can be
+    compared. Where it has many, the anchor's variant is repeated at the smallest and at the largest n too: at both each
+    time, or in turns where that takes long.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped.
@@ -111,7 +113,8 @@ def plan(
     Raises:
         InputError: the sweep has no case for the chosen devices.
     """
-    result = Plan(sweep.measure, processes=max((max(one.processes, default=0) for one in existing), default=0))
+    before_this = max((max(one.processes, default=0) for one in existing), default=0)
+    result = Plan(sweep.measure, processes=before_this, each=each)
     by_device: dict[str, list[Task]] = {}
     variants = discover(sweep.variant_folders)
     known: dict[tuple[object, ...], Fingerprint] = {}
@@ -123,7 +126,7 @@ def plan(
         return known[key]
 
     # What was outraced is known for a search alone.
-    usable = [one for one in existing if sweep.search.strategy != "all" or one.stop_reason != OUTRACED]
+    usable = [one for one in existing if sweep.search.strategy != "all" or not one.outraced]
     finished = _finished(usable)
     found: list[tuple[Case, list[Device]]] = []
     for case in sweep.cases:
@@ -135,6 +138,7 @@ def plan(
             result.tasks.append(Task(case, print_of(case, None), skip=reason))
     random.Random(sweep.measure.order_seed).shuffle(found)
     loads: dict[str, float] = defaultdict(float)
+    by_kind: dict[Kind, list[Task]] = defaultdict(list)
     for case, fitting in found:
         for kind in [[device] for device in fitting] if each else kinds(fitting):
             tasks = [Task(case, print_of(case, device), device) for device in kind]
@@ -144,6 +148,7 @@ def plan(
             task = task or min(tasks, key=lambda task: loads[selector(task)])
             loads[selector(task)] += 0 if task.identity in finished else estimate_seconds(case, sweep.measure)
             by_device.setdefault(selector(task), []).append(task)
+            by_kind[kind[0].kind].append(task)
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
@@ -151,18 +156,29 @@ def plan(
             f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
         )
 
+    def on(task: Task, device: Device) -> Task:
+        if task.device == device:
+            return task
+        # One of the same kind may have it already.
+        same = (one for one in by_device[device.selector] if one.case is task.case)
+        return next(same, None) or replace(task, device=device, fingerprint=print_of(task.case, device))
+
     for own in by_device.values():
         missing = [task for task in own if task.identity not in finished]
         result.reused += len(own) - len(missing)
         done = {task.case.key for task in own} - {task.case.key for task in missing}
         result.known += [record for record in usable if record.key in done]
         if anchors and len(missing) > 1:
-            typical = _typical(own, variants, sweep.measure)
+            device = own[0].device
+            assert device is not None
+            # Without a UUID records do not tell devices of one kind apart.
+            alike = by_kind[device.kind] if device.uuid else own
+            typical = on(_typical(alike, variants, sweep.measure), device)
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
             if len(own) > MANY:
-                ends = _ends(own, typical)
+                ends = [on(end, device) for end in _ends(alike, typical)]
                 most = LONGER * estimate_seconds(typical.case, sweep.measure)
                 together = all(estimate_seconds(end.case, sweep.measure) <= most for end in ends)
                 anchored = _with_ends(anchored, ends, finished, len(ends) if together else 1)

@@ -16,7 +16,6 @@ from rich.text import Text
 from gravbench.measuring.runner import Progress, Watcher
 from gravbench.model.case import Case
 from gravbench.model.record import Record
-from gravbench.search.strategy import OUTRACED
 
 # A sign as well as a colour, for those who see no colours.
 SIGNS = {"ok": ("+", "green"), "invalid": ("!", "red"), "failed": ("x", "red"), "skipped": ("-", "yellow")}
@@ -43,7 +42,7 @@ def outcome(record: Record) -> str:
         return f"{record.status}: {record.reason}"
     if record.interactions_per_second is None or record.median_seconds is None:
         return f"ok  error max {record.error_max:.1e}, rms {record.error_rms:.1e}"
-    if record.stop_reason == OUTRACED:
+    if record.outraced:
         return f"outraced after {len(record.samples_seconds)} samples of about {milliseconds(record.median_seconds)}"
     width = "unbounded"
     if record.ci_low and record.ci_high:

@@ -15,11 +15,10 @@ import numpy as np
 
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.model.device import Reading
-from gravbench.model.record import Measurement
+from gravbench.model.record import OUTRACED, Measurement
 from gravbench.model.statistics import Interval, interval_of, median_interval
 from gravbench.model.variant import Lap
 from gravbench.search.racing import FIRST_LOOK, outraced
-from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
 
@@ -262,7 +261,7 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
             "joules": float(np.mean(joules)) if joules else None,
             "stop_reason": NARROW if interval.half_width <= settings.half_width else DIFFERENT,
         }
-    if any(part.stop_reason == OUTRACED for part in own):
+    if any(part.outraced for part in own):
         update["stop_reason"] = OUTRACED
     elif any(part.stop_reason != NARROW for part in own) and update.get("stop_reason") != NARROW:
         update["stop_reason"] = _spent(settings, len(samples))

@@ -33,20 +33,23 @@ class Queues:
         strategies: Mapping[Kind, Strategy] | None = None,
         *,
         losable: bool = False,
+        each: bool = False,
     ) -> None:
         """``prints`` tells what a task's result depends on when another device works on it.
 
         Where devices are ``losable``, one that has nothing left waits for those of its kind that still work: it may
-        have to take over what they leave.
+        have to take over what they leave. Where ``each`` device measures all cases, none helps another.
         """
         self._changed = threading.Condition()
         self._prints = prints
         self._strategies = strategies or {}
         self._losable = losable
+        self._each = each
         self._ended = False
         self._asked = Counter[Kind]()  # and not told yet
         self._returned: dict[Kind, deque[Next]] = defaultdict(deque)  # of lost devices; counted as asked
         self._all: dict[tuple[Kind, object], Task] = {}
+        self._anchored = Counter[tuple[Kind, object]]()  # devices that will have measured the case as an anchor
         self._busy: set[str] = set()
         self._lost: set[str] = set()
         self._losses = Counter[str]()
@@ -57,6 +60,7 @@ class Queues:
                 self._devices[task.device.selector] = task.device
                 self._left.setdefault(task.device.selector, deque()).append(task)
                 self._all.setdefault((task.device.kind, task.case.identity), task)
+                self._anchored[task.device.kind, task.case.identity] += task.anchor == 1
 
     @property
     def devices(self) -> Sequence[Device]:
@@ -148,7 +152,7 @@ class Queues:
     def _first(self, device: Device) -> Next | None:
         own = self._left[device.selector]
         # The last repetition of its anchor waits until it can no longer help.
-        if all(task.anchor for task in own) and (helped := self._taken_over(device)):
+        if not self._each and all(task.anchor for task in own) and (helped := self._taken_over(device)):
             return helped, None
         return (own.popleft(), None) if own else None
 
@@ -176,7 +180,8 @@ class Queues:
         """Give a task whose device is lost, and all that is left for that device, to others of its kind.
 
         Of a lost device's anchors, what has not been measured at all becomes a case like others, and the repetitions
-        are left out. Where there is no other device, what is left stays. A search asks no case twice: the task, with
+        are left out, as is an anchor that another device measures too. Where there is no other device, what is left
+        stays. A search asks no case twice: the task, with
         the seconds ``behind`` that it was asked with, and such anchors come before what the search asks for next.
 
         Returns:
@@ -193,10 +198,11 @@ class Queues:
             own = self._left[lost.selector]
             left = [*own]
             own.clear()
-            kept = [one for one in left if one.anchor < 2]
+            spare = again and self._is_spare(task)
+            kept = [one for one in left if not self._is_spare(one)]
             dropped = len(left) - len(kept)
             searched = lost.kind in self._strategies
-            if again and task.anchor > 1:
+            if spare:
                 dropped += 1
                 self._asked[lost.kind] -= searched  # nobody will tell of it
             elif again and searched:
@@ -211,6 +217,15 @@ class Queues:
                     self._hand_on(one, lost, searched=searched)
             self._changed.notify_all()
         return again, dropped
+
+    def _is_spare(self, task: Task) -> bool:
+        """Tell whether a lost device's task is the repetition of an anchor, or one that another device measures too."""
+        assert task.device is not None
+        if task.anchor != 1:
+            return task.anchor > 1
+        which = task.device.kind, task.case.identity
+        self._anchored[which] -= 1
+        return self._anchored[which] > 0
 
     def _hand_on(self, task: Task, lost: Device, *, searched: bool) -> None:
         """Put a task into the shortest queue of the devices like a lost one, before the last anchor."""

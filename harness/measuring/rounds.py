@@ -1,4 +1,4 @@
-"""Measure a sweep several times, each round a whole run of its own: what the self-test judges."""
+"""Measure a sweep several times, or once on each of several cards: what the self-test judges."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from gravbench.config.load import Sweep
+from gravbench.config.search import Search
 from gravbench.errors import InputError
 from gravbench.measuring import runner
-from gravbench.measuring.plan import Plan, plan
+from gravbench.measuring.plan import Plan, kinds, plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.model.device import Device
 from gravbench.verdicts.selftest import round_folder
@@ -47,12 +48,46 @@ def measure_rounds(
     """
     if round_folder(out, 1).exists():
         raise InputError(f"--out {out}: it has rounds already; judge them with --from {out}, or name another folder")
-    for number, (sweep, todo) in enumerate(rounds, 1):
-        folder = round_folder(out, number)
-        existing = runner.recorded(folder, resume=False)
+    for number, one in enumerate(rounds, 1):
         console.print(f"round {number} of {len(rounds)}", markup=False)
-        with (
-            runner.open_run(folder, existing, devices, arguments, sweep) as (store, _),
-            ConsoleWatcher(console) as watcher,
-        ):
-            runner.run(sweep, todo, store, watcher)
+        _measure(one, devices, round_folder(out, number), arguments, console)
+
+
+def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) -> tuple[Round, list[Device]]:
+    """Plan every case of a sweep on each of the GPUs among ``devices`` that are of one kind with another; return these.
+
+    ``no_gpu`` says why there is no GPU among the devices.
+
+    Raises:
+        InputError: no two GPUs are of one kind, or the sweep has no case for them.
+    """
+    found = kinds([device for device in devices if device.is_gpu])
+    cards = [device for kind in found if len(kind) > 1 for device in kind]
+    if not cards:
+        there = ", ".join(f"{kind[0].selector} ({kind[0].name})" for kind in found)
+        why = f"of each kind there is one, {there}" if there else no_gpu or "no GPU was chosen"
+        raise InputError(f"--across-devices needs two GPUs of one kind, the same name and driver: {why}")
+    # A search would ask for each case once.
+    whole = replace(sweep, search=Search())
+    return (whole, plan(whole, cards, None, chosen=True, each=True)), cards
+
+
+def measure_on_each(planned: Round, cards: list[Device], out: Path, arguments: Sequence[str], console: Console) -> None:
+    """Measure what ``plan_on_each`` has planned, as one run in the folder ``out``.
+
+    ``arguments`` are those of the ``gravbench`` command.
+
+    Raises:
+        InputError: ``out`` has records already, cannot be written, or another process writes to it.
+    """
+    _measure(planned, cards, out, arguments, console)
+
+
+def _measure(one: Round, devices: list[Device], folder: Path, arguments: Sequence[str], console: Console) -> None:
+    sweep, todo = one
+    existing = runner.recorded(folder, resume=False)
+    with (
+        runner.open_run(folder, existing, devices, arguments, sweep) as (store, _),
+        ConsoleWatcher(console) as watcher,
+    ):
+        runner.run(sweep, todo, store, watcher)

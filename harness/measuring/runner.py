@@ -194,7 +194,7 @@ def _lanes(
     def fingerprint(task: Task, device: Device) -> Fingerprint:
         return environment.fingerprint(task.case, variants[task.case.variant], device)
 
-    queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable), SimpleQueue[Event]()
+    queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable, each=todo.each), SimpleQueue[Event]()
     turns = {site.host(device): Turns() for device in queues.devices}
     gpus = sum(device.is_gpu for device in queues.devices)
     numbers = itertools.count(todo.processes + 1)

@@ -43,7 +43,6 @@ from gravbench.model.record import (
 )
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
-from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.driver import Launch
@@ -258,7 +257,7 @@ def _work(
         first = measure(
             timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True, warm=warm
         )
-        if first.stop_reason == OUTRACED:
+        if first.outraced:
             found.measurement = first
             return _left(judge, found)
         begin(VERIFYING)

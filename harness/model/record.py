@@ -14,6 +14,9 @@ from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, 
 
 Status = Literal["ok", "invalid", "skipped", "failed"]
 
+OUTRACED = "outraced"
+"""The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest of its contest."""
+
 
 def _error(value: float) -> float:
     if value < 0:
@@ -120,6 +123,11 @@ class Measurement(BaseModel, frozen=True):
     launch_bound: bool = False
     joules: Amount | None = None
     protocol: dict[Name, Number | Text] | None = None
+
+    @property
+    def outraced(self) -> bool:
+        """Whether a race stopped the sampling: what was found is that the case is behind, and not by how much."""
+        return self.stop_reason == OUTRACED
 
 
 class Stepping(BaseModel, frozen=True):

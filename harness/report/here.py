@@ -10,11 +10,30 @@ from gravbench.model import interaction_files, sources
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.numbers import number
+from gravbench.verdicts.ranking import is_partial
 
 NOT_RECORDED = "not recorded"
 PARTIAL = "<"
 """The sign of a row whose interactions per second are those of an approximation."""
 PARTIAL_NOTE = f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n"
+
+CUT_SHORT = "¬"
+"""The sign of a row whose record was outraced."""
+CUT_SHORT_NOTE = (
+    f"{CUT_SHORT} outraced: sampled only until it was clear that another case is faster; how far it is behind was not "
+    "measured: gravbench run SWEEP --search all --resume --out FOLDER does"
+)
+
+
+def signs(record: Record) -> str:
+    """Return the signs of what the speed of a row is not: measured in full, of all n * n."""
+    return CUT_SHORT * record.outraced + PARTIAL * is_partial(record)
+
+
+def sign_notes(records: Iterable[Record]) -> list[str]:
+    """Say below a table what these signs mean."""
+    there = "".join(map(signs, records))
+    return [note for note in (CUT_SHORT_NOTE, PARTIAL_NOTE) if note[0] in there]
 
 
 class Origin(StrEnum):

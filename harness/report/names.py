@@ -9,6 +9,7 @@ from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.numbers import percent
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import Shared
 from gravbench.verdicts.ranking import Conditions, Drift
 
 
@@ -85,6 +86,11 @@ class Names:
         return name in self._several if part.said == "several" else part.said == "always" or value != part.usual
 
 
+def card_name(record: Record) -> str:
+    """Name the device that a record is of; of cards that share cases, with the UUID."""
+    return "{} ({})".format(*record.card) if isinstance(record, Shared) else record.device or "unknown device"
+
+
 DRIFTED = "^"
 """The sign of a table whose run has an anchor that drifted."""
 
@@ -108,7 +114,7 @@ def drift_notes(drifts: Iterable[Drift]) -> list[str]:
 
 def drift_sentence(drift: Drift) -> str:
     """Say how far the repetitions of an anchor lie apart, and whether that is drift."""
-    where = f" on {drift.anchor.device}" if drift.anchor.device else ""
+    where = f" on {card_name(drift.anchor)}" if drift.anchor.device else ""
     times = "once" if drift.repetitions == 1 else f"{drift.repetitions:,} times"
     lost = f" ({count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
     sentence = f"{drift.anchor.label}{where}, measured {times}{lost}:"

@@ -23,7 +23,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
-from gravbench.report.doubt import Doubts, plus_minus, within
+from gravbench.report.doubt import COUNTED, Doubts, plus_minus, within
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
@@ -34,6 +34,7 @@ SLOPE_FROM = 1000
 NOT_THERE = "not in this run"
 ELSEWHERE = "not in this run by the same toolkit under the same conditions"
 """Why a selection has no answer, where no record says why."""
+NOT_IN_FULL = "outraced: sampled only until it was clear that another case is faster"
 
 Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested"]
 
@@ -291,6 +292,8 @@ class _Search:
         """Answer one selection by the column that is shown."""
         column = self.best[_on_cpu(self._selections[place])]
         record = self.candidates[column].get(place) if column else None
+        if record and record.outraced and unit not in COUNTED:
+            return Answer(None, None, NOT_IN_FULL)
         if record is None:
             return Answer(None, None, self._why(self._selections[place]))
         found = value(record, unit, flops)
@@ -332,5 +335,6 @@ def _others(
 
 
 def _values(records: Mapping[int, Record], unit: Unit, flops: float) -> dict[int, float]:
-    found = {place: value(record, unit, flops) for place, record in records.items()}
+    known = {place: record for place, record in records.items() if unit in COUNTED or not record.outraced}
+    found = {place: value(record, unit, flops) for place, record in known.items()}
     return {place: number for place, number in found.items() if number is not None}

@@ -11,6 +11,7 @@ from gravbench.model.runs import latest
 from gravbench.model.variant import Variant
 from gravbench.search.contests import alike, contest
 from gravbench.search.racing import looks
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds
 
 FEWEST = 10
@@ -48,8 +49,9 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     What is invalid or failed is a case that a search would try in vain.
 
     Raises:
-        InputError: no contest has enough.
+        InputError: no contest has enough, or cases of one were outraced: what they take is not known.
     """
+    (records,) = together([records])
     tried = [record for record in latest(records) if record.status in ("invalid", "failed") or is_ranked(record)]
     places = grouped(tried, lambda record: (record.device, record.device_uuid, contest(record, variants)))
     known = [own for own in places.values() if any(map(is_ranked, own))]
@@ -58,6 +60,11 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
         most = max(map(len, known), default=0)
         raise InputError(
             f"the most cases that compete at one n are {most}; accepted: records of a sweep with {FEWEST} or more"
+        )
+    if late := sum(record.outraced for own in enough for record in own):
+        raise InputError(
+            f"{late:,} records were outraced, sampled only until it was clear that another case is faster; accepted: "
+            "records of a sweep that was measured in full (gravbench run SWEEP --search all --resume --out FOLDER)"
         )
     found = [
         Recorded(

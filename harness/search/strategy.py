@@ -16,9 +16,6 @@ from gravbench.model.statistics import Interval
 from gravbench.model.variant import Variant
 from gravbench.search.contests import contest
 
-OUTRACED = "outraced"
-"""The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest."""
-
 Clock = Callable[[], float]
 
 
@@ -134,13 +131,13 @@ class Strategy(ABC):
     def tell_record(self, record: Record) -> None:
         """Tell what a record says, of this run or of an earlier start of it; what was skipped says nothing.
 
-        Later repetitions of the anchor are passed over.
+        Later repetitions of the anchor are passed over, by whatever device.
         """
-        if record.status == "skipped" or record.anchor > 1:
+        if record.status == "skipped" or record.anchor > (self._place.get(record.identity) not in self.answers):
             return
         seconds = record.median_seconds if record.status == "ok" else None
         ends = None if record.ci_low is None or record.ci_high is None else (record.ci_low, record.ci_high)
-        self.tell(record, seconds, ends, outraced=record.stop_reason == OUTRACED)
+        self.tell(record, seconds, ends, outraced=record.outraced)
 
     def result(self) -> list[list[Case]]:
         """Return, contest by contest, the cases that cannot be told from the fastest one, by their medians."""

@@ -19,6 +19,7 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.compare import Defaults
 from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
 from gravbench.verdicts.ratios import Interval, Scatter, half_of, own_scatter, places, ratio, scatters, span
@@ -60,13 +61,16 @@ class Choice(Ranked):
     """What to use at one n: the simplest of ``as_good``.
 
     ``compared`` counts the configurations that are right enough; ``changed`` says that the n before has another.
-    ``behind`` is None where the fastest is chosen.
+    ``behind`` is None where the fastest is chosen. Of the ``outraced``, which are none of these, ``less`` took less
+    time than the fastest in what few samples they have.
     """
 
     n: int
     compared: int
     changed: bool
     behind: Behind | None
+    outraced: int = 0
+    less: int = 0
 
     @property
     def chosen(self) -> Record:
@@ -78,14 +82,16 @@ class Choice(Ranked):
 class Selection:
     """The choices for one device and task; ``task`` names what all of its records share.
 
-    ``missed`` has each n at which nothing is right enough, with the least error that a record has there; ``drifts``
-    those of the device's anchors that are beyond the limit.
+    ``missed`` has each n at which nothing is right enough, with the least error that a record has there;
+    ``unmeasured`` each n at which all that is was outraced, with how many; ``drifts`` those of the device's anchors
+    that are beyond the limit.
     """
 
     device: str
     task: Mapping[str, Value]
     choices: list[Choice]
     missed: dict[int, float]
+    unmeasured: dict[int, int]
     drifts: list[Drift]
 
 
@@ -105,12 +111,13 @@ def best(
     A configuration is as good as the fastest where its median is at most the ``threshold`` above. One further above is
     unclear unless its whole interval is; where the samples are too few for an interval, unless all of them are. The
     simplest has the fewest axes away from the ``defaults`` of its variant, then comes the order of the variants in
-    ``defaults``, which is the ladder's.
+    ``defaults``, which is the ladder's. What a race stopped is never chosen, and counted beside.
     ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
 
     Raises:
-        InputError: no record is of such a device or number type, or none is right enough.
+        InputError: no record is of such a device or number type, or none that was measured in full is right enough.
     """
+    (records,) = together([records])
     place = places([records])
     scattered = scatters([records], place)
     drifts = ranking.drifted(records)
@@ -137,22 +144,34 @@ def best(
     for (name, shared), alike in grouped(judged, kind).items():
         choices: list[Choice] = []
         missed = {}
-        for n, together in sorted(grouped(alike, size).items()):
-            right = [record for record in together if _error(record) <= error]
+        unmeasured = {}
+        for n, same_n in sorted(grouped(alike, size).items()):
+            right = [record for record in same_n if _error(record) <= error]
             if not right:
-                missed[n] = min(map(_error, together))
+                missed[n] = min(map(_error, same_n))
+                continue
+            late = [record for record in right if record.outraced]
+            if len(late) == len(right):
+                unmeasured[n] = len(late)
                 continue
             scatter = scattered.get(name, Scatter())
-            order = ranked(right, scatter, threshold, defaults)
+            order = ranked([record for record in right if not record.outraced], scatter, threshold, defaults)
             chosen, fastest = order.as_good[0], order.fastest
             changed = bool(choices) and what(choices[-1].chosen) != what(chosen)
             behind = None if chosen is fastest else over(fastest, chosen, scatter)
-            choices.append(Choice(order.as_good, order.unclear, fastest, n, len(right), changed, behind))
-        if choices:
+            less = sum(seconds(record) < seconds(fastest) for record in late)
+            compared = len(right) - len(late)
+            choices.append(Choice(order.as_good, order.unclear, fastest, n, compared, changed, behind, len(late), less))
+        if choices or unmeasured:
             own = [drift for drift in drifts if place(drift.anchor) == name]
-            found.append(Selection(name, dict(shared), choices, missed, own))
+            found.append((alike[0].toolkit == CPU, Selection(name, dict(shared), choices, missed, unmeasured, own)))
+    if not any(one.choices for _, one in found):
+        raise InputError(
+            f"--error {error:g}: every record that is right enough was outraced; measure them in full: "
+            "gravbench run SWEEP --search all --resume --out FOLDER"
+        )
     # GPUs first.
-    return sorted(found, key=lambda one: (one.choices[0].chosen.toolkit == CPU, one.device, str(one.task)))
+    return [one for _, one in sorted(found, key=lambda own: (own[0], own[1].device, str(own[1].task)))]
 
 
 def is_of(record: Record, device: str) -> bool:

@@ -21,6 +21,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
+from gravbench.verdicts.cards import Shared, card_of, newest, together
 from gravbench.verdicts.ranking import grouped, is_ranked
 from gravbench.verdicts.ratios import (
     BETWEEN,
@@ -71,6 +72,10 @@ class Reason(StrEnum):
     DEPENDENT = (
         "the samples depend on each other, so that they are worth too few independent ones: "
         "raise measure.budget_seconds, or measure on a quiet machine"
+    )
+    OUTRACED = (
+        "outraced on one side: sampled only until it was clear that another case is faster, so that its time is not "
+        "known; measure it in full, with --search all --resume"
     )
     CLOCK = "the clock changed: seconds and clock cycles do not say the same; a fixed clock makes them one question"
     THROTTLED = "the device slowed its clock down meanwhile: let it cool, or fix a lower clock"
@@ -137,8 +142,14 @@ class Comparison:
 
     @property
     def mean_ratio(self) -> float | None:
-        """The geometric mean of the ratios, None without a pair."""
-        return statistics.geometric_mean(pair.interval.ratio for pair in self.pairs) if self.pairs else None
+        """The geometric mean of the ratios of what was measured in full, None without a pair."""
+        ratios = [pair.interval.ratio for pair in self.pairs if Reason.OUTRACED not in pair.reasons]
+        return statistics.geometric_mean(ratios) if ratios else None
+
+    @property
+    def outraced(self) -> int:
+        """How many pairs have a side that a race stopped."""
+        return sum(Reason.OUTRACED in pair.reasons for pair in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +208,19 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     factor = None
     if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
-    verdict = _beyond(interval, 1.0, limit) if told else Verdict.UNCLEAR
-    in_cycles = None if factor is None else _beyond(interval, factor, limit) if told else Verdict.UNCLEAR
+    late = base.outraced or new.outraced
+    judged = told and not late
+    verdict = _beyond(interval, 1.0, limit) if judged else Verdict.UNCLEAR
+    in_cycles = None if factor is None else _beyond(interval, factor, limit) if judged else Verdict.UNCLEAR
     reasons = []
-    if not told:
+    if late:
+        reasons.append(Reason.OUTRACED)
+    elif not told:
         reasons.append(Reason.ALONE)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
         dependent = own[0].dependent or own[1].dependent
         reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
-    if told and not known:
+    if judged and not known:
         reasons.append(Reason.WITHIN)
     if in_cycles not in (None, verdict):
         reasons.append(Reason.CLOCK)
@@ -236,16 +251,22 @@ def _width(
 def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
     """Compare every case of two runs with itself, on the device of the same name.
 
-    Where a run measured a case on several devices of one name, each is compared with itself.
+    Where a run measured a case on several devices of one name, each is compared with itself; of cards that share the
+    cases, the newest of them.
 
     Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
     the same cases in processes of their own.
     """
     runs = [base.records, new.records]
-    place = places(runs)
-    scattered = scatters(runs, place)
+    shared = together(runs)
+    of_shared, of_cards = places(shared), places(runs)
+    scattered = scatters(shared, of_shared)
+    standing = {card_of(one): of_shared(one) for own in shared for one in own if isinstance(one, Shared)}
 
-    old, young = (Run(run.name, latest(run.records)) for run in (base, new))
+    def place(record: Record) -> str:
+        return standing.get(card_of(record)) or of_cards(record)
+
+    old, young = (Run(run.name, newest(run.records)) for run in (base, new))
     # Of several devices of one name each may have its part of the cases, as in a merged run.
     once = [Counter((record.identity, record.device) for record in run.records) for run in (old, young)]
 
@@ -275,12 +296,13 @@ def compare_values(
     known = fields(run.records)
     if by not in known:
         raise InputError(f"--by {by}: no such field or axis in {run.name}; {nearest(by, known)}")
-    place = places([run.records])
+    (records,) = [run.records] if by == DEVICE else together([run.records])
+    place = places([records])
 
     def own(record: Record) -> Value | None:
         return record.part(by) if by != DEVICE else place(record) if record.device else None
 
-    selected = grouped(latest(run.records), own)
+    selected = grouped(latest(records), own)
     there = [value for value in selected if value is not None]
     order = sorted(there, key=lambda value: _order(by, value, selected[value], defaults))
     names = {str(value): value for value in order}
@@ -297,7 +319,7 @@ def compare_values(
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
-    scattered = scatters([run.records], place)
+    scattered = scatters([records], place)
     return [_compare(base, other, place, scattered, identity, limit, one_run=run.runs == 1) for other in others]
 
 

@@ -190,7 +190,8 @@ def make(
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
     bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other
-    axes now, and those whose speed needs more than a launch, because they are prepared for the positions they get.
+    axes now, those whose speed needs more than a launch, because they are prepared for the positions they get, and
+    what was outraced.
 
     Raises:
         InputError: there is no such record, or two devices of a toolkit, or two kinds of bodies.
@@ -228,6 +229,7 @@ def make(
 def _usable(record: Record, variant: Variant | None) -> bool:
     return (
         is_ranked(record)
+        and not record.outraced
         and record.error_max is not None
         and record.toolkit in _callable()
         and record.cycle == 1

@@ -52,7 +52,8 @@ class Rung:
     What presupposes something of the bodies is a rung beside the one that does not.
 
     ``compared`` counts the configurations it is the fastest of, itself included; ``indistinct`` those of the
-    others that cannot be told from it because the confidence intervals overlap, or one of the two has none.
+    others that cannot be told from it because the confidence intervals overlap, or one of the two has none;
+    ``outraced`` those of the others of which a race measured only that they are behind, which are none of these.
     ``over_slowest`` is its speed over the slowest configuration's; ``over_parent`` and ``over_root`` its speed
     over the fastest configuration of its parent and of the ladder's first variant, None where there is none; of
     these, the one that presupposes the same, or else nothing.
@@ -61,6 +62,7 @@ class Rung:
     best: Record
     compared: int
     indistinct: int
+    outraced: int
     over_slowest: float
     over_parent: float | None
     over_root: float | None
@@ -226,6 +228,7 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
             best=record,
             compared=len(tuned[which]),
             indistinct=_indistinct(record, tuned[which]),
+            outraced=sum(other.outraced for other in tuned[which] if other is not record),
             over_slowest=max(map(seconds, tuned[which])) / seconds(record),
             over_parent=gain(record, parents.get(record.variant)),
             over_root=gain(record, root(record.variant, parents)),
@@ -235,9 +238,9 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
 
 
 def _indistinct(best: Record, configurations: list[Record]) -> int:
-    others = (record for record in configurations if record is not best)
+    others = [record for record in configurations if record is not best and not record.outraced]
     if best.ci_high is None:
-        return len(configurations) - 1
+        return len(others)
     # Not "<=": an interval that is NaN tells nothing apart.
     return sum(other.ci_low is None or not other.ci_low > best.ci_high for other in others)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, between, bounds, effective, student
+from gravbench.verdicts.cards import Shared
 from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
 Place = Callable[[Record], str]
@@ -121,9 +123,10 @@ def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatte
     """Find how far the repeated anchors of each device scatter, each around its own mean in each run.
 
     Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
-    processes, only those were. ``runs`` are whole files of records: ``latest`` keeps no repetitions.
+    processes, only those were. The repetitions by cards that share cases have one mean. ``runs`` are whole files of
+    records: ``latest`` keeps no repetitions.
     """
-    repeated = [same for records in runs for same in repetitions(records, is_ranked) if len(same) > 1]
+    repeated = [same for records in runs for same in _of_all_cards(repetitions(records, is_ranked)) if len(same) > 1]
     found: dict[str, Scatter] = {}
     for name, alike in grouped(repeated, lambda same: place(same[0])).items():
         by_process = grouped(alike, _fresh)
@@ -131,6 +134,17 @@ def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatte
         by_case = grouped(by_process[fresh], lambda same: same[0].identity).values()
         found[name] = _noisiest([_pooled(map(scatter_of, own), fresh=fresh) for own in by_case])
     return found
+
+
+def _of_all_cards(repeated: Iterable[list[Record]]) -> Iterable[list[Record]]:
+    """Put together the repetitions of an anchor by cards that share cases: what cards differ by is scatter of them."""
+
+    def which(same: list[Record]) -> Hashable:
+        one = same[0]
+        known = one.identity, one.device_uuid, one.driver, one.code_sha256
+        return known if isinstance(one, Shared) else id(same)
+
+    return (list(itertools.chain(*alike)) for alike in grouped(repeated, which).values())
 
 
 def _fresh(same: Sequence[Record]) -> bool:

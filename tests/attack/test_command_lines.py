@@ -21,9 +21,11 @@ OF_A_SWEEP = ["-p", "--parameter", "--variant", "--toolkit", "--device", "--bodi
 OPTIONS = {
     "run": [*OF_A_SWEEP, "--out", "--resume", "--counters"],
     "check": OF_A_SWEEP,
-    "selftest": ["-p", "--variant", "--toolkit", "--device", "--pairs", "--threshold", "--out", "--from", "--json"],
+    "selftest": ["-p", "--variant", "--toolkit", "--device", "--pairs", "--threshold", "--out", "--from", "--json",
+                 "--across-devices"],
     "compare": ["--by", "--values", "--threshold", "--fail-on", "--all", "--json", "--markdown"],
     "best": ["--error", "--device", "--dtype", "--threshold", "--all", "--json", "--save"],
+    "replay": ["--strategy", "--repeat", "--within", "--threshold", "--json", "--figure"],
     "report": ["--markdown", "--published"],
     "export": ["--to"],
     "source": ["--interaction"],
@@ -35,6 +37,7 @@ WORDS = [
     *("cupy", "n=16", "n=8,16", "p=64", "p=65", "n=1..9+1", "seed=1..9999+1", "measure.budget_seconds=1", "float32"),
     *("n", "p", "variant", "toolkit", "2%", "0.02", "-1", "200%", "1e-3", "slower", "plummer", "even", "lee", "gems3"),
     *("out.csv", "out.parquet", "out.txt", "x.yaml/y.csv", "--", "-", "--help", "--nosuch", "-p=", "export"),
+    *("race", "all", "random", "3", "0", "out.svg", "out.html"),
     *("timed=step,call", "bodies=no.tab", "n=" + "1," * 30_000 + "1", "dtype=float16", "interaction=no.py"),
 ]  # fmt: skip
 
@@ -93,11 +96,11 @@ def words_of(choose):
     if choose.random() < 0.95:
         usual = {"run": "tiny.yaml", "check": "quick", "source": "tiled"}.get(command, "measured")
         words.append(usual if choose.random() < 0.7 else value())
-    if command in ("compare", "best") and choose.random() < 0.5:
+    if command in ("compare", "best", "replay") and choose.random() < 0.5:
         words.append(choose.choice(["other", value()]))
     for _ in range(choose.randrange(4)):
         option = choose.choice(OPTIONS.get(command) or ["--nosuch"])
-        flag = option in ("--resume", "--counters", "--all", "--json", "--markdown")
+        flag = option in ("--across-devices", "--resume", "--counters", "--all", "--json", "--markdown")
         words += [option] if flag or choose.random() < 0.05 else [option, value()]
     # Nothing may be planned longer than it takes to say so; nothing is measured in any case.
     return [*words, "--dry-run"] if command == "run" and choose.random() < 0.98 else words

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
-from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
+from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.numbers import six_digits, times
 from gravbench.report.page import packed
 from gravbench.report.page.packed import Texts
@@ -94,7 +94,7 @@ def columns(
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
     made |= {
         "untimed": list(map(here.untimed, records)),
-        "signs": [PARTIAL * _is_partial(record) + here.sign(record) for record in records],
+        "signs": [signs(record) * bool(record.median_seconds) + here.sign(record) for record in records],
         "source": [here.origin(record).words for record in records],
     }
     holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
@@ -104,11 +104,7 @@ def columns(
 
 def notes(records: Sequence[Record], here: Here) -> list[str]:
     """Say below the table what its signs mean."""
-    return [PARTIAL_NOTE] * any(map(_is_partial, records)) + here.notes(records, "record")
-
-
-def _is_partial(record: Record) -> bool:
-    return bool(record.median_seconds) and ranking.is_partial(record)
+    return sign_notes(record for record in records if record.median_seconds) + here.notes(records, "record")
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -24,8 +24,8 @@ from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import names, published, remarks
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report import between_cards, names, published, remarks
+from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
 from gravbench.report.page import charts, columns, figures, packed, sources
@@ -33,6 +33,7 @@ from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import differences, together
 from gravbench.verdicts.ranking import Drift
 
 HERE = Path(__file__).parent
@@ -77,6 +78,7 @@ class Run:
 
 def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
+    read, runs = runs, _together(runs)
     cases = latest(record for run in runs for record in run.records)
     records = sum(len(run.records) for run in runs)
     left_out = []
@@ -112,7 +114,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         texts=texts,
         config=charts.dressed({})["config"],
         here=here,
-        table=_table(runs, here, texts),
+        table=_table(read, here, texts),
         left_out=left_out,
         notes=columns.notes([record for run in runs for record in run.records], here),
     )
@@ -120,6 +122,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
 
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
+    runs = _together(runs)
     cases = latest(record for run in runs for record in run.records)
     drifts = _drifts(runs)
     groups = figures.groups(cases, parents(variants), summaries(variants), Here(variants), drifts)
@@ -129,6 +132,12 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
         *figures.of_stages(cases, drifts),
         *(figure for run in runs for figure in run.figures()),
     ]
+
+
+def _together(runs: Sequence[Run]) -> list[Run]:
+    """Let cards that share cases be one device."""
+    both = zip(runs, together([run.records for run in runs]), strict=True)
+    return [replace(run, records=records) for run, records in both]
 
 
 def _drifts(runs: Sequence[Run]) -> DriftsOf:
@@ -183,7 +192,9 @@ def _template() -> Template:
     )
     made.filters.update(number=number, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(sources=sources, place=_place)
+    made.globals.update(
+        sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
+    )
     return made.get_template("page.html")
 
 

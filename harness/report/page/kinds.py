@@ -11,9 +11,9 @@ from typing import Any
 
 from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
-from gravbench.model.record import Record
+from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
+from gravbench.report.here import CUT_SHORT, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.names import DRIFTED, Names, drift_notes, drift_signs
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
@@ -102,9 +102,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
         "bar's end is the 95 % confidence interval of the median; ms is the time of one evaluation."
     )
-    said += "".join(
-        f" {note}." for note in [PARTIAL_NOTE] * any(map(ranking.is_partial, shown)) + here.notes(shown, "bar")
-    )
+    said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     said += _said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
@@ -126,7 +124,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
 def _point(record: Record) -> Row:
     """Write the speed and the ends of its confidence interval, None without one."""
     ends: dict[str, float | None] = {"low": None, "high": None}
-    if record.ci_low and record.ci_high and record.ci_low > 0 and math.isfinite(record.ci_high - record.ci_low):
+    if record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low) and not record.outraced:
         ends = {
             "low": six_digits(record.evaluated / record.ci_high / 1e9),
             "high": six_digits(record.evaluated / record.ci_low / 1e9),
@@ -150,7 +148,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
-        said += _said_unbounded(rows, f"a cell with {UNBOUNDED}")
+        said += _said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
         yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
@@ -177,7 +175,7 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
             "x": at_x,
             "y": at_y,
             "relative": six_digits(speed / best),
-            "label": _with_doubt(record, number(speed)),
+            "label": _with_doubt(record, number(speed)) + f" {CUT_SHORT}" * record.outraced,
             "of the fastest": f"{100 * speed / best:.0f} %",
         }
 
@@ -371,12 +369,14 @@ def _said(record: Record) -> dict[str, Any]:
 
 
 def _signs(record: Record, here: Here) -> str:
-    signs = PARTIAL * ranking.is_partial(record) + here.sign(record)
-    return f" {signs}" if signs else ""
+    own = signs(record) + here.sign(record)
+    return f" {own}" if own else ""
 
 
 def _doubt(record: Record) -> dict[str, Any]:
     """Write the interval for a tooltip; ``open`` only where nothing bounds the median, for its sign."""
+    if record.outraced:
+        return {"± %": OUTRACED, "open": True}
     if ranking.unbounded(record):
         return {"± %": "unbounded: too few samples", "open": True}
     return {"± %": percent(ranking.half_width(record))}
@@ -387,9 +387,15 @@ def _with_doubt(record: Record, written: str) -> str:
 
 
 def _said_unbounded(rows: Sequence[Row], sign: str) -> str:
-    if not any(row.get("open") for row in rows):
+    shown = [row for row in rows if row.get("open")]
+    if not shown:
         return ""
-    return f" Unbounded, because the samples are too few for an interval: {sign}."
+    late = ", or because a race stopped them (outraced)" if any(map(_late, shown)) else ""
+    return f" Unbounded, because the samples are too few for an interval{late}: {sign}."
+
+
+def _late(row: Row) -> bool:
+    return row.get("± %") == OUTRACED
 
 
 def _configuration(record: Record) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.console import Console
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
-from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
+from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
 from gravbench.report.numbers import number, percent, relative_error, rough_percent
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
@@ -26,6 +26,7 @@ READING = (
     "behind: how much longer what is used takes than the fastest, by their medians. "
     f"{CHANGED} another choice than at the n before."
 )
+MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them."
 EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
 
 
@@ -72,14 +73,13 @@ def render_choices(
             str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
             for name, value in selection.task.items()
         ]
-        title = ", ".join([selection.device, *task, " and ".join(types)])
+        title = ", ".join(filter(None, [selection.device, *task, " and ".join(types)]))
         subsection(console, title + drift_signs(selection.drifts))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
-        console.print(table(console, own, selection.choices))
+        if selection.choices:
+            console.print(table(console, own, selection.choices))
         chosen = [choice.chosen for choice in selection.choices]
-        if any(map(ranking.is_partial, chosen)):
-            say(console, PARTIAL_NOTE)
-        for note in here.notes(chosen):
+        for note in sign_notes(chosen) + here.notes(chosen):
             say(console, note)
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
@@ -87,6 +87,11 @@ def render_choices(
         for choice in selection.choices:
             if choice.unclear:
                 say(console, f"n = {choice.n:,}, {_uncertainty(choice)}", "yellow")
+        if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
+            say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
+        for n, found in selection.unmeasured.items():
+            lost = f"all that is right enough was outraced, {count(found, 'configuration')}"
+            say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
@@ -129,12 +134,22 @@ def _uncertainty(choice: Choice) -> str:
     )
 
 
+def _left_out(late: Mapping[int, int], less: int) -> str:
+    """Say at which n configurations were left out because they were outraced."""
+    where = ", ".join(f"{found:,} at n = {n:,}" for n, found in late.items())
+    took = f" {less:,} of them took less in these samples than the fastest of the others." if less else ""
+    return (
+        f"left out as outraced: {where}; they were sampled only until it was clear that another case is faster.{took} "
+        f"{MEASURE}"
+    )
+
+
 def _more(behind: Behind) -> str:
     return f"{rough_percent(behind.interval.ratio - 1)} %"
 
 
 def _signs(record: Record, here: Here) -> str:
-    return PARTIAL * ranking.is_partial(record) + here.sign(record)
+    return signs(record) + here.sign(record)
 
 
 def choices_json(
@@ -157,6 +172,7 @@ def choices_json(
                         "n": choice.n,
                         "changed": choice.changed,
                         "compared": choice.compared,
+                        "outraced": choice.outraced,
                         "use": _json(choice.chosen, here),
                         "fastest": _json(choice.fastest, here),
                         "behind": _behind_json(choice.behind) if choice.behind else None,
@@ -166,6 +182,7 @@ def choices_json(
                     for choice in selection.choices
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
+                "unmeasured": [{"n": n, "outraced": found} for n, found in selection.unmeasured.items()],
                 "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections

@@ -103,7 +103,7 @@ def render_comparison(
     say_facts(console, facts)
     if comparison.pairs:
         rows, hidden = _rows(comparison, everything)
-        letters = _letters(rows)
+        letters = letters_of(rows)
         console.print()
         say(console, READING)
         console.print(table(console, _columns(labels, letters, here), rows))
@@ -146,7 +146,7 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict"),
         Column("case", case, 0, text=True, breaks=True, markdown="case"),
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
-        Column("its\ninterval", _interval, 0, markdown="its interval"),
+        Column("its\ninterval", interval_words, 0, markdown="its interval"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
         Column("in\ncycles", lambda pair: pair.in_cycles or "", 1, text=True, markdown="in cycles"),
         Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
@@ -177,9 +177,11 @@ def summary(comparison: Comparison) -> str:
         return f"No case is ok in both {comparison.base} and {comparison.new}: nothing was compared."
     known = sum(comparison.counts_in_cycles.values())
     in_cycles = f"in clock cycles, known of {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
+    late = f"{comparison.outraced:,} outraced on one side or both; " if comparison.outraced else ""
+    mean = "" if comparison.mean_ratio is None else f"{' of the others' * bool(late)} {number(comparison.mean_ratio)}"
     return (
-        f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}"
-        f"geometric mean of NEW/BASE {number(comparison.mean_ratio)} (above 1 is slower)"
+        f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}{late}"
+        f"geometric mean of NEW/BASE{mean or ': none'} (above 1 is slower)"
     )
 
 
@@ -212,24 +214,26 @@ def _reach(scatter: Scatter) -> str:
 def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
     """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
     most = len(comparison.pairs) if everything else MOST_ROWS
-    by_change = sorted(comparison.pairs, key=_change)
+    by_change = sorted(comparison.pairs, key=change)
     alike = ranking.grouped(by_change, lambda pair: pair.verdict)
     rows = [pair for verdict in Verdict for pair in alike.get(verdict, [])[:most]]
     hidden = [f"{found - most:,} more {verdict}" for verdict, found in comparison.counts.items() if found > most]
     return rows, hidden
 
 
-def _change(pair: Pair) -> float:
-    """Put first what changed most, in seconds or in cycles."""
+def change(pair: Pair) -> float:
+    """Return a key that puts first what changed most, in seconds or in cycles."""
     return -max(abs(math.log(ratio)) for ratio in (pair.interval.ratio, pair.cycles or 1.0))
 
 
-def _letters(pairs: Iterable[Pair]) -> dict[Reason, str]:
+def letters_of(pairs: Iterable[Pair]) -> dict[Reason, str]:
+    """Give each reason of these pairs a letter, by which a table refers to it."""
     reasons = dict.fromkeys(reason for pair in pairs for reason in pair.reasons)
     return {reason: chr(ord("a") + i) for i, reason in enumerate(reasons)}
 
 
-def _interval(pair: Pair) -> str:
+def interval_words(pair: Pair) -> str:
+    """Write the interval of a ratio."""
     interval = pair.interval
     return f"{number(interval.low)} to {number(interval.high)}" if interval.bounded else "unbounded"
 
@@ -268,7 +272,7 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False, her
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
     rows, _ = _rows(comparison, everything=True)
     rows = [pair for pair in rows if everything or not pair.is_same]
-    letters = _letters(rows)
+    letters = letters_of(rows)
     heading = f"**{comparison.new} against {comparison.base}** (threshold {rough_percent(comparison.threshold)} %)"
     lines = [f"{heading}: {summary(comparison)}", ""]
     if labels.shared:
@@ -333,5 +337,7 @@ def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
         "new_untimed_seconds": pair.new.untimed_seconds,
         "base_source": here.origin(pair.base).words,
         "new_source": here.origin(pair.new).words,
+        "base_outraced": pair.base.outraced,
+        "new_outraced": pair.new.outraced,
         "reasons": pair.reasons,
     }

@@ -16,7 +16,8 @@ from rich.console import Console
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import NOWHERE, PARTIAL, PARTIAL_NOTE, Here
+from gravbench.report import between_cards
+from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import (
     DRIFTED,
     Names,
@@ -44,6 +45,7 @@ from gravbench.report.terminal.printing import (
 )
 from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import Difference, differences
 from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
@@ -63,6 +65,10 @@ READING = (
 COMPARING = (
     "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
     "it, because the confidence intervals overlap."
+)
+OUTRACED = (
+    "outraced: how many of the configurations compared a race sampled only until it was clear that another case is "
+    "faster; none of them counts as as fast."
 )
 
 
@@ -87,7 +93,7 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
         "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
         "precision": joined(case.dtype for case in cases),
         "eps": joined(f"{case.eps:g}" for case in cases),
-        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)),
+        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status)) + _outraced(cases),
         "commit": joined(case.commit or "not recorded" for case in cases),
         "harness": joined(case.harness_version for case in cases),
     }
@@ -101,6 +107,7 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     for drift in drifts[:MOST_ROWS]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     say_left_out(console, {"drifts": drifts})
+    _cards_section(console, differences(records))
     _not_ok_section(console, cases)
 
 
@@ -143,6 +150,11 @@ def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[
             # The sign as code: a tilde may begin strikethrough.
             lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
     return "\n".join(lines)
+
+
+def _outraced(cases: list[Record]) -> str:
+    late = sum(case.outraced for case in cases)
+    return f"; outraced: {late:,} of those ok" if late else ""
 
 
 def _speed(record: Record) -> str:
@@ -213,8 +225,11 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _signs(record: Record, here: Here) -> str:
-    signs = THROTTLED * bool(record.throttled) + UNSETTLED * (record.stop_reason != INTERVAL)
-    return signs + PARTIAL * ranking.is_partial(record) + here.sign(record)
+    return THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record) + signs(record) + here.sign(record)
+
+
+def _unsettled(record: Record) -> bool:
+    return record.stop_reason != INTERVAL and not record.outraced
 
 
 def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
@@ -224,14 +239,12 @@ def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
         notes.append(f"{THROTTLED} throttled: the device slowed its clock down while this was measured{why}")
-    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if one.best.stop_reason != INTERVAL)
+    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best))
     if reasons:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
         notes.append(f"{UNKNOWN} unbounded: the samples are too few for an interval of the median")
-    if any(ranking.is_partial(rung.best) for rung in rungs):
-        notes.append(PARTIAL_NOTE)
-    return notes + here.notes(rung.best for rung in rungs)
+    return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
 
 
 def _configuration_section(
@@ -247,6 +260,7 @@ def _configuration_section(
         Column("", lambda rung: _signs(rung.best, here), 0, text=True),
         Column("compared", lambda rung: f"{rung.compared:,}", 1),
         Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
+        Column("out-\nraced", lambda rung: f"{rung.outraced:,}" if rung.outraced else "", 1),
         Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
     ]
     tables = {shared: rows for shared, by_n in ladders.items() if (rows := _tuned(by_n, parents))}
@@ -256,7 +270,8 @@ def _configuration_section(
         drifted = ranking.affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
-        say_all(console, [*_footnotes(rows, here), *drift_notes(drifted)], "yellow")
+        late = [OUTRACED] * any(rung.outraced for rung in rows)
+        say_all(console, [*_footnotes(rows, here), *late, *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
 
 
@@ -270,6 +285,22 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
         return order.index(record.variant), ranking.row(record), place_of(record.toolkit), record.n
 
     return sorted(rungs, key=place)
+
+
+def _cards_section(console: Console, found: Mapping[str, Sequence[Difference]]) -> None:
+    if found:
+        section(console, "The cards", between_cards.READING)
+    for device, rows in found.items():
+        if not rows:
+            say(console, between_cards.unknown(device))
+            continue
+        subsection(console, device)
+        console.print(table(console, list(map(_cards_column, range(len(between_cards.HEADERS)))), rows))
+
+
+def _cards_column(place: int) -> Column[Difference]:
+    header = between_cards.HEADERS[place].replace(" by", "\nby").replace(" interval", "\ninterval")
+    return Column(header, lambda row: between_cards.cells(row)[place], text=place < 2, breaks=place < 2)
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gravbench.model.record import Record
+from gravbench.report.here import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.terminal.printing import (
@@ -59,7 +60,7 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
             console.print(_stage_table(chosen[first : first + 6]))
         for record in chosen:
             say(console, f"n = {record.n:,}: {record.toolkit}, {record.configuration}", "dim")
-        say_all(console, drift_notes(drifted), "yellow")
+        say_all(console, [*_cut_short(chosen), *drift_notes(drifted)], "yellow")
     say_left_out(console, found)
 
 
@@ -70,7 +71,7 @@ def _stage_table(records: list[Record]) -> Table:
         add_row(table, name, *(milliseconds(own.get(name)) for own in stages))
     table.add_section()
     add_row(table, "sum", *(milliseconds(sum(own.values())) for own in stages))
-    add_row(table, "together", *(milliseconds(ranking.seconds(record)) for record in records))
+    add_row(table, "together", *map(_ms, records))
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
         add_row(table, f"{name}, GB/s", *(_rate(record, name) for record in records))
     table.add_section()
@@ -101,9 +102,9 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
             computed = [f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")]
             errors = map(relative_error, (record.error_median, record.error_p99, record.error_max, record.error_rms))
             bar = "=" * max(1, round(BAR * seconds / slowest))
-            add_row(table, str(record.axes["theta"]), milliseconds(seconds), *computed, *errors, bar)
+            add_row(table, str(record.axes["theta"]), _ms(record), *computed, *errors, bar)
         console.print(table)
-        say_all(console, drift_notes(drifted), "yellow")
+        say_all(console, [*_cut_short(chosen), *drift_notes(drifted)], "yellow")
     say_left_out(console, groups)
 
 
@@ -126,8 +127,16 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
         for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
             add_row(table, f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
-        say_all(console, drift_notes(drifted), "yellow")
+        say_all(console, [*_cut_short(alike), *drift_notes(drifted)], "yellow")
     say_left_out(console, groups)
+
+
+def _ms(record: Record) -> str:
+    return milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced
+
+
+def _cut_short(records: Sequence[Record]) -> list[str]:
+    return [CUT_SHORT_NOTE] * any(record.outraced for record in records)
 
 
 def _counted(record: Record) -> list[str]:
@@ -142,7 +151,7 @@ def _counted(record: Record) -> list[str]:
     stalls = [name for name in own if name.startswith("stalled_")]
     longest = max(stalls, key=own.__getitem__, default="")
     return [
-        milliseconds(ranking.seconds(record)),
+        _ms(record),
         percent("achieved_occupancy"),
         f"{own['threads_an_instruction']:.1f}" if "threads_an_instruction" in own else "",
         each("instructions", own.get("threads_an_instruction", 32)),
