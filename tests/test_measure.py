@@ -13,9 +13,8 @@ from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.measuring import protocol as measuring
 from gravbench.measuring.protocol import MOST_BATCH, measure
 from gravbench.model.device import Reading
-from gravbench.model.record import Measurement
+from gravbench.model.record import OUTRACED, Measurement
 from gravbench.model.statistics import effective, interval_of, median_interval
-from gravbench.search.strategy import OUTRACED
 from gravbench.toolkits import interface
 from gravbench.toolkits import jax as jax_module
 from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
