@@ -235,9 +235,13 @@ class Lane:
             def phase(name: str) -> None:
                 self._tell(Does(self._number, task, name))
 
+            def asked(worker: Asked, part: Job) -> Outcome:
+                # One that is new starts while it is asked.
+                phase(STARTING)
+                return worker.ask(part, phase, turn)
+
             now = moment()
-            job = Job(task.case, self._settings, self._verify, behind)
-            outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
+            outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
         # It would show no drift.
