@@ -111,7 +111,7 @@ def test_while_each_process_of_a_case_starts_the_run_says_starting(tmp_path, mon
         def __init__(self, *_):
             pass
 
-        def ask(self, job, begins, turn):
+        def ask(self, _, begins, turn):
             begins("loading")
             turn(True)
             begins("verifying")
@@ -127,7 +127,7 @@ def test_while_each_process_of_a_case_starts_the_run_says_starting(tmp_path, mon
         def __init__(self):
             self.phases = []
 
-        def phase(self, label, device, name):
+        def phase(self, _, __, name):
             self.phases.append(name)
 
     monkeypatch.setattr(lanes, "Worker", Told)
