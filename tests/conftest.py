@@ -13,6 +13,9 @@ from hypothesis import settings
 from gravbench.model.bodies import Bodies
 from gravbench.toolkits.devices import gpus
 
+# What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 GPUS, NO_GPU = gpus()
 if not GPUS:
     # Has to be said before numba.cuda is imported; inherited by every process a test starts.

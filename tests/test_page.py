@@ -9,6 +9,7 @@ import shlex
 import shutil
 import time
 from base64 import b64encode
+from functools import lru_cache
 from hashlib import sha256
 from html import unescape
 from html.parser import HTMLParser
@@ -439,12 +440,18 @@ def test_every_chart_is_valid_vega_lite():
     check_vega_lite(charts.dressed(drawn[0].spec, title="alone"))
 
 
+@lru_cache
+def vega_lite():
+    """Return what checks a chart; altair's own function copies the whole schema for each."""
+    from altair.vegalite.v6.schema.core import Root
+    from jsonschema.validators import validator_for
+
+    return validator_for(Root._schema)(Root._schema)
+
+
 def check_vega_lite(spec):
     """Hold a chart against the schema of Vega-Lite as a whole: altair makes an object of each part, and checks each."""
-    from altair.utils.schemapi import validate_jsonschema
-    from altair.vegalite.v6.schema.core import Root
-
-    validate_jsonschema(spec, Root._schema)
+    vega_lite().validate(spec)
 
 
 UNKNOWN = {"ci_low": None, "ci_high": None}

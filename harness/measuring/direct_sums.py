@@ -43,6 +43,9 @@ PARTS = 64
 LEAST_PART = 256
 """Bodies that one of them adds up, at least."""
 
+FEW_TERMS = 1 << 18
+"""Terms up to which one thread of a CPU adds them up: to start others takes about as long."""
+
 ROW = """
 def {name}(bodies, eps2, i, first, last, row, {results}):
     {own} = {of_i}
@@ -120,6 +123,7 @@ def direct_sums(
     return Sums(*found)
 
 
+@lru_cache(maxsize=16)
 def _exact(interaction: Interaction, dtype: Dtype) -> str:
     """Write the function that adds up one row in float64, of constants rounded to ``dtype``."""
     real = np.dtype(dtype).type
@@ -141,6 +145,7 @@ def _exact(interaction: Interaction, dtype: Dtype) -> str:
     )
 
 
+@lru_cache(maxsize=16)
 def _plain(interaction: Interaction) -> str:
     """Write the function that adds up one row in the kernel's number type, ``real``."""
     names = interaction.sums
@@ -204,10 +209,13 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         return kept
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
+        sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *found)))
         threads = os.cpu_count() or 1
+        if threads == 1 or rows.size * bodies.shape[1] <= FEW_TERMS:
+            sums(bodies, eps2, rounded, small, rows, *found)
+            return
         edges = np.linspace(0, rows.size, threads + 1).astype(int)
         parts = [slice(*pair) for pair in pairwise(edges) if pair[0] < pair[1]]
-        sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *found)))
         with ThreadPoolExecutor(threads) as pool:
             futures = [
                 pool.submit(sums, bodies, eps2, rounded, small, rows[part], *(array[part] for array in found))

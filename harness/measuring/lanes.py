@@ -228,7 +228,6 @@ class Lane:
         started: list[str] = []
         with self._turns.working() as take:
             self._tell(Began(self._number, task))
-            self._tell(Does(self._number, task, STARTING))
 
             def turn(alone: bool) -> bool:
                 self._turns.opened(self._device.selector)
@@ -239,9 +238,13 @@ class Lane:
             def phase(name: str) -> None:
                 self._tell(Does(self._number, task, name))
 
+            def asked(worker: Asked, part: Job) -> Outcome:
+                # One that is new starts while it is asked.
+                phase(STARTING)
+                return worker.ask(part, phase, turn)
+
             now = moment()
-            job = Job(task.case, self._settings, self._verify, behind)
-            outcome = self._crew.work(job, lambda worker, part: worker.ask(part, phase, turn))
+            outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
         self._turns.opened(self._device.selector)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended

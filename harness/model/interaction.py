@@ -18,6 +18,7 @@ import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class Interaction:
     @property
     def flops(self) -> int:
         """Floating-point operations of one interaction."""
-        return sum(line.flops for line in self.lines)
+        return _flops(self.lines)
 
     @property
     def body_width(self) -> int:
@@ -195,6 +196,12 @@ def _filled_up(names: Sequence[str]) -> list[str]:
 
 def _names(prefix: str, names: Iterable[str]) -> str:
     return "(" + "".join(f"{prefix}_{name}, " for name in names) + ")"
+
+
+@cache
+def _flops(lines: tuple[Line, ...]) -> int:
+    """Count once: a run asks for every record."""
+    return sum(line.flops for line in lines)
 
 
 def _operations(node: ast.AST) -> int:

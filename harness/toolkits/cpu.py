@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -87,4 +88,10 @@ class CpuToolkit(DeviceToolkit):
 
     @property
     def compiler(self) -> str:
-        return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
+        return _compiler()
+
+
+@cache
+def _compiler() -> str:
+    """Read the versions once per process: each is in a file."""
+    return f"Numba {importlib.metadata.version('numba')}, llvmlite {importlib.metadata.version('llvmlite')}"
