@@ -251,8 +251,8 @@ def _width(
 def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Sequence[Run] = ()) -> Comparison:
     """Compare every case of two runs with itself, on the device of the same name.
 
-    Where a run measured a case on several devices of one name, each is compared with itself; of cards that share the
-    cases, the newest of them.
+    Where a run measured a case on several devices of one name, each is compared with itself. A case that cards shared
+    is compared with that of another card only where the other run does not have it of the same one.
 
     Of records that do not tell their processes, what these differ by is seen in the runs ``elsewhere``, which measured
     the same cases in processes of their own.
@@ -270,7 +270,13 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     # Of several devices of one name each may have its part of the cases, as in a merged run.
     once = [Counter((record.identity, record.device) for record in run.records) for run in (old, young)]
 
+    on_both = set.intersection(
+        *({(record.identity, card_of(record)) for record in run.records} for run in (old, young))
+    )
+
     def identity(record: Record) -> tuple[Hashable, str]:
+        if record.device_uuid and (record.identity, card_of(record)) in on_both:
+            return record.identity, of_cards(record)
         several = any(counted[record.identity, record.device] > 1 for counted in once)
         return record.identity, place(record) if several or not record.device else record.device
 
