@@ -62,8 +62,12 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 def content(folder):
-    """Everything in the folder: the bytes of each file, None for each folder."""
-    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    """Everything in the folder but bytecode: the bytes of each file, None for each folder."""
+    return {
+        path: path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts
+    }
 
 
 def flat(text):

@@ -852,7 +852,7 @@ def test_a_packaged_configuration_names_only_what_there_is(name):
         assert case.toolkit in one.toolkits
         assert case.dtype in one.dtypes
         assert list(case.axes) == list(one.axes)
-        assert all(value in one.axes[axis] for axis, value in case.axes.items())
+        assert all(one.find_value(axis, value) == value for axis, value in case.axes.items())
 
 
 def test_quick_has_every_variant_on_every_toolkit_and_is_quick_without_a_gpu():
