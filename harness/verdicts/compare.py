@@ -269,15 +269,12 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     old, young = (Run(run.name, newest(run.records)) for run in (base, new))
     # Of several devices of one name each may have its part of the cases, as in a merged run.
     once = [Counter((record.identity, record.device) for record in run.records) for run in (old, young)]
-
-    on_both = set.intersection(
-        *({(record.identity, card_of(record)) for record in run.records} for run in (old, young))
-    )
+    measured = [{(record.identity, card_of(record)) for record in run.records} for run in (old, young)]
 
     def identity(record: Record) -> tuple[Hashable, str]:
-        if record.device_uuid and (record.identity, card_of(record)) in on_both:
-            return record.identity, of_cards(record)
         several = any(counted[record.identity, record.device] > 1 for counted in once)
+        if several and all((record.identity, card_of(record)) in own for own in measured):
+            return record.identity, of_cards(record)
         return record.identity, place(record) if several or not record.device else record.device
 
     seen: dict[tuple[Hashable, str], Scatter] = {}
