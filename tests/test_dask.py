@@ -220,8 +220,8 @@ def test_a_case_whose_worker_is_lost_goes_to_another_at_most_twice(sweep, tmp_pa
     assert counted(record for record in records if record.anchor < 2) == counted(swept.cases)
 
 
-def test_where_no_worker_is_left_the_run_says_so_and_a_second_one_goes_on(sweep, tmp_path):
-    swept, todo, devices = sweep(12, 2, every=100)
+def run_twice(swept, todo, devices, out):
+    """Return the seven records of a run that lost all workers then, and those of the run that went on."""
     left = [7]
 
     def lose(device, case, site):  # noqa: ARG001
@@ -229,11 +229,16 @@ def test_where_no_worker_is_left_the_run_says_so_and_a_second_one_goes_on(sweep,
         return left[0] < 0
 
     with pytest.raises(StrandedError, match=r"\d cases are left, because every worker that could measure them is lost"):
-        runner.run(swept, todo, tmp_path / "out", runner.SILENT, MadeUp(lose))
-    existing = RecordFile(tmp_path / "out").read()
+        runner.run(swept, todo, out, runner.SILENT, MadeUp(lose))
+    existing = RecordFile(out).read()
     assert len(existing) == 7
     again = plan(swept, devices, None, existing)
-    records = runner.run(swept, again, tmp_path / "out", runner.SILENT, MadeUp(lambda *_: False))
+    return existing, runner.run(swept, again, out, runner.SILENT, MadeUp(lambda *_: False))
+
+
+def test_where_no_worker_is_left_the_run_says_so_and_a_second_one_goes_on(sweep, tmp_path):
+    swept, todo, devices = sweep(12, 2, every=100)
+    existing, records = run_twice(swept, todo, devices, tmp_path / "out")
     assert counted(one for one in [*existing, *records] if one.anchor < 2) == counted(swept.cases)
 
 
@@ -317,18 +322,7 @@ def test_a_budget_of_trials_is_kept_by_all_workers_and_what_it_leaves_is_not_str
 
 def test_a_search_that_has_lost_all_workers_says_so_and_a_second_one_goes_on(sweep, tmp_path):
     swept, todo, devices = sweep(12, 2, every=100, search="race")
-    left = [7]
-
-    def lose(device, case, site):  # noqa: ARG001
-        left[0] -= 1
-        return left[0] < 0
-
-    with pytest.raises(StrandedError, match=r"\d cases are left, because every worker that could measure them is lost"):
-        runner.run(swept, todo, tmp_path / "out", runner.SILENT, MadeUp(lose))
-    existing = RecordFile(tmp_path / "out").read()
-    assert len(existing) == 7
-    again = plan(swept, devices, None, existing)
-    records = runner.run(swept, again, tmp_path / "out", runner.SILENT, MadeUp(lambda *_: False))
+    existing, records = run_twice(swept, todo, devices, tmp_path / "out")
     assert {one.key for one in [*existing, *records]} == {case.key for case in swept.cases}
     # A repetition of what was measured before is the anchor of the second run.
     assert not {one.key for one in existing} & {one.key for one in records if not one.anchor}
