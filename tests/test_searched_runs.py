@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from datetime import datetime
 
 import pytest
 
@@ -133,6 +134,9 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
         seconds.setdefault(record.key, record.median_seconds)
     assert {record.key for record in race} == set(seconds)
     assert f"which of {len(seconds):,} configurations" in said
+    for own, sentence in ((race, "the last measurement began {} s after the first"), (sweep, "it began after {} s")):
+        began = sorted(datetime.fromisoformat(record.started) for record in own)
+        assert sentence.format(round((began[-1] - began[0]).total_seconds())) in said
     outraced = [record.key for record in race if record.stop_reason == OUTRACED]
     assert f"{len(outraced):,} records are outraced" in said
     finalists = Counter(record.key for record in race if not record.anchor and record.stop_reason != OUTRACED)
@@ -140,6 +144,7 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
     assert f"and {len(twice)} configurations cannot be told from the fastest" in said
     best = min(seconds, key=seconds.get)
     assert best in twice
+    assert f"with {1e3 * seconds[best]:.4g} ms per evaluation" in said
     times = {key: [one.median_seconds for one in race if one.key == key] for key in twice}
     winner = min(twice, key=lambda key: math.prod(times[key]))
     assert f"is {100 * (seconds[winner] / seconds[best] - 1):.2f} % slower there" in said
