@@ -121,7 +121,7 @@ def test_while_each_process_of_a_case_starts_the_run_says_starting(tmp_path, mon
         def end(self):
             pass
 
-        stop = end
+        stop = begin = ready = end
 
     class Watcher(runner.Watcher):
         def __init__(self):

@@ -499,6 +499,12 @@ class FakeProcess:
         self.budgets = []
         self.stopped = False
 
+    def begin(self):
+        """Nothing has to be imported."""
+
+    def ready(self):
+        """It always is."""
+
     def ask(self, job):
         self.budgets.append(job.settings.budget_seconds if job.settings else None)
         return self.outcomes.pop(0)
@@ -528,6 +534,23 @@ def test_a_case_is_measured_by_each_process_for_its_part_of_the_budget():
     assert [one.budgets for one in processes] == [[5.0, 5.0]] * 4
     crew.dismiss()
     assert all(one.stopped for one in processes)
+
+
+def test_processes_start_together_and_nothing_is_measured_before_all_are_ready():
+    """One that still imports takes cores from the one that measures."""
+    order = []
+
+    class Told(FakeProcess):
+        def begin(self):
+            order.append("begin")
+
+        def ready(self):
+            order.append("ready")
+
+    crew = crew_of(*(Told(found_in(5), found_in(5)) for _ in range(3)))
+    for _ in range(2):
+        crew.work(Job(None, Measure(budget_seconds=20.0)), lambda one, job: order.append("ask") or one.ask(job))
+    assert order == ["begin"] * 3 + ["ready"] * 3 + ["ask"] * 6
 
 
 def test_where_the_first_processes_spend_the_budget_no_other_follows():

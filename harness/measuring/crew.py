@@ -13,7 +13,13 @@ from gravbench.model.record import Measurement
 
 
 class Process(Protocol):
-    """What can be ended."""
+    """What can be started together with others, and ended."""
+
+    def begin(self) -> None:
+        """Have it import what cases need before it is given one, and do not wait for that."""
+
+    def ready(self) -> None:
+        """Wait until it has, or is of no use."""
 
     def stop(self) -> None:
         """End it."""
@@ -23,7 +29,7 @@ Member = TypeVar("Member", bound=Process)
 
 
 class Crew(Generic[Member]):
-    """So many processes, each started when it is first needed and replaced when it breaks."""
+    """So many processes, started together when they are first needed; one that breaks is replaced."""
 
     def __init__(self, size: int, start: Callable[[], Member], numbers: Iterator[int]) -> None:
         """Start processes by ``start``; ``numbers`` tells those of one run apart."""
@@ -41,6 +47,7 @@ class Crew(Generic[Member]):
         settings = job.settings
         if settings is None:
             return self._ask(0, job, ask)[1]
+        self._fill()
         part = replace(job, settings=part_of(settings, self._size))
         found: dict[int, Measurement] = {}
         first: Outcome | None = None
@@ -58,9 +65,22 @@ class Crew(Generic[Member]):
         assert first is not None
         return _with(first, joined(found, settings))
 
+    def _fill(self) -> None:
+        """Start what is missing, all at once: nothing is measured while one of them still imports."""
+        added = [self._add() for _ in range(self._size - len(self._members))]
+        if len(added) > 1:
+            for member in added:
+                member.begin()
+            for member in added:
+                member.ready()
+
+    def _add(self) -> Member:
+        member = self._members[next(self._numbers)] = self._start()
+        return member
+
     def _ask(self, place: int, job: Job, ask: Callable[[Member, Job], Outcome]) -> tuple[int, Outcome]:
         if place >= len(self._members):
-            self._members[next(self._numbers)] = self._start()
+            self._add()
         number = list(self._members)[place]
         outcome = ask(self._members[number], job)
         if outcome.broken:

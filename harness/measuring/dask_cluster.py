@@ -394,6 +394,12 @@ class RemoteWorker:
         """
         return self._cluster.ask(self._member, self._number, job, self._log, self._inbox, begins, turn)
 
+    def begin(self) -> None:
+        """Nothing: a Dask worker starts a process when it is given a case."""
+
+    def ready(self) -> None:
+        """Nothing was begun."""
+
     def end(self) -> None:
         """Wait no longer for an answer; ``Cluster.close`` ends the process."""
         self._inbox.put(None)

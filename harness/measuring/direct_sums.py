@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from pickle import PickleError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, MATH, Interaction
 from gravbench.model.variant import Dtype
+from gravbench.toolkits.kept import keep
 
 Array = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ def {name}(bodies, eps2, i, first, last, row, {results}):
 """
 
 ON_CPU = """
-def {name}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
+def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
     n = bodies.shape[1]
     for row in range(rows.size):
         exact_row(bodies, eps2, rows[row], 0, n, row, sums, magnitudes)
@@ -179,6 +180,7 @@ def _row(
 def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     import numba
 
+    keep()
     real = np.dtype(dtype).type
     one = real(1)
 
@@ -194,19 +196,14 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": numba.njit(error_model="numpy")(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
         "plain_row": numba.njit(error_model="numpy")(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
     }
-    function = _made(ON_CPU.format(name=_name("sum_rows", exact, plain, dtype)), file=__file__, **rows)
+    function = _made(ON_CPU, **rows)
 
     @cache
     def compiled(*types: Any) -> Callable[..., None]:
         # Threads of our own: a parallel loop takes Numba three times as long to compile.
-        try:
-            made = numba.njit(nogil=True, cache=True)(function)
-            made.compile(types)
-        except NOT_KEPT:
-            made = numba.njit(nogil=True)(function)
-            made.compile(types)
-        kept: Callable[..., None] = made
-        return kept
+        made: Any = numba.njit(nogil=True)(function)
+        made.compile(types)
+        return cast("Callable[..., None]", made)
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
         sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *found)))
@@ -247,9 +244,7 @@ def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         "exact_row": cuda.jit(device=True)(_made(exact, inverse_sqrt=libdevice.rsqrt)),
         "plain_row": cuda.jit(device=True)(_made(plain, inverse_sqrt=inverse_sqrt, real=np.dtype(dtype).type)),
     }
-    function = _made(
-        ON_GPU.format(name=_name("sum_rows_on_gpu", exact, plain, dtype)), file=__file__, cuda=cuda, **rows
-    )
+    function = _made(ON_GPU.format(name=_name(exact, plain, dtype)), file=__file__, cuda=cuda, **rows)
 
     def launched(cache: bool, grid: tuple[int, int], block: int, *arguments: Any) -> Any:
         kernel = cuda.jit(function, cache=cache)
@@ -296,9 +291,9 @@ def _parts(rows: int, n: int) -> int:
     return 1 if rows > FEW_ROWS else max(1, min(PARTS, n // LEAST_PART))
 
 
-def _name(kind: str, *texts: str) -> str:
-    """Name what is compiled: Numba finds it on the disk by the name, and would not see that the text is another."""
-    return f"{kind}_{hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
+def _name(*texts: str) -> str:
+    """Name what is compiled: numba.cuda finds it on the disk by its name, and would not see another text."""
+    return f"sum_rows_{hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
 
 
 def _made(text: str, file: str = "<made>", **known: Any) -> Callable[..., None]:

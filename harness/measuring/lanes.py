@@ -239,11 +239,12 @@ class Lane:
                 self._tell(Does(self._number, task, name))
 
             def asked(worker: Asked, part: Job) -> Outcome:
-                # One that is new starts while it is asked.
+                # Elsewhere one that is new starts while it is asked.
                 phase(STARTING)
                 return worker.ask(part, phase, turn)
 
             now = moment()
+            phase(STARTING)
             outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
         self._turns.opened(self._device.selector)
         if self._ending:  # so that what was broken off by us is no failure of the case

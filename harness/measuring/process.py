@@ -14,7 +14,7 @@ from gravbench.measuring import forking
 from gravbench.measuring.guard import Limits
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.tally import READY, STARTING
-from gravbench.measuring.worker import Job, Phase, Ready, serve
+from gravbench.measuring.worker import BEGIN, Job, Phase, Ready, serve
 from gravbench.model.device import Device
 
 LOOK_SECONDS = 1.0
@@ -67,6 +67,8 @@ class Worker:
                 message = self.connection.recv()
                 if isinstance(message, Outcome):
                     return message
+                if message == BEGIN:  # it has begun
+                    continue
                 if isinstance(message, Ready):
                     asked = time.monotonic()
                     begins(READY)
@@ -94,6 +96,16 @@ class Worker:
                 return verb, why
         self.process.join(10)
         return "died", f"its guard ended with exit code {self.process.exitcode}"
+
+    def begin(self) -> None:
+        """Have it import what cases need before it is given one, and do not wait for that."""
+        with suppress(OSError):  # it has died: the next case says so
+            self.connection.send(BEGIN)
+
+    def ready(self) -> None:
+        """Wait until it has; one that dies or hangs meanwhile shows when it is asked."""
+        with suppress(OSError):
+            self.connection.poll(self.timeout)
 
     def end(self) -> None:
         """Have it end, from another thread than the one that asks and stops it."""

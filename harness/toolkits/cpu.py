@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
 from gravbench.toolkits.interface import DeviceToolkit, compiling
+from gravbench.toolkits.kept import keep
 
 ENTRY = Entry(
     place=8, title="Numba", module="numba", distributions=("numba",), extras=(),
@@ -29,6 +30,8 @@ def counting_numba(toolkit: DeviceToolkit) -> Iterator[None]:
     that build a tree.
     """
     from numba.core import event
+
+    keep()
 
     class Compilations(event.Listener):  # type: ignore[misc]
         """Counts the outermost of compilations that start others."""
@@ -70,6 +73,7 @@ class CpuToolkit(DeviceToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         import numba
 
+        keep()
         dispatcher = self.maker(stem)(numba, self.real, **constants)
         compiled = False
 

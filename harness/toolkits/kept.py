@@ -1,0 +1,201 @@
+"""What Numba compiles for the host, kept on the disk under a hash of everything that it was compiled from.
+
+Numba's own ``cache=True`` goes by the time of one file: it does not see a change in another, and never finds a function
+that calls one of an enclosing function. Here the name of a file is the hash of a function's bytecode, of all constants
+and functions that it refers to, of its options and argument types, of the processor and of the versions. So what is
+found is what would be compiled, and nothing ever has to be marked as out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import pickle
+import platform
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+MOST_FILES = 1000
+"""Of those that were written earlier, so many stay; one has about 100 kB."""
+SETTINGS = "NUMBA_"
+"""What the names of Numba's environment variables begin with."""
+NOT_IN_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
+"""Those of them that say nothing about compiled code."""
+LIBRARIES = ("numba", "numpy", "math", "cmath", "operator", "builtins")
+"""Modules whose functions are what their version says."""
+
+
+class _UnknownError(Exception):
+    """A function refers to something that has no known content."""
+
+
+def folder() -> Path:
+    """Return where compiled functions are kept: as Numba is told, or in the user's folder for caches."""
+    from numba.core import config
+
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR) / "gravbench"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gravbench" / "numba"
+
+
+@cache
+def keep() -> None:
+    """Have every function that Numba compiles from now on, in this process, looked for on the disk first."""
+    from numba.core import bytecode, target_extension
+    from numba.core.registry import CPUDispatcher
+
+    class Keeping(CPUDispatcher):  # type: ignore[misc]
+        """Compiles functions as its base class does."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            # Functions of libraries differ in what their names do not say.
+            if not _of_library(self.py_func):
+                self.enable_caching()
+
+        def enable_caching(self) -> None:
+            self._cache = _Kept(self)
+
+    dispatchers, cpu = target_extension.dispatcher_registry, target_extension.target_registry["cpu"]
+    dispatchers.pop(cpu)  # it takes no second value
+    dispatchers[cpu] = Keeping
+    # Numba numbers functions, for their names in machine code: from 1, in every process. Two that were compiled in
+    # different processes and are loaded into a third must not have one name.
+    bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
+
+
+class _Kept:
+    """The compiled forms of one function, as its dispatcher asks for them; see ``numba.core.caching``."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+
+    @property
+    def cache_path(self) -> str:
+        return str(folder())
+
+    def enable(self) -> None:
+        """It is always enabled."""
+
+    def disable(self) -> None:
+        """It is always enabled."""
+
+    def flush(self) -> None:
+        """What is kept never gets old."""
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the compiled function, or None where it has to be compiled, for whichever reason."""
+        from numba.core.compiler import CompileResult
+
+        target.refresh()
+        with suppress(Exception):  # a file that was cut off, or an error of what reads it
+            content = self._path(signature, target.codegen()).read_bytes()
+            return CompileResult._rebuild(target, *pickle.loads(content))
+        return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled function, where it can be."""
+        from numba.core.serialize import dumps
+
+        if compiled.objectmode or compiled.lifted or compiled.library.has_dynamic_globals:
+            return
+        # It can be used without: the folder may be one that cannot be written.
+        with suppress(_UnknownError, OSError):
+            path = self._path(signature, compiled.library.codegen)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(dumps(compiled._reduce()))
+            Path(name).replace(path)
+            _prune(path.parent)
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        content = (*_surroundings(), codegen.magic_tuple(), signature, *_content(self._dispatcher, []))
+        return folder() / hashlib.sha256("\0".join(map(repr, content)).encode()).hexdigest()
+
+
+def _prune(kept: Path) -> None:
+    """Delete the files that were written first, beyond so many."""
+    files = sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime)
+    for path in files[:-MOST_FILES]:
+        path.unlink(missing_ok=True)
+
+
+@cache
+def _surroundings() -> tuple[str, ...]:
+    """Name what compiles: versions, and the settings of Numba."""
+    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS))
+    versions = map(version, ("numba", "llvmlite", "numpy"))
+    return (
+        platform.python_version(),
+        *versions,
+        *(one for one in settings if one.partition("=")[0] not in NOT_IN_CODE),
+    )
+
+
+def _content(value: Any, seen: list[Any]) -> Iterator[str]:
+    """Describe all that decides what a function does: itself, or something that it refers to.
+
+    Raises:
+        _UnknownError: it refers to something else than numbers, functions, types and modules of libraries.
+    """
+    from numba.core.dispatcher import Dispatcher
+
+    if any(value is one for one in seen):
+        yield f"number {next(place for place, one in enumerate(seen) if one is value)}"
+    elif isinstance(value, Dispatcher):
+        seen.append(value)
+        for name, option in sorted((value.targetoptions | value.locals).items()):
+            yield name
+            yield from _content(option, seen)
+        yield from _content(value.py_func, seen)
+    elif isinstance(value, FunctionType) and not _of_library(value):
+        seen.append(value)
+        yield f"function {value.__qualname__} {value.__defaults__} {value.__kwdefaults__}"
+        yield from _content(value.__code__, seen)
+        for cell in value.__closure__ or ():
+            yield from _content(cell.cell_contents, seen)
+        for name in sorted(_names(value.__code__) & value.__globals__.keys()):
+            yield name
+            yield from _content(value.__globals__[name], seen)
+    elif isinstance(value, CodeType):
+        yield f"{value.co_code!r} {value.co_names} {value.co_varnames} {value.co_freevars} {value.co_argcount}"
+        yield f"{value.co_kwonlyargcount} {value.co_flags} {value.co_exceptiontable!r}"
+        for constant in value.co_consts:
+            yield from _content(constant, seen)
+    elif isinstance(value, np.ndarray):
+        yield f"array {value.dtype} {value.shape} {value.tobytes()!r}"
+    elif isinstance(value, tuple | list):
+        yield f"{type(value).__name__} of {len(value)}"
+        for one in value:
+            yield from _content(one, seen)
+    elif isinstance(value, set | frozenset):
+        yield f"set {sorted(map(repr, value))}"
+    elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | np.dtype):
+        yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, ModuleType | type | FunctionType | BuiltinFunctionType | np.ufunc) and _of_library(value):
+        yield f"{getattr(value, '__module__', '')} {value.__name__}"
+    else:
+        raise _UnknownError(type(value).__name__)
+
+
+def _of_library(value: Any) -> bool:
+    """Tell whether a module, function or type is one of which the versions say all."""
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "numpy"
+    return module.partition(".")[0] in LIBRARIES
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that code refers to, and the functions written within it."""
+    within = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*within)

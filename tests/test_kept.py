@@ -1,0 +1,168 @@
+"""What Numba compiles for the host is found again on the disk, and never in place of something else."""
+
+import subprocess
+import sys
+from textwrap import dedent
+
+import numba
+import pytest
+
+from gravbench.toolkits import kept
+
+FACTOR = 3
+OPTIONS = {"fastmath": {"nsz", "arcp", "contract", "afn", "reassoc"}, "error_model": "numpy"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Keep what is compiled in a folder of its own."""
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    kept.keep()
+    return tmp_path / "gravbench"
+
+
+def made(constant=1.0, inner=lambda x: x, options=OPTIONS, body="a = 2", **known):
+    """Compile a function for float64: it calls another, and has a constant of the enclosing function."""
+    within = numba.njit(inner)
+    text = f"def outer(x):\n    {body}\n    return within(x) * constant + FACTOR + a"
+    namespace = {"__name__": __name__, "within": within, "constant": constant, "FACTOR": FACTOR, **known}
+    exec(text, namespace)
+    found = numba.njit(**options)(namespace["outer"])
+    found.compile((numba.float64,))
+    return found
+
+
+def loaded(function):
+    return sum(function.stats.cache_hits.values())
+
+
+def test_a_function_is_compiled_once_and_then_found(folder):
+    first, second = made(), made()
+    assert (loaded(first), loaded(second)) == (0, 1)
+    assert first(2.0) == second(2.0) == 7.0
+    assert len(list(folder.iterdir())) == 2, "it, and what it calls"
+
+
+@pytest.mark.parametrize(
+    ("changes", "result"),
+    [
+        ({"constant": 2.0}, 9.0),
+        ({"inner": lambda x: x + 1}, 8.0),
+        ({"FACTOR": 4}, 8.0),
+        ({"body": "a = 3"}, 8.0),
+        ({"options": {"fastmath": {"nsz"}}}, 7.0),
+        ({"options": {**OPTIONS, "parallel": True}}, 7.0),
+    ],
+    ids=["constant", "what it calls", "a global name", "its text", "fastmath", "parallel"],
+)
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
+def test_what_differs_in_anything_is_compiled_itself(changes, result):
+    made()
+    other = made(**changes)
+    assert (loaded(other), other(2.0)) == (0, result)
+
+
+def test_argument_types_and_the_processor_tell_functions_apart(monkeypatch):
+    function = made()
+    function.compile((numba.float32,))
+    assert loaded(function) == 0
+    monkeypatch.setattr(type(function.targetctx.codegen()), "magic_tuple", lambda _: ("another processor",))
+    assert loaded(made()) == 0
+
+
+def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch):
+    before = kept._surroundings.__wrapped__()
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+    assert kept._surroundings.__wrapped__() == before
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert kept._surroundings.__wrapped__() != before
+    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.setattr(kept, "version", lambda _: "another")
+    assert kept._surroundings.__wrapped__() != before
+
+
+def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        dedent(
+            """
+            import numba
+            from gravbench.toolkits import kept
+
+            kept.keep()
+
+            @numba.njit(parallel=True, fastmath={"nsz", "arcp", "contract", "afn", "reassoc"})
+            def total(x):
+                found = 0.0
+                for i in numba.prange(x):
+                    found += i in {1, 2, 3}
+                return found
+
+            print(total(10), sum(total.stats.cache_hits.values()))
+            """
+        )
+    )
+    env = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    said = [
+        subprocess.run(
+            [sys.executable, script], env=env | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for seed in ("1", "2")
+    ]
+    assert said == [["3.0", "0"], ["3.0", "1"]]
+
+
+def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
+    unknown = numba.typed.List([1.0])
+    with pytest.raises(kept._UnknownError, match="List"):
+        list(kept._content(unknown, []))
+    with pytest.raises(kept._UnknownError, match="module"):
+        list(kept._content(sys.modules[__name__], []))
+
+
+def test_functions_of_libraries_are_left_alone(folder):
+    """Two that an ``overload`` makes have one name, and differ in what they enclose."""
+
+    def function(x):
+        return x
+
+    function.__module__ = "numba.np.arrayobj"
+    numba.njit(function)(1.0)
+    assert not folder.exists()
+
+
+def test_a_damaged_file_is_compiled_anew_and_replaced(folder):
+    made()
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    function = made()
+    assert (loaded(function), function(2.0)) == (0, 7.0)
+    assert loaded(made()) == 1
+
+
+def test_without_a_folder_functions_are_compiled(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "file"))
+    kept.keep()
+    assert made()(2.0) == 7.0
+
+
+def test_only_so_many_files_stay(folder, monkeypatch):
+    monkeypatch.setattr(kept, "MOST_FILES", 3)
+    for constant in range(4):
+        made(float(constant))
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_names_in_machine_code_do_not_repeat_between_processes():
+    script = (
+        "from gravbench.toolkits.kept import keep; keep()\n"
+        "from numba.core.bytecode import FunctionIdentity\n"
+        "print(FunctionIdentity.from_function(lambda: 0).unique_id)"
+    )
+    numbers = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert numbers[0] != numbers[1]
