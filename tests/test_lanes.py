@@ -10,6 +10,7 @@ import pytest
 
 from gravbench.config.load import load
 from gravbench.measuring import runner
+from gravbench.measuring import turns as turns_module
 from gravbench.measuring.lanes import lanes_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import Queues
@@ -115,7 +116,7 @@ def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_co
         own = random.Random(seed)
         for _ in range(12):
             device, alone = own.choice("ab"), own.random() < 0.3
-            with turns.working() as take:
+            with turns.working("a" if device == "a" and alone else "") as take:
                 for _ in range(own.choice((1, 1, 3))):  # several processes, one after the other
                     change("working", 1)
                     time.sleep(own.random() * 1e-3)
@@ -134,6 +135,47 @@ def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_co
         thread.join(60)
     assert not wrong
     assert len(done) == 8 * 12
+
+
+def test_a_processor_measures_several_cases_in_a_row_and_then_others_go_on(monkeypatch):
+    """Before each row all that others prepare has to end, and after it to begin again."""
+    monkeypatch.setattr(turns_module, "IN_A_ROW", 3)
+    turns, order = Turns(), []
+
+    def measure(device, alone, times):
+        for _ in range(times):
+            with turns.working("cpu" if alone else "") as take:
+                take(device, alone)
+                order.append(device)
+                time.sleep(0.01)
+
+    threads = [threading.Thread(target=measure, args=("cpu", True, 6))]
+    with turns.working():  # so that both wait
+        threads[0].start()
+        time.sleep(0.05)
+        threads.append(threading.Thread(target=measure, args=("cuda:0", False, 3)))
+        threads[1].start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join(20)
+    assert order[:3] == ["cpu"] * 3
+    assert order[3] == "cuda:0"
+    assert sorted(order) == ["cpu"] * 6 + ["cuda:0"] * 3
+    row = "".join("c" if device == "cpu" else "g" for device in order)
+    assert "ccc" in row[3:]
+
+
+@pytest.mark.parametrize("measured", [True, False], ids=["measured", "skipped"])
+def test_others_wait_only_so_long_for_a_processor_that_does_not_come_back(monkeypatch, measured):
+    monkeypatch.setattr(turns_module, "RETURN_SECONDS", 0.2)
+    turns = Turns()
+    with turns.working("cpu") as take:
+        if measured:
+            take("cpu", True)
+    began = time.monotonic()
+    with turns.working():
+        waited = time.monotonic() - began
+    assert waited >= 0.19 if measured else waited < 0.15
 
 
 @pytest.mark.parametrize("alone", [False, True])

@@ -226,7 +226,7 @@ class Lane:
             self._crew.dismiss()
             self._workers.clear()
         started: list[str] = []
-        with self._turns.working() as take:
+        with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
             self._tell(Began(self._number, task))
 
             def turn(alone: bool) -> bool:

@@ -31,8 +31,8 @@ COMPILE_SECONDS = 2.0
 
 MANY = 30
 """Cases above which anchors at the smallest and the largest n cost little."""
-LONGER = 2.0
-"""How many times as long as the anchor these may take to be repeated as often."""
+IN_A_BUDGET = 20
+"""Evaluations that a case's budget has to hold for it to be an anchor at the largest n: fewer bound no drift."""
 SHORT_RUN = 10
 """Cases up to which a run may have few repetitions of its anchor."""
 FEWEST_REPETITIONS = 5
@@ -178,10 +178,8 @@ def plan(
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
             if len(own) > MANY:
-                ends = [on(end, device) for end in _ends(alike, typical)]
-                most = LONGER * estimate_seconds(typical.case, sweep.measure)
-                together = all(estimate_seconds(end.case, sweep.measure) <= most for end in ends)
-                anchored = _with_ends(anchored, ends, finished, len(ends) if together else 1)
+                ends = [on(end, device) for end in _ends(alike, typical, sweep.measure)]
+                anchored = _with_ends(anchored, ends, finished)
             missing = list(anchored)
         result.tasks += missing
     return result
@@ -240,9 +238,13 @@ def _with_anchors(tasks: list[Task], typical: Task, every: int, before: int, few
         yield from others[position : position + 1]
 
 
-def _ends(tasks: Sequence[Task], typical: Task) -> list[Task]:
-    """Return the tasks of the smallest and the largest n with the variant and the toolkit of the ``typical`` one."""
-    alike = [task for task in tasks if _kernel(task) == _kernel(typical)]
+def _ends(tasks: Sequence[Task], typical: Task, measure: Measure) -> list[Task]:
+    """Return the tasks of the smallest and the largest n with the variant and the toolkit of the ``typical`` one.
+
+    The largest is one of which the budget holds ``IN_A_BUDGET`` evaluations.
+    """
+    most = max(measure.budget_seconds / IN_A_BUDGET, _evaluation_seconds(typical.case))
+    alike = [task for task in tasks if _kernel(task) == _kernel(typical) and _evaluation_seconds(task.case) <= most]
     ends = [choose(alike, key=lambda task: task.case.n) for choose in (min, max)]
     return [task for task in ends if task.case.n != typical.case.n]
 
@@ -251,17 +253,15 @@ def _kernel(task: Task) -> tuple[str, str]:
     return task.case.variant, task.case.toolkit
 
 
-def _with_ends(
-    tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int], count: int
-) -> Iterator[Task]:
-    """Put ``count`` of the ``ends`` after each repetition of the anchor, in turns; they are anchors too."""
-    turns = itertools.cycle((end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends)
+def _with_ends(tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:
+    """Put the ``ends`` after each repetition of the anchor; they are anchors too."""
+    numbered = [(end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends]
     for task in tasks:
         if any(task is end for end in ends):
             continue
         yield task
         if task.anchor:
-            for end, numbers in itertools.islice(turns, count):
+            for end, numbers in numbered:
                 yield replace(end, anchor=next(numbers))
 
 
@@ -270,8 +270,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
 
     It knows nothing of the device: the speeds it assumes are the constants of this module.
     """
-    speed = CPU_INTERACTIONS_PER_SECOND if case.toolkit == "cpu" else GPU_INTERACTIONS_PER_SECOND
-    evaluation = case.interactions / speed
+    evaluation = _evaluation_seconds(case)
     verifying = LAUNCHES_JUDGED * evaluation + case.n * (
         min(case.n, ALL_ROWS_UP_TO) / REFERENCE_INTERACTIONS_PER_SECOND
         if case.toolkit == CPU
@@ -285,3 +284,8 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
     processes = min(measure.processes_on(gpu=case.toolkit != CPU), math.ceil(measure.budget_seconds / least))
     sampling = max(measure.budget_seconds / processes, least) + evaluation
     return processes * min(COMPILE_SECONDS + verifying + warming_up + sampling, measure.timeout_seconds)
+
+
+def _evaluation_seconds(case: Case) -> float:
+    """Estimate how long one evaluation takes."""
+    return case.interactions / (CPU_INTERACTIONS_PER_SECOND if case.toolkit == CPU else GPU_INTERACTIONS_PER_SECOND)

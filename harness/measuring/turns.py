@@ -11,6 +11,10 @@ from threading import Condition
 
 WARM_SECONDS = 0.5
 """For which a device keeps the clock that it had at work."""
+IN_A_ROW = 8
+"""Cases that a processor measures before others go on: these have to end what they do, and begin again, once."""
+RETURN_SECONDS = 1.0
+"""For which others wait for a processor that has just measured a case to come back with its next."""
 
 
 class Ended(BaseException):
@@ -21,7 +25,8 @@ class Turns:
     """Turns on devices and on the host's cores, for the threads of one run.
 
     Whoever prepares a case, or measures one on a GPU, leaves cores for others. A case that needs the cores itself is
-    measured ``alone``: nothing else is prepared or measured meanwhile, on any device.
+    measured ``alone``: nothing else is prepared or measured meanwhile, on any device. A processor, whose cases all
+    do, measures several in a row.
     """
 
     def __init__(self) -> None:
@@ -37,6 +42,10 @@ class Turns:
         self._asked: set[str] = set()
         self._opened: set[str] = set()
         self._ended = False
+        self._returns = ""  # who is waited for, and until when
+        self._until = -math.inf
+        self._in_a_row = 0
+        self._others = 0  # who wait to prepare a case
 
     def end(self) -> None:
         """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
@@ -62,11 +71,11 @@ class Turns:
             self._changed.notify_all()
 
     @contextmanager
-    def working(self) -> Iterator[Callable[[str, bool], bool]]:
+    def working(self, processor: str = "") -> Iterator[Callable[[str, bool], bool]]:
         """Prepare a case; yields what waits for the turn to measure it, ``take(device, alone)``.
 
-        That returns whether the device is warm, because its last turn has just ended. A turn ends with the block, or
-        when ``take`` is called for the next.
+        ``processor`` names one whose cases are measured in a row. ``take`` returns whether the device is warm, because
+        its last turn has just ended. A turn ends with the block, or when ``take`` is called for the next.
 
         Raises:
             Ended: the run ends.
@@ -96,16 +105,44 @@ class Turns:
                 return time.monotonic() - self._used.get(device, -math.inf) < WARM_SECONDS
 
         with self._changed:
-            # Those who wait to be alone come first, or with many others they would wait for ever.
-            self._wait(lambda: not self._alone and not self._wait_alone)
+            if processor and processor == self._returns:
+                self._until = math.inf if time.monotonic() < self._until else -math.inf
+            self._others += not processor
+            while not self._may_work(processor):
+                self._changed.wait(min(RETURN_SECONDS, max(0.0, self._until - time.monotonic())) or None)
+            self._others -= not processor
+            self._changed.notify_all()
+            if self._ended:
+                raise Ended
             self._working += 1
         try:
             yield take
         finally:
             with self._changed:
+                if processor:
+                    self._wait_for(processor, measured=bool(held))
                 give_back()
                 self._working -= 1
                 self._changed.notify_all()
+
+    def _wait_for(self, processor: str, *, measured: bool) -> None:
+        """Have others wait for the next case of a processor, unless it has measured as many in a row as it may."""
+        self._returns = processor
+        self._in_a_row = self._in_a_row % IN_A_ROW + measured
+        more = measured and self._in_a_row < IN_A_ROW
+        self._until = time.monotonic() + RETURN_SECONDS if more else -math.inf
+
+    def _may_work(self, processor: str) -> bool:
+        if self._ended:
+            return True
+        if self._alone:
+            return False
+        if time.monotonic() < self._until:
+            return processor == self._returns
+        if processor and self._others:
+            return False
+        # Those who wait to be alone come first, or with many others they would wait for ever.
+        return not self._wait_alone
 
     def _take(self, device: str) -> None:
         self._tickets += 1
