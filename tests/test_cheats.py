@@ -254,7 +254,7 @@ SLOWER = ("keeps results by the values of the bodies", 1000)
 """On a GPU, where to compare 1,000 bodies takes longer than to compute."""
 
 
-def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0, settings=SETTINGS):
+def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0, settings=SETTINGS, **asked):
     """Run one case with a spoilt kernel, as the worker of a run does."""
     name = "numpy_direct" if toolkit == "cpu" else "tiled"
     prepare = right if toolkit == "cpu" else VARIANTS[name].prepare
@@ -270,7 +270,7 @@ def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0, settings=SETTINGS)
     slow = {"min_samples": 3, "sample_seconds": 1e-6}
     if n >= 1_000_000:
         settings = settings.model_copy(update=slow)
-    return work(Job(case, settings), (), lambda: None, lambda _: None)
+    return work(Job(case, settings, **asked), (), lambda: None, lambda _: None)
 
 
 def sizes(*names):
@@ -366,6 +366,19 @@ def test_what_is_wrong_only_after_some_launches_is_found_out(number, on_other_bo
     settings = SETTINGS.model_copy(update={"budget_seconds": 30.0, "half_width": 0.5})
     outcome = outcome_of(becomes_wrong_after(number, on_other_bodies), monkeypatch, 1000, settings=settings)
     assert outcome.status == "invalid", outcome
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(None, None), (0, "largest error"), (1, "after the last launch"), (5, "after the last launch")]
+)
+def test_a_later_process_of_a_case_judges_a_launch_before_its_samples_and_one_after_them(number, said, monkeypatch):
+    judged = []
+    verdict = Judge.verdict
+    monkeypatch.setattr(Judge, "verdict", lambda *_, **how: judged.append(True) or verdict(*_, **how))
+    cheat = None if number is None else becomes_wrong_after(number)
+    outcome = outcome_of(cheat, monkeypatch, 1000, again=True)
+    assert (outcome.status, len(judged)) == ("invalid" if said else "ok", 1 if number == 0 else 2)
+    assert said is None or said in outcome.reason
 
 
 def test_what_is_equal_to_the_last_bit_is_judged_once_and_what_is_not_is_judged_again(monkeypatch):

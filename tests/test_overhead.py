@@ -51,7 +51,7 @@ def sweep_of(tmp_path, sizes, processes=1):
 
 
 def outcome_of(sweep, case):
-    job = worker.Job(case, part_of(sweep.measure, 4))
+    job = worker.Job(case, part_of(sweep.measure, 4, again=False))
     done = worker.work(job, (), lambda: None, lambda _: None, lambda _: True)
     assert done.status == "ok", done.reason
     return done

@@ -76,9 +76,11 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
         min_samples: but not before so many samples, in each process.
         budget_seconds: stop after this long in any event, all processes together.
         processes: that measure each case, one after the other, each with its part of the budget; by default 4 on a CPU
-            and 1 on a GPU. No further one follows where those before have spent the budget.
+            and 1 on a GPU. No further one follows where those before have spent the budget. The first verifies the
+            kernel in every way; the others judge one launch before their samples and one after them.
         warm_up_seconds: evaluate for this long before the first sample; for less on a device that has just measured
-            another case, once the times of batches, and the clock of a GPU, are steady.
+            another case, once the times of batches, and the clock of a GPU, are steady. Of several processes all but
+            the first take their part of it.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
         timeout_seconds: give a case up after this long in one process.
         memory_gigabytes: and once its process, with those that it starts, uses more memory of the host. By default nine

@@ -48,11 +48,12 @@ class Crew(Generic[Member]):
         if settings is None:
             return self._ask(0, job, ask)[1]
         self._fill()
-        part = replace(job, settings=part_of(settings, self._size))
         found: dict[int, Measurement] = {}
         first: Outcome | None = None
         spent = 0.0
         for place in range(self._size):
+            again = place > 0
+            part = replace(job, settings=part_of(settings, self._size, again=again), again=again)
             number, outcome = self._ask(place, part, ask)
             measured = outcome.found.measurement
             if outcome.status != "ok":

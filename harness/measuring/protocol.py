@@ -223,9 +223,15 @@ def _spent(settings: Measure, samples: int) -> str:
     return f"budget of {settings.budget_seconds:g} s spent" + (f" after {samples} samples" if few else "")
 
 
-def part_of(settings: Measure, processes: int) -> Measure:
-    """Return the settings by which each of so many processes measures its part of a case."""
-    return settings.model_copy(update={"budget_seconds": settings.budget_seconds / processes})
+def part_of(settings: Measure, processes: int, *, again: bool) -> Measure:
+    """Return the settings by which each of so many processes measures its part of a case.
+
+    ``again``: another has just done so, and the device is warm. A part of the warm-up is for what is the process's own.
+    """
+    update = {"budget_seconds": settings.budget_seconds / processes}
+    if again:
+        update["warm_up_seconds"] = settings.warm_up_seconds / processes
+    return settings.model_copy(update=update)
 
 
 def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:

@@ -80,13 +80,15 @@ START = Start()
 class Job:
     """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared.
 
-    Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop.
+    Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop. With
+    ``again`` another process has just found the same kernel right: it is judged once before the samples and after them.
     """
 
     case: Case
     settings: Measure | None
     verify: Verify | None = None
     behind: float | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,20 +272,29 @@ def _work(
             found.measurement = first
             return _left(judge, found)
         begin(VERIFYING)
-    # Three launches in a row are judged at least: a fault in every second or third of them shows.
+    if not job.again and (objection := _launched_again(case, toolkit, judge, timed, found)):
+        return objection
+    if job.settings is None:
+        return None
+    return _measure(job, job.settings, toolkit, timed, judge, read, begin, found, warm=warm)
+
+
+def _launched_again(case: Case, toolkit: DeviceToolkit, judge: Judge, timed: Timed, found: Found) -> str | None:
+    """Judge more launches of what was right: several in a row, on other bodies, behind a held queue, as it is timed.
+
+    Three in a row are judged at least: a fault in every second or third of them shows.
+    """
     if objection := judge.elsewhere():
         return objection
     if objection := _again(judge, found):
         return f"right at first, but in one of the next launches: {objection}"
-    if objection := checks.queue(toolkit, prepared, bodies):
+    if objection := checks.queue(toolkit, judge.prepared, judge.own):
         return objection
     if objection := timed.objection():
         return f"the force is right, but {objection}"
     if case.timed != "force" and (objection := _left(judge, found)):
         return f"the force is right at first, but not in a {case.timed}: {objection}"
-    if job.settings is None:
-        return None
-    return _measure(job.settings, toolkit, timed, judge, read, begin, found, job.behind, warm=warm)
+    return None
 
 
 @lru_cache
@@ -316,6 +327,7 @@ class _WrongError(Exception):
 
 
 def _measure(
+    job: Job,
     settings: Measure,
     toolkit: DeviceToolkit,
     timed: Timed,
@@ -323,11 +335,13 @@ def _measure(
     read: Read,
     begin: Callable[[str], None],
     found: Found,
-    behind: float | None,
     *,
     warm: bool,
 ) -> str | None:
-    """Measure what was found right, and judge again: return what is wrong after the last launch."""
+    """Measure what was found right, and judge again: return what is wrong after the last launch.
+
+    Of a job that is done ``again`` only one more launch is judged.
+    """
     prepared = judge.prepared
     spoilt = False
 
@@ -337,7 +351,7 @@ def _measure(
         if not samples:
             begin(MEASURING)
         spoilt = False
-        if prepared.cycle > 1 or not timed.leaves_the_force:
+        if prepared.cycle > 1 or not timed.leaves_the_force or job.again:
             return False
         if samples in LOOKED_AT and (objection := _left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
@@ -349,13 +363,16 @@ def _measure(
     timed.start()
     try:
         found.measurement = measure(
-            timed.clock, timed.launch, settings, read, timed.kernels, look, behind=behind, warm=warm
+            timed.clock, timed.launch, settings, read, timed.kernels, look, behind=job.behind, warm=warm
         )
     except _WrongError as wrong:
         return str(wrong)
     if spoilt:  # and no sample followed
         timed.launch()
     toolkit.synchronize()
+    if job.again:
+        timed.start()  # steps moved the bodies
+        return _at_last(judge.launched(), found)
     seconds = found.measurement.median_seconds
     assert seconds is not None
     if prepared.stages is not None:
@@ -376,8 +393,8 @@ def _measure(
     if objection:
         return f"right at first, but {objection}"
     # A race or a sum that is not set back may show only after many launches.
-    if objection := _left(judge, found):
-        return f"right at first, but after the last launch: {objection}"
+    if objection := _at_last(judge.verdict(quantiles=False), found):
+        return objection
     if judge.tolerance.of_rounding and timed.leaves_the_force:
         interactions = judge.own.n**2 / prepared.cycle
         if objection := checks.speed(judge.toolkit, interactions, seconds):
@@ -389,6 +406,12 @@ def _measure(
     if again and prepared.cycle == 1 and judge.seconds <= checks.LONGER * again:
         return None
     return checks.memory(judge.toolkit, prepared, judge.values, seconds, again)
+
+
+def _at_last(verdict: tuple[Errors, str | None], found: Found) -> str | None:
+    """Return the objection to what came after all samples."""
+    objection = _kept(verdict, found)
+    return objection and f"right at first, but after the last launch: {objection}"
 
 
 def _again(judge: Judge, found: Found) -> str | None:
