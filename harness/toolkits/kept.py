@@ -31,6 +31,8 @@ SETTINGS = "NUMBA_"
 """What the names of Numba's environment variables begin with."""
 NOT_IN_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
 """Those of them that say nothing about compiled code."""
+OURS = "gravbench"
+"""What the names of our modules begin with, and those that variants of one's own get."""
 LIBRARIES = ("numba", "numpy", "math", "cmath", "operator", "builtins")
 """Modules whose functions are what their version says."""
 
@@ -50,7 +52,7 @@ def folder() -> Path:
 
 @cache
 def keep() -> None:
-    """Have every function that Numba compiles from now on, in this process, looked for on the disk first."""
+    """Have Numba look for each function of ours that it compiles from now on, in this process, on the disk first."""
     from numba.core import bytecode, target_extension
     from numba.core.registry import CPUDispatcher
 
@@ -59,8 +61,8 @@ def keep() -> None:
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            # Functions of libraries differ in what their names do not say.
-            if not _of_library(self.py_func):
+            # What others compile in this process is theirs.
+            if self.py_func.__module__.startswith(OURS):
                 self.enable_caching()
 
         def enable_caching(self) -> None:
