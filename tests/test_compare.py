@@ -341,6 +341,20 @@ def test_what_one_process_measured_is_told_of_one_run_and_left_open_of_two():
     assert compare.judge(base, new, Scatter(0.001, 5), 0.02).reasons == (Reason.ALONE,)
 
 
+def test_on_a_cpu_an_anchor_does_not_stand_for_the_processes_of_other_kernels():
+    """Beside seven busy processes, medians of a parallel kernel differed by a factor of 1,000, its anchor's by 2."""
+    of_one, of_four = (
+        [record(middle, toolkit="cpu", processes=processes) for middle in (1.0, 2.0)]
+        for processes in ([1] * 10, [1, 1, 1, 2, 2, 3, 3, 4, 4, 4])
+    )
+    pair = judged(*of_one)
+    assert (pair.verdict, pair.reasons) == (Verdict.UNCLEAR, (Reason.HOST,))
+    assert compare.judge(*of_one, Scatter(), 0.02).reasons == (Reason.ALONE,)
+    assert compare.judge(*of_one, QUIET, 0.02, one_run=True).verdict is Verdict.SLOWER
+    assert judged(*of_four).verdict is Verdict.SLOWER
+    assert judged(record(1.0, processes=[1] * 10), record(2.0, processes=[1] * 10)).verdict is Verdict.SLOWER
+
+
 def test_two_runs_put_together_are_not_taken_for_one():
     both = [record(toolkit=toolkit, processes=[1] * 10) for toolkit in ("cupy", "pycuda")]
     for runs, verdict in ((1, Verdict.SAME), (2, Verdict.UNCLEAR)):

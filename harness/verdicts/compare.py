@@ -64,6 +64,10 @@ class Reason(StrEnum):
         "no evidence of how much processes differ: each side was measured by one process, and no anchor by several; "
         "measure both again, with measure.processes of 4 or more, or with anchors"
     )
+    HOST = (
+        "one process measured each side: on a CPU those of one kernel may differ by far more than the anchor's, above "
+        "all on a busy machine; measure both again, with measure.processes of 4 or more"
+    )
     WITHIN = "within one process of one run, as far as the records tell: another process may differ by more"
     FEW = (
         "fewer than 7 samples on one side, which cannot bound a median with enough confidence: "
@@ -197,7 +201,8 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     """Compare two records of one case. ``scatter`` is that of anchors; ``one_run`` says that both are of one run."""
     own = span(base), span(new)
     variance, freedom = own_scatter(base, new)
-    known = freedom > 0 or scatter.fresh
+    on_host = CPU in (base.toolkit, new.toolkit)
+    known = freedom > 0 or (scatter.fresh and not on_host)
     # Two records of one process differ by no process.
     told = known or (one_run and set(base.processes) == set(new.processes))
     wider = scatter.beside(base, new).bound(BETWEEN) if known else scatter.of_ratio
@@ -216,7 +221,7 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     if late:
         reasons.append(Reason.OUTRACED)
     elif not told:
-        reasons.append(Reason.ALONE)
+        reasons.append(Reason.HOST if scatter.fresh else Reason.ALONE)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
         dependent = own[0].dependent or own[1].dependent
         reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
