@@ -77,6 +77,7 @@ TOGETHER = (
     "test_records.py",
     "test_kills.py",
     "test_noise.py",
+    "test_architecture.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
