@@ -82,14 +82,19 @@ TOGETHER = (
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
 
-def _shared(test: str) -> str | None:
-    return next((word for word in TOGETHER if word in test), None)
+LONG = ("compile", "every_interaction", "every_end_of_a_range")
+"""Words in the names of other tests that take long: those begin next."""
+
+
+def _shared(test: str) -> str:
+    """Name what runs in one process: each hand-over costs a millisecond, so all values of a test's parameters do."""
+    return next((word for word in TOGETHER if word in test), test.partition("[")[0])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The long ones begin, and single tests fill the time of whichever process is through first.
-    places = {word: number for number, word in enumerate(TOGETHER)}
-    items.sort(key=lambda item: places.get(_shared(item.nodeid) or "", len(TOGETHER)))
+    places = {word: number for number, word in enumerate((*TOGETHER, *LONG))}
+    items.sort(key=lambda item: next((place for word, place in places.items() if word in item.nodeid), len(places)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
@@ -98,7 +103,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _shared(nodeid) or nodeid
+            return _shared(nodeid)
 
     return Together(config, log) if config.getvalue("dist") == "load" else None
 

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import os
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from types import SimpleNamespace
 
@@ -252,11 +252,13 @@ def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY),
 
 def wanted(name):
     """Return the axes and number types of a variant that packaged configurations ask for."""
-    cases = {str((case.dtype, case.axes)): case for sweep in SWEEPS for case in sweep.cases if case.variant == name}
+    cases = {str((case.dtype, case.axes)): case for case in packaged_cases() if case.variant == name}
     return [(case.dtype, case.axes) for case in cases.values()]
 
 
-SWEEPS = [load(name) for name in packaged()]
+@cache
+def packaged_cases():
+    return [case for name in packaged() for case in load(name).cases]
 
 
 def builds_of(variant, asked):
