@@ -25,7 +25,7 @@ from gravbench.model.case import Case
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
-from nvrtc import ARCHITECTURES, compile_cuda
+from nvrtc import ARCHITECTURES, QUICK, compile_cuda
 from recorder import asked_for
 
 PACKAGED = sorted(interaction_files.packaged())
@@ -254,7 +254,8 @@ def check_that_it_compiles(variant, interaction, architecture):
         if dtype not in variant.dtypes:
             continue
         for _, constants in asked_for(variant, dtype, variant.complete({}), interaction):
-            options = [*FLAGS, *flags, *(f"-D{name}={value}" for name, value in constants)]
+            quick = () if architecture.startswith("sm_") else QUICK
+            options = [*FLAGS, *quick, *flags, *(f"-D{name}={value}" for name, value in constants)]
             _, ptx, remarks = compile_cuda(variant.cuda_source(interaction), architecture, options)
             if dtype == "float32":
                 assert (".f64" in ptx) == variant.mixed
