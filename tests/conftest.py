@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -128,19 +128,29 @@ def _forked_workers() -> Iterator[None]:
 def _command_line_made_once() -> Iterator[None]:
     """Let all calls of the command line share the parser that typer makes of its functions, in 20 ms for each call."""
     with pytest.MonkeyPatch.context() as patch:
-        made = lru_cache(typer.main.get_command)
+        made = cache(typer.main.get_command)
         patch.setattr("typer.main.get_command", made)
         patch.setattr("typer.testing._get_command", made)
         yield
 
 
-@pytest.fixture(scope="session")
-def bundled_once() -> Iterator[None]:
+@pytest.fixture(scope="session", autouse=True)
+def bundled_once(libraries: Path) -> Iterator[None]:
     """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
     from gravbench.report.page import html
 
+    bundle, path = html._vega, libraries / "charts.js"
+
+    @cache
+    def bundled() -> str:
+        if not path.exists():
+            own = path.with_name(f"{os.getpid()}_{path.name}")
+            own.write_text(bundle(), "utf-8")
+            own.replace(path)
+        return path.read_text("utf-8")
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(html, "_vega", lru_cache(html._vega))
+        patch.setattr(html, "_vega", bundled)
         yield
 
 
