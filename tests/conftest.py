@@ -1,6 +1,7 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -16,6 +17,10 @@ from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What a shell starts in the background ignores these, and so would every run that a test stops by them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 GPUS, NO_GPU = gpus()
 if not GPUS:
