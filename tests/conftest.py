@@ -1,13 +1,15 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import settings
 
 from gravbench.model.bodies import Bodies
@@ -15,6 +17,10 @@ from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What a shell starts in the background ignores these, and so would every run that a test stops by them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 GPUS, NO_GPU = gpus()
 if not GPUS:
@@ -76,18 +82,24 @@ TOGETHER = (
     "test_records.py",
     "test_kills.py",
     "test_noise.py",
+    "test_architecture.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
 
-def _shared(test: str) -> str | None:
-    return next((word for word in TOGETHER if word in test), None)
+LONG = ("compile", "every_interaction", "every_end_of_a_range")
+"""Words in the names of other tests that take long: those begin next."""
+
+
+def _shared(test: str) -> str:
+    """Name what runs in one process: each hand-over costs a millisecond, so all values of a test's parameters do."""
+    return next((word for word in TOGETHER if word in test), test.partition("[")[0])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The long ones begin, and single tests fill the time of whichever process is through first.
-    places = {word: number for number, word in enumerate(TOGETHER)}
-    items.sort(key=lambda item: places.get(_shared(item.nodeid) or "", len(TOGETHER)))
+    places = {word: number for number, word in enumerate((*TOGETHER, *LONG))}
+    items.sort(key=lambda item: next((place for word, place in places.items() if word in item.nodeid), len(places)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
@@ -96,7 +108,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _shared(nodeid) or nodeid
+            return _shared(nodeid)
 
     return Together(config, log) if config.getvalue("dist") == "load" else None
 
@@ -117,13 +129,33 @@ def _forked_workers() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def bundled_once() -> Iterator[None]:
+@pytest.fixture(scope="session", autouse=True)
+def _command_line_made_once() -> Iterator[None]:
+    """Let all calls of the command line share the parser that typer makes of its functions, in 20 ms for each call."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = cache(typer.main.get_command)
+        patch.setattr("typer.main.get_command", made)
+        patch.setattr("typer.testing._get_command", made)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bundled_once(libraries: Path) -> Iterator[None]:
     """Let all pages share what draws the charts: it is the same in each, and takes two seconds to bundle."""
     from gravbench.report.page import html
 
+    bundle, path = html._vega, libraries / "charts.js"
+
+    @cache
+    def bundled() -> str:
+        if not path.exists():
+            own = path.with_name(f"{os.getpid()}_{path.name}")
+            own.write_text(bundle(), "utf-8")
+            own.replace(path)
+        return path.read_text("utf-8")
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(html, "_vega", lru_cache(html._vega))
+        patch.setattr(html, "_vega", bundled)
         yield
 
 

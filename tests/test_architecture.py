@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from functools import lru_cache
+from functools import cache
 from graphlib import TopologicalSorter
 
 import pytest
@@ -33,7 +33,7 @@ def sources():
 SOURCES = sources()
 
 
-@lru_cache
+@cache
 def imports(path):
     """Every module a file imports, at its top or within a function; ``from package import module`` means the module."""
     found = set()
@@ -59,10 +59,19 @@ def room(module):
     return ".".join(module.split(".")[:2])
 
 
-GRAPH = {module: below(imports(path), "gravbench") for module, path in SOURCES.items()}
-ARROWS = {
-    (room(module), room(other)) for module, found in GRAPH.items() for other in found if room(module) != room(other)
-}
+@cache
+def graph():
+    """The modules of gravbench that each module imports."""
+    return {module: below(imports(path), "gravbench") for module, path in SOURCES.items()}
+
+
+@cache
+def arrows():
+    """The pairs of rooms of which the first imports the second."""
+    pairs = {(room(module), room(other)) for module, found in graph().items() for other in found}
+    return {(one, other) for one, other in pairs if one != other}
+
+
 HEIGHT = {name: (floor, -place) for floor, rooms in enumerate(FLOORS) for place, name in enumerate(rooms)}
 # The public names reach what they stand for; the data of configs is read, not imported.
 OUTSIDE = {"gravbench", "gravbench.configs"}
@@ -89,14 +98,17 @@ def test_every_room_has_a_place_on_one_floor():
 
 def test_imports_run_downward_or_to_the_right():
     wrong = [
-        f"{one} imports {other}" for one, other in sorted(ARROWS) if one not in OUTSIDE if HEIGHT[other] >= HEIGHT[one]
+        f"{one} imports {other}"
+        for one, other in sorted(arrows())
+        if one not in OUTSIDE
+        if HEIGHT[other] >= HEIGHT[one]
     ]
     assert wrong == []
 
 
 def test_the_house_stays_small_enough_to_keep_in_mind():
-    assert len(ARROWS) >= 30, "the reading of imports has lost most of them"
-    assert len(ARROWS) <= MOST_ARROWS
+    assert len(arrows()) >= 30, "the reading of imports has lost most of them"
+    assert len(arrows()) <= MOST_ARROWS
     assert len(FLOORS) <= MOST_FLOORS
     long = {
         str(path): lines for path in SOURCES.values() if (lines := path.read_text("utf-8").count("\n")) > MOST_LINES
@@ -106,12 +118,12 @@ def test_the_house_stays_small_enough_to_keep_in_mind():
 
 def test_no_imports_run_in_a_circle():
     # Raises CycleError, which names the circle.
-    assert set(TopologicalSorter(GRAPH).static_order()) >= SOURCES.keys()
+    assert set(TopologicalSorter(graph()).static_order()) >= SOURCES.keys()
 
 
 @pytest.mark.parametrize("package", ["gravbench.report", "gravbench.search", "gravbench.verdicts"])
 def test_reports_and_verdicts_need_records_alone(package):
-    rooms = {room(other) for module in below(SOURCES, package) for other in GRAPH[module]}
+    rooms = {room(other) for module in below(SOURCES, package) for other in graph()[module]}
     readable = {"gravbench.model", "gravbench.config", "gravbench.verdicts", "gravbench.errors", "gravbench.packaged"}
     # What a search of records found is shown as any verdict is.
     assert rooms <= {package, "gravbench.search", *readable}
@@ -123,12 +135,12 @@ def test_a_variant_imports_of_the_harness_only_what_a_variant_is(module):
     # The file of an interaction is read, not run; what it imports tells Python what inverse_sqrt is.
     noun = "gravbench.model.interaction" if family == "gravbench.variants.interactions" else "gravbench.model.variant"
     allowed = {noun, *below(SOURCES, family), *below(SOURCES, "gravbench.variants.common")}
-    assert GRAPH[module] <= allowed
+    assert graph()[module] <= allowed
 
 
 def test_nothing_imports_a_variant_by_name():
     outside = SOURCES.keys() - below(SOURCES, "gravbench.variants")
-    assert [module for module in outside if below(GRAPH[module], "gravbench.variants")] == []
+    assert [module for module in outside if below(graph()[module], "gravbench.variants")] == []
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -440,7 +440,6 @@ def test_an_environment_that_cannot_be_continued_is_left_as_it_is_and_said(skipp
     assert command("report", "run")[0] == 0
 
 
-@pytest.mark.usefixtures("bundled_once")
 @pytest.mark.parametrize("name", ["[/]", "[bold]", "[/red] x", "a\nb", "\\[", "round-1/[/]"])
 def test_a_folder_may_be_called_what_it_likes(skipping, name):  # noqa: ARG001
     for options in ([], ["--resume"]):

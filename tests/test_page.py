@@ -40,7 +40,6 @@ H200 = ROOT / "reports" / "h200"
 RUNS = sorted(path.parent for path in H200.glob("*/records.jsonl"))
 LATER = sorted(path.parent for path in H200.glob("later/*/records.jsonl"))
 VARIANTS = discover()
-pytestmark = pytest.mark.usefixtures("bundled_once")
 
 
 def run_of(folder: Path) -> Run:

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import os
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ from gravbench.toolkits.driver import HOLD
 from gravbench.toolkits.interface import FLAGS, DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.variants.cpu import numba_direct, numba_parallel
-from nvrtc import ARCHITECTURES, QUICK, compile_cuda
+from nvrtc import ARCHITECTURES, QUICK, compile_cuda, ptx_of_all
 from recorder import asked_for, possible
 
 VARIANTS = discover()
@@ -252,11 +252,13 @@ def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY),
 
 def wanted(name):
     """Return the axes and number types of a variant that packaged configurations ask for."""
-    cases = {str((case.dtype, case.axes)): case for sweep in SWEEPS for case in sweep.cases if case.variant == name}
+    cases = {str((case.dtype, case.axes)): case for case in packaged_cases() if case.variant == name}
     return [(case.dtype, case.axes) for case in cases.values()]
 
 
-SWEEPS = [load(name) for name in packaged()]
+@cache
+def packaged_cases():
+    return [case for name in packaged() for case in load(name).cases]
 
 
 def builds_of(variant, asked):
@@ -299,9 +301,12 @@ def test_what_a_configuration_asks_for_and_every_axis_value_compile_without_a_wa
         asked += [("float32", axes) for axes in possible_axes if possible(variant, axes, "cupy")]
     builds = builds_of(variant, asked)
     assert builds
-    for dtype, stem, constants in builds - by_default(variant):
+    builds = sorted(builds - by_default(variant), key=str)
+    doubled = {"float64": [("FLOAT64", 1)], "float32": []}
+    every = [(stem, [*constants, *doubled[dtype]]) for dtype, stem, constants in builds]
+    found = ptx_of_all(variant.cuda_source(find(GRAVITY)), every, "compute_90", [*FLAGS, *QUICK])
+    for (dtype, stem, constants), ptx in zip(builds, found, strict=True):
         with saying(f"{dtype}, {stem}, {constants}"):
-            _, ptx, _ = compiled(variant, "compute_90", dtype, constants, options=QUICK)
             check_ptx(variant, ptx, dtype, stem)
 
 
@@ -312,6 +317,27 @@ def test_a_float64_constant_would_be_seen():
     )
     _, ptx, _ = compiled(variant, "sm_90", "float32", ())
     assert ".f64" in ptx
+
+
+def test_what_is_wrong_with_one_build_of_many_is_seen_and_named():
+    """The same two mistakes where builds are compiled in one program: the last has neither of those before it."""
+    source = """
+extern "C" __global__ void kernel(float* x) {
+#ifdef SQUARE
+    x[0] = 0.1 * x[0];
+#endif
+#if P == 64
+    int nobody_uses_this;
+#endif
+    x[1] = P;
+}"""
+    builds = [("kernel", [("P", p), *square]) for p, square in ((1, []), (2, [("SQUARE", 1)]), (3, []))]
+    found = ptx_of_all(source, builds, "compute_90", [*FLAGS, *QUICK])
+    assert [".f64" in ptx for ptx in found] == [False, True, False]
+    assert all(".entry kernel(" in ptx for ptx in found)
+    with pytest.raises(AssertionError, match="nobody_uses_this") as refused:
+        ptx_of_all(source, [*builds, ("kernel", [("P", 64)])], "compute_90", [*FLAGS, *QUICK])
+    assert refused.value.__notes__ == ["('kernel', [('P', 64)])"]
 
 
 def test_the_tile_is_read_with_one_vector_load_an_interaction():

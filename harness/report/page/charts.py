@@ -12,6 +12,7 @@ from itertools import cycle, groupby, islice
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
@@ -36,7 +37,11 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "strokeDash": (alt.StrokeDash, DASHES),
 }
 
+unchecked = debug_mode(False)
+"""Altair checks each part of a chart as it is made; a test checks every kind of chart as a whole."""
 
+
+@unchecked
 def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
@@ -63,15 +68,16 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_signs("toolkit", toolkits, "color")["color"].legend(None),
     )
-    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2="high:Q")
-    labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x="end:Q", text="label:N")
+    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2=alt.X2("high:Q"))
+    labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
         edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=6)
         intervals += edges
-    return _spec((drawn + intervals + labels).properties(height=max(60, 15 * len(places))), placed)
+    return _spec(alt.layer(drawn, intervals, labels).properties(height=max(60, 15 * len(places))), placed)
 
 
+@unchecked
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
     base = CHART.encode(
@@ -80,12 +86,13 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
         tooltip=_tooltip("variant", "n", "configuration", "ips", "ms", "± %"),
     )
     speed = _log(alt.Y, "speed", SPEED, rows)
-    band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2="high:Q")
+    band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2=alt.Y2("high:Q"))
     lines = base.mark_line(strokeWidth=1.8).encode(y=speed, **_signs("variant", variants, "strokeDash"))
     points = _points(base, rows, area=55, opacity=1, y=speed, **_signs("variant", variants, "shape"))
-    return _spec((band + lines + points).properties(height=340), rows)
+    return _spec(alt.layer(band, lines, points).properties(height=340), rows)
 
 
+@unchecked
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
     chart, at = _at_one_n(sizes, shown)
@@ -97,12 +104,13 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
     scale = alt.Scale(scheme="viridis", domain=[0, 1])
     legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
     cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
-    dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
-    labels = base.mark_text(fontSize=12).encode(text="label:N", color=dark)
+    dark = alt.ColorValue(**alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white")))
+    labels = base.mark_text(fontSize=12).encode(text=alt.Text("label:N"), color=dark)
     height = max(90, 38 * len({row["y"] for row in rows}))
     return _spec((cells + labels).properties(height=height), rows, at)
 
 
+@unchecked
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
     chart, at = _at_one_n(sizes, shown)
@@ -120,6 +128,7 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
     return _spec(points.properties(height=300), rows, at)
 
 
+@unchecked
 def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of evaluations per second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
 
@@ -142,11 +151,12 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
         **_signs("variant", variants, "color", "shape"),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ms", "± %", "largest error", "on the front"),
     )
-    before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text="name before:N")
-    after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text="name after:N")
-    return _spec((front + points + before + after).properties(height=340), rows, at)
+    before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text=alt.Text("name before:N"))
+    after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text=alt.Text("name after:N"))
+    return _spec(alt.layer(front, points, before, after).properties(height=340), rows, at)
 
 
+@unchecked
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     """Stacked bars of each stage's ``share`` of the sum, one row per size; the longer stages carry their name."""
     base = CHART.encode(
@@ -155,14 +165,17 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     )
     bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
         x=alt.X("from:Q", title="part of the sum", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-        x2="to:Q",
+        x2=alt.X2("to:Q"),
         **_signs("stage", names, "color"),
     )
     wide = base.transform_filter("datum.share * 28 > length(datum.stage)")
-    labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(x="middle:Q", text="stage:N")
+    labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(
+        x=alt.X("middle:Q"), text=alt.Text("stage:N")
+    )
     return _spec((bars + labels).properties(height=max(80, 34 * len(sizes))), rows)
 
 
+@unchecked
 def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
@@ -177,16 +190,17 @@ def thetas(rows: Sequence[Row]) -> Spec:
     )
     points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "shape", title="error"))
     first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
-    labels = base.transform_filter(first).mark_text(dy=-11).encode(text="name:N")
-    return _spec((lines + points + labels).properties(height=320), rows)
+    labels = base.transform_filter(first).mark_text(dy=-11).encode(text=alt.Text("name:N"))
+    return _spec(alt.layer(lines, points, labels).properties(height=320), rows)
 
 
+@unchecked
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
     base = CHART.encode(y=alt.Y("step:N", sort=steps, title=None, axis=alt.Axis(labelLimit=210)))
     relative = _log(alt.X, "relative", "relative to the first step", rows)
-    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(x=relative, detail="step:N")
+    lines = base.mark_line(color=GREY, strokeWidth=1.5).encode(x=relative, detail=alt.Detail("step:N"))
     points = _points(
         base,
         rows,
@@ -194,12 +208,13 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
         x=relative,
         **_signs("kind", kinds, "color", "shape", title=""),
         # Where the two agree, the smaller measured one lies on the published one.
-        size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
+        size=alt.SizeValue(**alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45))),
         tooltip=_tooltip("step", "kind", "value", "relative"),
     )
     return _spec((lines + points).properties(height=max(70, 21 * len(steps))), rows)
 
 
+@unchecked
 def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> Spec:
     """Signs at the ``median`` of each strategy's measurements, and a line to where ``rarely`` more are needed."""
     base = CHART.encode(
@@ -208,7 +223,7 @@ def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> 
         tooltip=_tooltip("contest", "cases", "strategy", "measurements", "9 of 10", "not found"),
     )
     x = alt.X("median:Q", title="measurements", axis=_axis(), scale=alt.Scale(zero=True))
-    lines = base.mark_rule(strokeWidth=1.5, color=GREY).encode(x=x, x2="rarely:Q")
+    lines = base.mark_rule(strokeWidth=1.5, color=GREY).encode(x=x, x2=alt.X2("rarely:Q"))
     points = base.mark_point(size=60, filled=True, opacity=1).encode(
         x=x, **_signs("strategy", strategies, "color", "shape")
     )
