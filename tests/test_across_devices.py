@@ -15,6 +15,7 @@ from gravbench.model.device import Device
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
+from gravbench.report.terminal import across
 from gravbench.report.terminal.across import across_json
 from gravbench.verdicts.across import judge_cards
 from gravbench.verdicts.compare import Verdict
@@ -129,6 +130,15 @@ def test_cards_that_do_not_differ_are_the_same(run):
     code, text = run(0.0)
     assert code == 0
     assert "0 SLOWER, 0 FASTER, 0 UNCLEAR, 12 SAME" in flat(text)
+
+
+def test_of_many_pairs_of_cards_the_first_are_shown_and_the_rest_is_counted(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(across, "MOST_ROWS", 5)
+    run(0.1)
+    for words, rows in (((), 5), (("--all",), 12)):
+        _, text = command("selftest", "--across-devices", "--from", str(tmp_path / "out-0.1"), *words)
+        assert len(re.findall("^(?:SLOWER|SAME) ", text, re.M)) == rows
+        assert ("not shown: 7 more; --all shows them" in text) == (rows == 5)
 
 
 def test_what_one_card_did_not_measure_is_listed_and_a_run_of_one_card_is_refused(sweep, tmp_path):

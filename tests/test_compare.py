@@ -529,8 +529,12 @@ def test_the_table_fits_and_is_latin_1(width):
 
 def test_of_many_alike_the_first_are_shown_and_the_rest_is_counted():
     base, new = ([record(middle, n=n) for n in range(1, 101)] for middle in (1.0, 1.5))
-    assert "not shown: 60 more SLOWER; --all shows them" in shown(compared(base, new))
-    assert "not shown" not in shown(compared(base, new), everything=True)
+    text = shown(compared(base, new))
+    assert "not shown: 60 more SLOWER; --all shows them" in text
+    assert len(re.findall(r"^SLOWER ", text, re.M)) == 40
+    text = shown(compared(base, new), everything=True)
+    assert "not shown" not in text
+    assert len(re.findall(r"^SLOWER ", text, re.M)) == 100
 
 
 def test_markdown_has_a_row_for_each_case_that_changed():
@@ -637,6 +641,16 @@ def test_rounds_are_judged_in_pairs_that_share_no_round():
     assert "False alarms, in seconds or in clock cycles: 1 of 2, 50 %" in file.getvalue()
     assert re.search(r"shows when it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
     assert "round 5 has no partner" in file.getvalue()
+
+
+def test_of_many_cases_of_a_self_test_those_with_the_widest_intervals_are_shown():
+    cases = [record(n=n) for n in range(1, 51)]
+    found = selftest.judge_rounds([Run(name, [*map(shared, cases)]) for name in ("one", "two")], 0.02)
+    for everything, rows in ((False, 40), (True, 50)):
+        file = io.StringIO()
+        render_selftest(found, Console(width=80, file=file), everything=everything)
+        assert len(re.findall(r"^.*\bn=\d+ ", file.getvalue(), re.M)) == rows
+        assert ("not shown: 10 with narrower intervals" in file.getvalue()) is not everything
 
 
 # The command line

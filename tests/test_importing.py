@@ -149,7 +149,7 @@ def test_a_directory_a_pipe_and_a_dangling_link_are_one_sentence_each(folder):
     assert refusal(folder) == f"{path}: cannot be read: not a regular file"
     path.unlink()
     path.symlink_to("nowhere")
-    assert refusal(folder) == f"{path}: cannot be read: No such file or directory"
+    assert refusal(folder) == f"{path}: cannot be read: a link to nothing"
 
 
 def test_the_lock_file_and_the_hidden_folders_of_an_editor_are_passed_over(folder):

@@ -465,9 +465,9 @@ def test_one_expression_may_be_as_deep_as_the_bound_says_below_other_calls(sprin
     ("make", "said"),
     [
         (lambda path: path.write_bytes(SPRING.encode() + b"# \xff\n"), "line 22: not UTF-8; accepted: a text in UTF-8"),
-        (Path.mkdir, "is a directory; accepted: a file"),
-        (os.mkfifo, "is a pipe or a device; accepted: a file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is a pipe or a device; accepted: a file"),
+        (Path.mkdir, "no packaged one, and no file (not a regular file)"),
+        (os.mkfifo, "no packaged one, and no file (not a regular file)"),
+        (lambda path: path.symlink_to("/dev/zero"), "no packaged one, and no file (not a regular file)"),
         (lambda path: path.symlink_to(path), "no packaged one, and no file (Too many levels of symbolic links)"),
         (lambda path: path.touch(), "no docstring; an interaction's file begins with one"),
     ],

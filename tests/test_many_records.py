@@ -14,9 +14,11 @@ from rich.console import Console
 
 from conftest import ROOT
 from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.report.page import charts
 from gravbench.report.terminal.comparison import render_comparison
 from gravbench.report.terminal.ladder import render
 from gravbench.report.terminal.stages import render_stages
+from gravbench.verdicts.cards import Shared, together
 from gravbench.verdicts.compare import Run, compare_runs
 from gravbench.verdicts.ranking import drifted
 
@@ -107,3 +109,23 @@ def test_reading_and_comparing_costs_little_more_than_parsing(files):
     assert seconds(files[FEW].read) < 5 * parsing
     two = [Run(name, files[FEW].read()) for name in ("a", "b")]
     assert seconds(lambda: compared(two)) < 20 * parsing
+
+
+def test_records_of_cards_that_share_cases_are_made_in_a_few_calls_and_share_the_names_of_their_fields(runs):
+    records = [one for one in runs[FEW][0].records if one.device_uuid]
+    on_two = [one.model_copy(update={"device_uuid": f"GPU-{turn % 2}"}) for turn, one in enumerate(records)]
+    (shared,) = together([on_two])
+    assert all(isinstance(one, Shared) for one in shared)
+    assert len({id(one.model_fields_set) for one in shared}) == 1
+    assert calls(lambda: together([on_two])) < 20 * FEW
+
+
+def test_another_heat_map_of_one_shape_is_drawn_in_a_few_calls():
+    def drawn(speed):
+        rows = [{"x": x, "y": y, "n": 64, "relative": speed} for x in (1, 2) for y in (1, 2)]
+        return charts.heat_map(rows, "p", "unroll", [64], 64)
+
+    one = drawn(0.25)
+    assert calls(lambda: drawn(0.5)) < 100
+    assert {**drawn(0.5), "datasets": None} == {**one, "datasets": None}
+    assert [row["relative"] for row in one["datasets"][charts.ROWS]] == [0.25] * 4

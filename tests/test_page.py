@@ -9,6 +9,7 @@ import shlex
 import shutil
 import time
 from base64 import b64encode
+from collections import Counter
 from functools import lru_cache
 from hashlib import sha256
 from html import unescape
@@ -30,7 +31,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report.here import Here
-from gravbench.report.page import charts, columns, figures, html
+from gravbench.report.page import charts, columns, figures, html, kinds
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
@@ -344,6 +345,23 @@ def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypat
     assert block(text, "records-data")["count"] == 30
     assert "left_out" not in text
     assert "the table has the last" not in page([Run("few", swept()[:20], [])], VARIANTS)
+
+
+def test_of_many_conditions_the_first_have_figures(monkeypatch):
+    monkeypatch.setattr(figures, "MOST_GROUPS", 2)
+    several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
+    found = Counter(one.title for one in html.every_figure([Run("many", several, [])], VARIANTS))
+    assert {found[title] for title in ("Occupancy and speed", "Stages", "Error and time over θ")} == {2}
+
+
+def test_of_many_configurations_a_figure_has_the_fastest_and_says_so(monkeypatch):
+    monkeypatch.setattr(kinds, "MOST_POINTS", 3)
+    gpu = [one for one in swept() if one.toolkit != "cpu"]
+    drawn = {one.title: one for one in html.every_figure([Run("many", gpu, [])], VARIANTS)}
+    for title in ("Occupancy and speed", "Speed and error"):
+        rows = drawn[title].spec["datasets"][charts.ROWS]
+        assert Counter(row["n"] for row in rows) == {1024: 3, 2048: 3}
+        assert "Of more than 3 at one n the fastest." in drawn[title].caption
 
 
 def test_records_that_are_not_ok_and_a_run_without_any_make_a_page():

@@ -18,7 +18,6 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.here import Here
-from gravbench.report.terminal import ladder as ladder_module
 from gravbench.report.terminal import printing
 from gravbench.report.terminal.ladder import ladder_markdown, render
 from gravbench.report.terminal.loads import loads_of
@@ -544,16 +543,56 @@ def test_brackets_in_stages_and_counters_are_no_markup() -> None:
         assert word in file.getvalue()
 
 
-def test_a_terminal_shows_five_hundred_rows_of_a_section_and_says_how_many_more_there_are(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_section_has_room_for_five_hundred_rows_whose_last_table_is_cut_short() -> None:
+    tables = {place: list(range(300)) for place in ("first", "second", "third")}
+    assert printing.first_rows(tables) == {"first": list(range(300)), "second": list(range(200))}
+    assert printing.first_rows({"only": list(range(500))}) == {"only": list(range(500))}
+
+
+@pytest.mark.parametrize(
+    ("title", "row_of", "count"),
+    [
+        ("The ladder", r"\w+ theta=\S+ +cupy ", 12),
+        ("The fastest configurations", r"\w+ theta=\S+ +cupy ", 12),
+        ("The anchor", r"\w+ cupy n=1000 ", 12),
+        ("The stages", "n = 1,000: cupy", 12),
+        ("Speed and accuracy", r" *(0\.5|1\.0) .*= *$", 24),
+        ("Counters", r"\w+ theta=\S+ cupy 1,000", 48),
+    ],
+)
+def test_each_section_shows_its_first_rows_and_says_how_many_more_there_are(
+    monkeypatch: pytest.MonkeyPatch, title: str, row_of: str, count: int
 ) -> None:
-    assert printing.MOST_ROWS == ladder_module.MOST_ROWS == 500
-    for module in (printing, ladder_module):
-        monkeypatch.setattr(module, "MOST_ROWS", 20)
-    records = [record("naive", 1.0, seed=seed) for seed in range(25)]
-    text = flat(shown(records))
-    assert "not shown: 5 more rows; gravbench export writes every record" in text
-    assert "not shown" not in shown(records[:20])
+    inside = {"stages_seconds": {"build": 0.4}, "counters": {"achieved_occupancy": 0.5}}
+    records = [
+        record(variant, p / 100, seed=seed, axes={"theta": theta, "p": p}, anchor=(theta, p) == (0.5, 64), **inside)
+        for seed in range(4)
+        for variant in ("naive", "float4", "tiled")
+        for theta in (0.5, 1.0)
+        for p in (64, 32)
+    ]
+    for most in (10, 100):
+        monkeypatch.setattr(printing, "MOST_ROWS", most)
+        file = io.StringIO()
+        console = Console(width=200, file=file)
+        render(records, console, PARENTS)
+        for render_section in (render_stages, render_accuracy, render_counters):
+            render_section(latest(records), console)
+        text = next(one for one in re.split("^(?=.* ─+$)", file.getvalue(), flags=re.M) if one.startswith(title))
+        rows = re.findall(f"^{row_of}", text, re.M)
+        assert len(rows) == min(most, count), text
+        said = re.findall(r"not shown: (\d+) more rows; gravbench export writes every record", text)
+        assert said == [str(count - most)] * (count > most)
+
+
+def test_the_first_rows_of_counters_are_of_the_smallest_n_and_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printing, "MOST_ROWS", 1)
+    slow, fast = (record(name, median, counters={"fma_pipe": 0.5}) for name, median in (("naive", 2.0), ("tiled", 1.0)))
+    file = io.StringIO()
+    render_counters([slow, fast], Console(width=200, file=file))
+    assert "tiled cupy" in file.getvalue()
+    assert "naive cupy" not in file.getvalue()
+    assert "not shown: 1 more row; gravbench export writes every record" in file.getvalue()
 
 
 def test_an_approximation_is_credited_with_the_interactions_it_counts() -> None:

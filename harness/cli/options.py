@@ -115,11 +115,15 @@ def read_runs(names: list[str], without: Collection[str] = ()) -> list[Run]:
 
 
 def read_records(folder: Path, say: Callable[[str], object] = warn, without: Collection[str] = ()) -> list[Record]:
-    """Read the records of a run once and for all: no collection of garbage looks through them again."""
+    """Read the records of a run once and for all: no collection of garbage looks through them again.
+
+    Nor does one look often through what is made of them, nearly all of which is kept until the end.
+    """
     from gravbench.model.runs import RecordFile
 
     records = RecordFile(folder).read(say, without)
     gc.freeze()
+    gc.set_threshold(100_000, 100, 100)
     return records
 
 

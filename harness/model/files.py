@@ -11,12 +11,13 @@ import errno
 import hashlib
 import io
 import os
-import stat
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+from gravbench.model.regular import open_file
 
 Stamp = tuple[int, int, int] | None
 """Time of the last change, size and inode; None where there is no such file."""
@@ -36,15 +37,7 @@ def opened(path: Path) -> io.BufferedReader:
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
-    if "\0" in str(path):
-        raise OSError(errno.EINVAL, "a name with a null byte", str(path))
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    kind = os.fstat(handle).st_mode
-    if not stat.S_ISREG(kind):
-        os.close(handle)
-        code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
-        raise OSError(code, "Is a directory" if stat.S_ISDIR(kind) else "not a regular file", str(path))
-    return io.BufferedReader(io.FileIO(handle))
+    return io.BufferedReader(io.FileIO(open_file(path, os.O_RDONLY)))
 
 
 def content(path: Path, most: int) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import stat
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -36,15 +35,12 @@ def read(path: Path) -> str:
     """Return the text of a file that may be an interaction's.
 
     Raises:
-        OSError: there is no such file, or it cannot be read.
-        InputError: it is a directory or a device, too long, or not a text in UTF-8.
+        OSError: there is no such file, it cannot be read, or is no regular file.
+        InputError: it is too long, or not a text in UTF-8.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-        raise InputError(f"{path} is {kind}; accepted: a file")
-    if status.st_size > FILE_BYTES:
-        raise InputError(f"{path} has {status.st_size:,} bytes; accepted: at most {FILE_BYTES:,}")
+    size = path.stat().st_size
+    if size > FILE_BYTES and path.is_file():
+        raise InputError(f"{path} has {size:,} bytes; accepted: at most {FILE_BYTES:,}")
     try:
         return files.text(path)
     except UnicodeDecodeError as error:

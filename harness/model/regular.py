@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -24,24 +25,36 @@ def open_file(path: Path, flags: int) -> int:
     """Open a file as ``os.open`` does; return its descriptor, which no child process inherits.
 
     Raises:
-        InputError: it is a folder, a pipe, a device or a link to nothing.
-        OSError: it is not there, or cannot be opened.
+        OSError: it is not there, cannot be opened, or is no regular file but a folder, a pipe or a device.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a name with a null byte", str(path))
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path}: is no regular file but a folder, a pipe or a device; move it away")
+        # Looked at before it is opened: to open some devices does something.
+        _check(path, path.stat())
     except FileNotFoundError:
         if path.is_symlink():
-            raise InputError(f"{path}: is a link to nothing; remove it") from None
+            raise OSError(errno.EINVAL, "a link to nothing", str(path)) from None
     # Does not wait, should it have become a pipe since.
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    try:
+        _check(path, os.fstat(descriptor))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_bytes(path: Path) -> bytes:
     """Read a file.
 
     Raises:
-        InputError: it is something else than a file, or cannot be read.
+        InputError: it cannot be read, or is no regular file.
         FileNotFoundError: it is not there.
     """
     try:

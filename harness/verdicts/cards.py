@@ -35,6 +35,9 @@ class Shared(Record, frozen=True):
         return super().fingerprint | dict(zip(("device", "device_uuid"), self.card, strict=True))
 
 
+_ALL_FIELDS = set(Shared.model_fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """An anchor on one card beside the same on the first: the geometric mean of its medians, in seconds.
@@ -104,11 +107,12 @@ def _of(record: Record, named: dict[Card, tuple[str, str]]) -> Record:
         return record
     device, uuids = named[card]
     own = record.__dict__ | {"device": device, "device_uuid": uuids, "card": card}
-    # All of it is validated, and pydantic's own ways to make one take a second for 10,000 records.
+    # All of it is validated, and pydantic's own ways to make one take a second for 10,000 records. A set of ninety
+    # names for each would take more room than the record.
     shared = Shared.__new__(Shared)
     shared.__setstate__({
         "__dict__": own,
-        "__pydantic_fields_set__": {*record.model_fields_set, "card"},
+        "__pydantic_fields_set__": _ALL_FIELDS,
         "__pydantic_extra__": None,
         "__pydantic_private__": None,
     })  # fmt: skip

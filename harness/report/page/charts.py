@@ -2,12 +2,16 @@
 
 No chart says anything by colour alone: series differ in shape and dash too, bars and cells carry their numbers.
 Colours keep a contrast of 3 to 1 on white and on near-black, and ink follows the page's text colour.
+
+Altair would check every part of a chart as it is made (its ``debug_mode``), which takes as long as making it: a test
+checks every kind of chart against the schema instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import cycle, groupby, islice
 from typing import Any
 
@@ -37,11 +41,8 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "strokeDash": (alt.StrokeDash, DASHES),
 }
 
-unchecked = debug_mode(False)
-"""Altair checks each part of a chart as it is made; a test checks every kind of chart as a whole."""
 
-
-@unchecked
+@debug_mode(arg=False)
 def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
@@ -73,11 +74,11 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
         edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=6)
-        intervals += edges
-    return _spec(alt.layer(drawn, intervals, labels).properties(height=max(60, 15 * len(places))), placed)
+        intervals = alt.layer(intervals, edges)
+    return _with(placed, _spec(alt.layer(drawn, intervals, labels, height=max(60, 15 * len(places)))))
 
 
-@unchecked
+@debug_mode(arg=False)
 def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
     base = CHART.encode(
@@ -89,12 +90,19 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2=alt.Y2("high:Q"))
     lines = base.mark_line(strokeWidth=1.8).encode(y=speed, **_signs("variant", variants, "strokeDash"))
     points = _points(base, rows, area=55, opacity=1, y=speed, **_signs("variant", variants, "shape"))
-    return _spec(alt.layer(band, lines, points).properties(height=340), rows)
+    return _with(rows, _spec(alt.layer(band, lines, points, height=340)))
 
 
-@unchecked
+@debug_mode(arg=False)
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
+    height = max(90, 38 * len({row["y"] for row in rows}))
+    return _with(rows, _heat_map(x, y, tuple(sizes), shown, height))
+
+
+@lru_cache
+def _heat_map(x: str, y: str, sizes: Sequence[int], shown: int, height: int) -> Spec:
+    """Draw what most of a page's many heat maps have in common, once."""
     chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
@@ -104,13 +112,12 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
     scale = alt.Scale(scheme="viridis", domain=[0, 1])
     legend = alt.Legend(format="%", orient="bottom", gradientLength=180, values=[0, 0.5, 1])
     cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
-    dark = alt.ColorValue(**alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white")))
+    dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
     labels = base.mark_text(fontSize=12).encode(text=alt.Text("label:N"), color=dark)
-    height = max(90, 38 * len({row["y"] for row in rows}))
-    return _spec((cells + labels).properties(height=height), rows, at)
+    return _spec(alt.layer(cells, labels, height=height), at)
 
 
-@unchecked
+@debug_mode(arg=False)
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
     chart, at = _at_one_n(sizes, shown)
@@ -125,10 +132,10 @@ def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown:
         **_signs("variant", variants, "color", "shape"),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "± %", "ms", "occupancy", "limited by"),
     )
-    return _spec(points.properties(height=300), rows, at)
+    return _with(rows, _spec(points.properties(height=300), at))
 
 
-@unchecked
+@debug_mode(arg=False)
 def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of evaluations per second (``rate``) over ``error``, both logarithmic, and the line of the Pareto front.
 
@@ -153,10 +160,10 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text=alt.Text("name before:N"))
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text=alt.Text("name after:N"))
-    return _spec(alt.layer(front, points, before, after).properties(height=340), rows, at)
+    return _with(rows, _spec(alt.layer(front, points, before, after, height=340), at))
 
 
-@unchecked
+@debug_mode(arg=False)
 def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     """Stacked bars of each stage's ``share`` of the sum, one row per size; the longer stages carry their name."""
     base = CHART.encode(
@@ -172,10 +179,10 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(
         x=alt.X("middle:Q"), text=alt.Text("stage:N")
     )
-    return _spec((bars + labels).properties(height=max(80, 34 * len(sizes))), rows)
+    return _with(rows, _spec(alt.layer(bars, labels, height=max(80, 34 * len(sizes)))))
 
 
-@unchecked
+@debug_mode(arg=False)
 def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
@@ -191,10 +198,10 @@ def thetas(rows: Sequence[Row]) -> Spec:
     points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "shape", title="error"))
     first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
     labels = base.transform_filter(first).mark_text(dy=-11).encode(text=alt.Text("name:N"))
-    return _spec(alt.layer(lines, points, labels).properties(height=320), rows)
+    return _with(rows, _spec(alt.layer(lines, points, labels, height=320)))
 
 
-@unchecked
+@debug_mode(arg=False)
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
@@ -208,13 +215,13 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
         x=relative,
         **_signs("kind", kinds, "color", "shape", title=""),
         # Where the two agree, the smaller measured one lies on the published one.
-        size=alt.SizeValue(**alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45))),
+        size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
         tooltip=_tooltip("step", "kind", "value", "relative"),
     )
-    return _spec((lines + points).properties(height=max(70, 21 * len(steps))), rows)
+    return _with(rows, _spec(alt.layer(lines, points, height=max(70, 21 * len(steps)))))
 
 
-@unchecked
+@debug_mode(arg=False)
 def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> Spec:
     """Signs at the ``median`` of each strategy's measurements, and a line to where ``rarely`` more are needed."""
     base = CHART.encode(
@@ -228,7 +235,7 @@ def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> 
         x=x, **_signs("strategy", strategies, "color", "shape")
     )
     height = max(80, (14 * len(strategies) + 12) * len(contests))
-    return _spec((lines + points).properties(height=height), rows)
+    return _with(rows, _spec(alt.layer(lines, points, height=height)))
 
 
 def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
@@ -250,14 +257,16 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
     return {**spec, "config": config} | ({"width": WIDTH, "title": title, "padding": 12} if title else on_page)
 
 
-def _spec(chart: Any, rows: Sequence[Row], param: Any = None) -> Spec:
+def _spec(chart: Any, param: Any = None) -> Spec:
     whole = chart if param is None else chart.add_params(param)
-    # A test checks every kind of chart against the schema, once.
     made: Spec = whole.to_dict(validate=False)
     made.pop("config", None)
-    # Put in last: Altair would check and copy every row several times.
-    made["datasets"] = {ROWS: list(rows)}
     return made
+
+
+def _with(rows: Sequence[Row], spec: Spec) -> Spec:
+    """Put rows into a chart last: Altair would check and copy each of them several times."""
+    return {**spec, "datasets": {ROWS: list(rows)}}
 
 
 def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, **encoding: Any) -> Any:
@@ -273,11 +282,11 @@ def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, *
     return alt.LayerChart(layer=[filled, hollow], encoding=shared)
 
 
-def _at_one_n(sizes: list[int], shown: int) -> tuple[Any, Any]:
+def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:
     """Keep the rows of one n, which a list beside the chart chooses where there are several."""
     if len(sizes) < 2:
         return CHART.transform_filter(f"datum.n == {shown}"), None
-    at = alt.param(name="size", value=shown, bind=alt.binding_select(options=sizes, name="n = "))
+    at = alt.param(name="size", value=shown, bind=alt.binding_select(options=list(sizes), name="n = "))
     return CHART.transform_filter("datum.n == size"), at
 
 

@@ -104,7 +104,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         summary=_summary(runs, cases),
         runs=runs,
         variants=variants,
-        cases=cases,
+        of_variant=ranking.grouped(cases, lambda record: record.variant),
         groups=groups,
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],

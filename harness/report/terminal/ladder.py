@@ -33,7 +33,6 @@ from gravbench.report.names import (
 from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
 from gravbench.report.terminal.printing import (
     GAP,
-    MOST_ROWS,
     first_rows,
     heading,
     say,
@@ -104,7 +103,7 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     _configuration_section(console, ladders, names, parents, drifts, here)
     if drifts:
         section(console, "The anchor")
-    for drift in drifts[:MOST_ROWS]:
+    for drift in first_rows({"drifts": drifts})["drifts"]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     say_left_out(console, {"drifts": drifts})
     _cards_section(console, differences(records))

@@ -14,6 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.report.names import count
+
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
@@ -76,7 +78,7 @@ def say_left_out(console: Console, tables: Mapping[Any, Sized]) -> None:
     """Say how many rows of a section ``first_rows`` leaves out, and where everything is; nothing where it has all."""
     more = sum(map(len, tables.values())) - MOST_ROWS
     if more > 0:
-        say(console, f"not shown: {more:,} more rows; gravbench export writes every record")
+        say(console, f"not shown: {count(more, 'more row')}; gravbench export writes every record")
 
 
 def add_row(table: Table, *cells: str) -> None:

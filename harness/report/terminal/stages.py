@@ -118,13 +118,14 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
     section(console, "Counters", COUNTERS)
     for reason in reasons:
         say(console, f"unavailable: {reason}", "yellow")
+    counted.sort(key=lambda record: (record.n, ranking.seconds(record)))
     groups = dict(sorted(ranking.grouped(counted, ranking.conditions).items()))
     for shared, alike in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
         table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
-        for record in sorted(alike, key=lambda record: (record.n, ranking.seconds(record))):
+        for record in alike:
             add_row(table, f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
         say_all(console, [*_cut_short(alike), *drift_notes(drifted)], "yellow")
