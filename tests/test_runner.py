@@ -490,6 +490,17 @@ def test_a_long_run_repeats_the_smallest_and_the_largest_n_as_often_as_its_ancho
     ) + 1  # fmt: skip
 
 
+def test_on_a_processor_the_last_variant_of_the_ladder_is_an_anchor_beside_a_simple_one():
+    """It uses all cores: on a busy machine its processes differ by far more than those of a serial kernel."""
+    variants = ["numpy_direct", "numba_direct", "numba_parallel"]
+    tasks = plan(load("quick", ["n=64..512*2"], variants=variants), [PROCESSOR], None).tasks
+    anchors = [(task.case.variant, task.anchor) for task in tasks if task.anchor]
+    assert anchors == [(name, time) for time in range(1, 6) for name in ("numba_direct", "numba_parallel")]
+    assert len({task.case.n for task in tasks if task.anchor}) == 1
+    few = plan(load("quick", ["n=64,128"], variants=variants), [PROCESSOR], None).tasks
+    assert {task.case.variant for task in few if task.anchor} == {"numba_direct"}
+
+
 class FakeProcess:
     """Finds what it is told to, in a tenth of a second each."""
 

@@ -177,9 +177,10 @@ def plan(
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
             anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
-            if len(own) > MANY:
-                ends = [on(end, device) for end in _ends(alike, typical, sweep.measure)]
-                anchored = _with_ends(anchored, ends, finished)
+            beside = _ends(alike, typical, sweep.measure) if len(own) > MANY else []
+            if not device.is_gpu and len(own) > SHORT_RUN:
+                beside += _last(alike, typical, variants)
+            anchored = _with_ends(anchored, [on(one, device) for one in beside], finished)
             missing = list(anchored)
         result.tasks += missing
     return result
@@ -249,12 +250,22 @@ def _ends(tasks: Sequence[Task], typical: Task, measure: Measure) -> list[Task]:
     return [task for task in ends if task.case.n != typical.case.n]
 
 
+def _last(tasks: Sequence[Task], typical: Task, variants: Mapping[str, Variant]) -> list[Task]:
+    """Return the task with the last variant of the ladder that is at the n of the ``typical`` one, where it is another.
+
+    It is for processors: the variants far down use all cores, and differ between processes by more on a busy machine.
+    """
+    places = {name: place for place, name in enumerate(variants)}
+    last = max((task for task in tasks if task.case.n == typical.case.n), key=lambda task: places[task.case.variant])
+    return [] if _kernel(last) == _kernel(typical) else [last]
+
+
 def _kernel(task: Task) -> tuple[str, str]:
     return task.case.variant, task.case.toolkit
 
 
 def _with_ends(tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:
-    """Put the ``ends`` after each repetition of the anchor; they are anchors too."""
+    """Put the ``ends``, and what else there is, after each repetition of the anchor; they are anchors too."""
     numbered = [(end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends]
     for task in tasks:
         if any(task is end for end in ends):
