@@ -16,6 +16,8 @@ Status = Literal["ok", "invalid", "skipped", "failed"]
 
 QUANTILES: Mapping[float, str] = {0.5: "error_median", 0.9: "error_p90", 0.99: "error_p99", 1.0: "error_max"}
 """The quantiles of the relative errors of the bodies that a record has, by their fields; 1 is the largest error."""
+LARGEST = 1.0
+"""The quantile that no body's error is above."""
 
 OUTRACED = "outraced"
 """The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest of its contest."""
