@@ -142,9 +142,7 @@ def best(
     errors = [own for record in judged if (own := error_of(record, quantile)) is not None]
     if judged and not errors:
         had = [f"{one:g}" for one in QUANTILES if any(error_of(record, one) is not None for record in judged)]
-        raise InputError(
-            f"--quantile {quantile:g}: no record has it; accepted: {', '.join(had)}, or runs measured anew"
-        )
+        raise InputError(f"--quantile {quantile:g}: no record has it; accepted: {', '.join(had)}, or a new run")
     least = min(errors, default=None)
     if least is None or least > error:
         which = "error" if quantile == LARGEST else f"{quantile:g} quantile of the errors"
