@@ -14,6 +14,7 @@ import numpy as np
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.bodies import SMALLEST_EPS, Bodies
+from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, discover
 from gravbench.toolkits import buffers, parts
@@ -22,7 +23,7 @@ from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
-from gravbench.verdicts.best import ERROR
+from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.fastest import Choice, Measured
 
 CUPY = "cupy"
@@ -41,6 +42,7 @@ def force(
     eps2: float | None = None,
     *,
     error: float = ERROR,
+    quantile: float = LARGEST,
     toolkit: str | None = None,
     dtype: Dtype | None = None,
     table: Path | str | None = None,
@@ -66,6 +68,9 @@ def force(
         xi: positions that are pulled, shape (n_i, 3). None: those that pull.
         eps2: softening length squared; has to be given.
         error: the largest relative error of the acceleration of a body that is right enough.
+        quantile: the part of the bodies whose errors are held to it: 0.5, 0.9, 0.99, or 1, all of them. With 0.99 a
+            tree is chosen whose errors have a long tail: the largest may be many times as large as ``error``.
+            A table has the quantiles of its records: the packaged one lacks 0.9.
         toolkit: cupy, pycuda, numba or cpu. By default, with a GPU the first of cupy and numba that is installed,
             without one cpu; cupy for CuPy arrays.
         dtype: float32 or float64: what is computed in, and what is returned. By default the faster of those that are
@@ -76,7 +81,8 @@ def force(
         Accelerations, shape (n_i, 3), an array of its own.
 
     Raises:
-        InputError: a shape, a type or a value is not accepted, there is no such toolkit, or nothing is so accurate.
+        InputError: a shape, a type or a value is not accepted, there is no such toolkit, nothing is so accurate, or the
+            table does not have the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
     """
     _check_word("dtype", dtype, DTYPES)
@@ -84,6 +90,8 @@ def force(
     eps2 = _softening(eps2)
     if not _is_number(error) or not error > 0:
         raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
+    if not _is_number(quantile) or quantile not in QUANTILES:
+        raise InputError(f"quantile is {_shown(quantile)}; accepted: {ACCEPTED_QUANTILES}")
     if table is not None and not isinstance(table, str | Path):
         raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
     arrays = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
@@ -102,7 +110,7 @@ def force(
     largest = {} if on_device else {name: float(abs(array).max()) for name, array in arrays.items()}
     near = [one for one in dtypes if on_device or largest["xj"] <= _reach(one)]
     equal_masses = not on_device and bool((mj == mj[0]).all())
-    choice, used = _choose(known, by, len(xj), dtypes, near, error, equal_masses=equal_masses)
+    choice, used = _choose(known, by, len(xj), dtypes, near, error, float(quantile), equal_masses=equal_masses)
     for name, size in largest.items():
         _check_size(name, size, used)
     with _one_at_a_time:
@@ -123,14 +131,25 @@ def _choose(
     dtypes: Sequence[Dtype],
     near: Sequence[Dtype],
     error: float,
+    quantile: float,
     *,
     equal_masses: bool,
 ) -> tuple[Choice | None, Dtype]:
     """Return the fastest choice of a table that is right enough, and the number type; ``near`` can hold the distances.
 
     What the table does not have is None: the kernel for two sets, which is as right as every direct sum has to be.
+    A table that has choices, but not this quantile of their errors, is refused.
     """
-    fitting = known.fitting(n, near, equal_masses=equal_masses) if known else []
+
+    def able(quantile: float) -> list[tuple[Choice, float, float]]:
+        return known.fitting(n, near, equal_masses=equal_masses, quantile=quantile) if known else []
+
+    fitting = able(quantile)
+    if not fitting and (there := [f"{one:g}" for one in QUANTILES if able(one)]):
+        raise InputError(
+            f"quantile is {quantile:g}: the table does not have it of {toolkit} in {' or '.join(near)}; "
+            f"accepted: {', '.join(there)}, or a table of newer records"
+        )
     right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
     if right:
         choice = min(right, key=lambda found: found[0])[1]
@@ -138,9 +157,10 @@ def _choose(
     for one in dtypes:
         if DIRECT_SUM[one].max <= error:
             return None, one
+    at = "" if quantile == LARGEST else f" at quantile {quantile:g}"
     least = min([*(DIRECT_SUM[one].max for one in dtypes), *(own_error for _, own_error, _ in fitting)])
     raise InputError(
-        f"error is {error:g}: nothing by {toolkit} in {' or '.join(dtypes)} is known to be so accurate for these "
+        f"error is {error:g}{at}: nothing by {toolkit} in {' or '.join(dtypes)} is known to be so accurate for these "
         f"{n:,} bodies; the least error is {least:.1e}"
     )
 

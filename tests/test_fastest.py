@@ -23,6 +23,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
+from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
@@ -81,18 +82,27 @@ def test_the_packaged_table_is_what_its_runs_make():
 
 
 @pytest.mark.parametrize("of", PACKAGED.measured, ids=lambda of: of.toolkit)
-def test_the_packaged_choices_are_right_and_none_is_faster(of):
+@pytest.mark.parametrize("quantile", QUANTILES)
+def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
+    def error_of(one):
+        return fastest.largest_error(one) if quantile == LARGEST else getattr(one, QUANTILES[quantile])
+
     records = {}
     for run in RUNS:
         records |= {one.key: one for one in latest(run.records) if one.toolkit == of.toolkit and one.timed == "force"}
     able = [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
         and one.axes.get("dim", 3) == 3 and one.axes.keys() == DEFAULTS[one.variant].keys()
-        and not VARIANTS[one.variant].of_positions
+        and not VARIANTS[one.variant].of_positions and error_of(one) is not None
     ]  # fmt: skip
     place = of.n.index
     for choice in of.choices:
         assert any(choice.seconds)
+        errors = choice.errors(quantile)
+        if errors is None:
+            # Chosen for smaller quantiles alone, or of records that do not have this one.
+            assert not able or quantile > max(own for own in QUANTILES if choice.errors(own))
+            continue
         for n in (n for n in of.n if choice.seconds[place(n)] is not None):
             own = [
                 one for one in able if one.n == n and one.variant == choice.variant and one.axes == choice.axes
@@ -100,7 +110,7 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
             ]  # fmt: skip
             assert len(own) == 1
             assert own[0].device == of.device
-            assert fastest.largest_error(own[0]) <= choice.error_max[place(n)] < fastest.largest_error(own[0]) * 1.1
+            assert error_of(own[0]) <= errors[place(n)] < error_of(own[0]) * 1.1
     for n in of.n:
         there = [one for one in able if one.n == n]
         for dtypes in (("float32",), ("float64",), ("float32", "float64")):
@@ -108,11 +118,11 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of):
                 rivals = [
                     one for one in there if one.dtype in dtypes and (equal or one.axes.get("equal_mass") != 1)
                 ]  # fmt: skip
-                fitting = of.fitting(n, dtypes, equal_masses=equal)
+                fitting = of.fitting(n, dtypes, equal_masses=equal, quantile=quantile)
                 assert fitting or not rivals
                 for error in sorted({one[1] for one in fitting} | {1e-3, inf} if fitting else ()):
                     right = [(seconds, one) for one, own, seconds in fitting if own <= error]
-                    faster = [one for one in rivals if fastest.largest_error(one) <= error]
+                    faster = [one for one in rivals if error_of(one) <= error]
                     if not right:
                         assert not faster
                         continue

@@ -67,6 +67,17 @@ KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy"
 """Of figures that the report of ``swept`` has."""
 
 
+def test_errors_over_theta_have_a_line_for_each_quantile_that_records_have():
+    trees = [one for one in swept((1024,)) if one.variant == "barnes_hut_cpu"]
+    (old,) = kinds.thetas(trees)
+    assert "10 %" not in old.caption
+    own = [one.model_copy(update={"error_median": 1e-4, "error_p90": 2e-4, "error_p99": 3e-4}) for one in trees]
+    (new,) = kinds.thetas(own)
+    assert "of the worst but 10 %, of the worst but 1 %, and the largest" in new.caption
+    shown = json.dumps(new.spec)
+    assert all(f'"{kind}"' in shown for kind in ("rms", "median", "90 %", "99 %", "largest"))
+
+
 # The command of a record
 
 

@@ -15,7 +15,7 @@ from gravbench.measuring.plan import plan
 from gravbench.model import runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device
-from gravbench.model.record import Record
+from gravbench.model.record import QUANTILES, Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
 
@@ -366,6 +366,13 @@ def test_an_error_that_is_no_number_is_read_of_a_record_that_is_not_ok():
     again = Record.of_line(line)
     assert math.isnan(again.error_max)
     assert again.error_rms == math.inf
+
+
+@pytest.mark.parametrize("name", QUANTILES.values())
+def test_no_quantile_of_the_errors_of_what_is_right_is_no_number(name):
+    assert f"{name} is no number, and the status is ok" in said_of(
+        record(status="invalid", **{name: math.nan}).model_dump_json().replace('"invalid"', '"ok"').encode()
+    )
 
 
 def test_control_characters_of_a_text_are_replaced_when_it_is_read():

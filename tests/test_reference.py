@@ -27,7 +27,7 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.record import Errors
+from gravbench.model.record import QUANTILES, Errors
 from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
 from gravbench.toolkits.numba import _Simulator
 from gravbench.toolkits.opening import open_toolkit
@@ -135,7 +135,7 @@ SOME = np.array([[1.0, 2.0, 2.0], [0.0, 0.0, -5.0], [1e-8, 0.0, 0.0]])
 
 
 def test_equal_accelerations_have_no_error():
-    expected = Errors(error_max=0.0, error_rms=0.0, error_median=0.0, error_p99=0.0, error_rows=3)
+    expected = Errors(error_max=0.0, error_rms=0.0, error_median=0.0, error_p90=0.0, error_p99=0.0, error_rows=3)
     assert compare(SOME, SOME.copy()) == expected
 
 
@@ -144,6 +144,14 @@ def test_known_errors_give_known_norms():
     assert errors.error_max == pytest.approx(0.1)
     assert errors.error_rms == pytest.approx(math.sqrt((0.1**2 + 0.1**2) / 3))
     assert errors.error_rows == 3
+
+
+def test_a_quantile_is_the_error_that_so_many_bodies_do_not_exceed():
+    exact = np.tile([0.0, 3.0, 4.0], (1001, 1))
+    relative = np.random.default_rng(1).permutation(np.linspace(0, 1, 1001))
+    errors = compare(exact * (1 + relative[:, None]), exact)
+    found = [getattr(errors, name) for name in QUANTILES.values()]
+    assert found == pytest.approx(list(QUANTILES))
 
 
 def test_the_error_is_relative_to_each_body_however_small_its_acceleration():

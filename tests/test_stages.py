@@ -68,6 +68,19 @@ def test_accuracy_over_theta(width):
     assert row(text, "  1.0")[-1] == "=" * 3
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_90_percent_quantile_of_errors_is_shown_where_a_record_has_it(width):
+    several = [tree(10**6, 1.0, error_p90=3e-3, computed={"body_body": 5000.0}), tree(10**6, 0.3, seconds=4e-3)]
+    text = shown(render_accuracy, several, width)
+    assert row(text, "theta")[3:8] == ["median", "90", "%", "99", "%"]
+    assert row(text, "  1.0")[3:8] == ["1.0e-03", "3.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
+    assert row(text, "  0.3")[3:7] == ["1.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
+    assert "of the worst but 10 %" in " ".join(text.split())
+    old = shown(render_accuracy, [one.model_copy(update={"error_p90": None}) for one in several], width)
+    assert "90 %" not in old
+    assert "10 %" not in old
+
+
 def test_one_theta_is_no_sweep_of_it():
     assert shown(render_accuracy, [tree(1000)]) == ""
 

@@ -108,6 +108,13 @@ def best(
     error: Annotated[
         float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
     ] = 1e-3,
+    quantile: Annotated[
+        float,
+        typer.Option(
+            help="The part of the bodies whose errors --error holds for: 0.5, 0.9, 0.99 or 1. Below 1 the tail of a "
+            "tree's errors does not count."
+        ),
+    ] = 1.0,
     device: Annotated[
         str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
     ] = None,
@@ -117,7 +124,9 @@ def best(
     as_json: AsJson = False,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the choices for every n and error as a table for gravbench.force."),
+        typer.Option(
+            metavar="FILE", help="Write the choices for every n, error and quantile as a table for gravbench.force."
+        ),
     ] = None,
 ) -> None:
     """Say what to use for each N: the simplest of all that are as good as the fastest. Needs no GPU."""
@@ -128,10 +137,12 @@ def best(
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
     from gravbench.verdicts.best import best as choose
+    from gravbench.verdicts.best import check_quantile
     from gravbench.verdicts.compare import threshold as parsed
 
     if save and dtype:
         raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
+    check_quantile(quantile)
     limit = parsed(threshold)
     read = read_runs(run_names, NOT_JUDGED)
     records = [record for one in read for record in one.records]
@@ -141,11 +152,12 @@ def best(
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
         if late := sum(record.outraced for one in read for record in latest(one.records)):
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
-    found = choose(records, defaults, error=error, device=device, dtype=dtype, threshold=limit)
+    found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
+    here = Here(variants)
     if as_json:
-        typer.echo(json.dumps(choices_json(found, error, limit, Here(variants)), indent=2))
+        typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
     else:
-        render_choices(found, console(), error, limit, everything=everything, here=Here(variants))
+        render_choices(found, console(), error, limit, quantile=quantile, everything=everything, here=here)
 
 
 @app.command()

@@ -141,6 +141,7 @@ class Reference:
         }
         if quantiles:
             values["error_median"] = _worst(relative, np.median)
+            values["error_p90"] = _worst(relative, lambda one: np.quantile(one, 0.9, method="higher"))
             values["error_p99"] = _worst(relative, lambda one: np.quantile(one, 0.99, method="higher"))
         if weighed:
             values["error_magnitude_max"] = _worst(weighed, np.max)

@@ -90,7 +90,7 @@ class Judge:
 
         No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
         launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged. Without
-        ``quantiles`` the errors of what is right lack their median and 99 % quantile.
+        ``quantiles`` the errors of what is right lack their median, 90 % and 99 % quantiles.
         """
         # A copy: on a CPU these are the variant's own arrays, which a thread may still be writing.
         found = judged = np.array(buffers.sums(self.toolkit, self.prepared))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -13,6 +13,11 @@ from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, Number, Prose, Text, without_controls
 
 Status = Literal["ok", "invalid", "skipped", "failed"]
+
+QUANTILES: Mapping[float, str] = {0.5: "error_median", 0.9: "error_p90", 0.99: "error_p99", 1.0: "error_max"}
+"""The quantiles of the relative errors of the bodies that a record has, by their fields; 1 is the largest error."""
+LARGEST = 1.0
+"""The quantile that no body's error is above."""
 
 OUTRACED = "outraced"
 """The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest of its contest."""
@@ -66,6 +71,9 @@ class Preparation(BaseModel, frozen=True):
 class Errors(BaseModel, frozen=True):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
+    ``error_p90`` and ``error_p99`` are those that 90 % and 99 % of the bodies do not exceed; older records lack the
+    former.
+
     ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
     body: where these cancel, the others are large although the arithmetic is right. A case is judged by these.
 
@@ -79,6 +87,7 @@ class Errors(BaseModel, frozen=True):
     error_max: Error | None = None
     error_rms: Error | None = None
     error_median: Error | None = None
+    error_p90: Error | None = None
     error_p99: Error | None = None
     error_rows: Count | None = None
     error_magnitude_max: Error | None = None
@@ -227,8 +236,10 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
             raise ValueError("dt without an integrator")
         if self.computed and not sum(self.computed.values()):
             raise ValueError("computed: not one interaction")
-        if self.status == "ok" and self.error_max is not None and math.isnan(self.error_max):
-            raise ValueError("error_max is no number, and the status is ok")
+        if self.status == "ok":
+            for name in QUANTILES.values():
+                if math.isnan(getattr(self, name) or 0.0):
+                    raise ValueError(f"{name} is no number, and the status is ok")
         return self
 
     @classmethod

@@ -93,6 +93,8 @@ def card_name(record: Record) -> str:
 
 DRIFTED = "^"
 """The sign of a table whose run has an anchor that drifted."""
+WORST_BUT_TENTH = "of the worst but 10 %, "
+"""What is said of errors where a record has their 90 % quantile, which older ones lack."""
 
 
 def drift_signs(drifts: Iterable[Drift]) -> str:

@@ -6,14 +6,13 @@ the fastest.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
-from gravbench.model.record import Record
+from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import place_of
@@ -26,6 +25,8 @@ from gravbench.verdicts.ratios import Interval, Scatter, half_of, own_scatter, p
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
+
+ACCEPTED_QUANTILES = ", ".join(f"{quantile:g}" for quantile in QUANTILES)
 
 EQUAL_MASS = "equal_mass"
 """The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
@@ -84,7 +85,8 @@ class Selection:
 
     ``missed`` has each n at which nothing is right enough, with the least error that a record has there;
     ``unmeasured`` each n at which all that is was outraced, with how many; ``drifts`` those of the device's anchors
-    that are beyond the limit.
+    that are beyond the limit. ``unknown`` has each n at which records lack the quantile of the errors that was asked
+    for, with how many.
     """
 
     device: str
@@ -93,6 +95,7 @@ class Selection:
     missed: dict[int, float]
     unmeasured: dict[int, int]
     drifts: list[Drift]
+    unknown: dict[int, int] = field(default_factory=dict)
 
 
 def best(
@@ -100,11 +103,15 @@ def best(
     defaults: Defaults,
     *,
     error: float = ERROR,
+    quantile: float = LARGEST,
     device: str | None = None,
     dtype: str | None = None,
     threshold: float = compare.THRESHOLD,
 ) -> list[Selection]:
     """Choose, for every device, task and n, among the records whose largest error is at most ``error``.
+
+    With a ``quantile`` below 1, one of ``QUANTILES``, it is that part of the bodies whose errors have to be. What lacks
+    the quantile is never chosen, and counted beside.
 
     The number type is no part of the task: the error that is asked for decides, unless ``dtype`` names one.
 
@@ -115,8 +122,10 @@ def best(
     ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
 
     Raises:
-        InputError: no record is of such a device or number type, or none that was measured in full is right enough.
+        InputError: no record is of such a device or number type, or has the quantile, or none that was measured in full
+            is right enough.
     """
+    check_quantile(quantile)
     (records,) = together([records])
     place = places([records])
     scattered = scatters([records], place)
@@ -130,9 +139,14 @@ def best(
     if dtype is not None and there and dtype not in types:
         raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
     judged = [record for record in there if record.error_max is not None and dtype in (None, record.dtype)]
-    least = min(map(_error, judged), default=None)
+    errors = [own for record in judged if (own := error_of(record, quantile)) is not None]
+    if judged and not errors:
+        had = [f"{one:g}" for one in QUANTILES if any(error_of(record, one) is not None for record in judged)]
+        raise InputError(f"--quantile {quantile:g}: no record has it; accepted: {', '.join(had)}, or a new run")
+    least = min(errors, default=None)
     if least is None or least > error:
-        why = "no record is ok" if least is None else f"the least error of a record is {least:.1e}"
+        which = "error" if quantile == LARGEST else f"{quantile:g} quantile of the errors"
+        why = "no record is ok" if least is None else f"the least {which} of a record is {least:.1e}"
         raise InputError(f"--error {error:g}: no record is right enough; {why}")
     several = ranking.told_apart(judged)
 
@@ -145,10 +159,15 @@ def best(
         choices: list[Choice] = []
         missed = {}
         unmeasured = {}
+        unknown = {}
         for n, same_n in sorted(grouped(alike, size).items()):
-            right = [record for record in same_n if _error(record) <= error]
+            known = [(record, own) for record in same_n if (own := error_of(record, quantile)) is not None]
+            if len(known) < len(same_n):
+                unknown[n] = len(same_n) - len(known)
+            right = [record for record, own in known if own <= error]
             if not right:
-                missed[n] = min(map(_error, same_n))
+                if known:
+                    missed[n] = min(own for _, own in known)
                 continue
             late = [record for record in right if record.outraced]
             if len(late) == len(right):
@@ -162,9 +181,10 @@ def best(
             less = sum(seconds(record) < seconds(fastest) for record in late)
             compared = len(right) - len(late)
             choices.append(Choice(order.as_good, order.unclear, fastest, n, compared, changed, behind, len(late), less))
-        if choices or unmeasured:
-            own = [drift for drift in drifts if place(drift.anchor) == name]
-            found.append((alike[0].toolkit == CPU, Selection(name, dict(shared), choices, missed, unmeasured, own)))
+        if choices or unmeasured or unknown:
+            drifting = [drift for drift in drifts if place(drift.anchor) == name]
+            selection = Selection(name, dict(shared), choices, missed, unmeasured, drifting, unknown)
+            found.append((alike[0].toolkit == CPU, selection))
     if not any(one.choices for _, one in found):
         raise InputError(
             f"--error {error:g}: every record that is right enough was outraced; measure them in full: "
@@ -217,8 +237,20 @@ def over(fastest: Record, record: Record, scatter: Scatter) -> Behind:
     return Behind(record, found, own.sure and other.sure)
 
 
-def _error(record: Record) -> float:
-    return math.inf if record.error_max is None else record.error_max
+def check_quantile(quantile: float) -> None:
+    """Refuse a quantile of the relative errors that no record has.
+
+    Raises:
+        InputError: it is none of ``QUANTILES``.
+    """
+    if quantile not in QUANTILES:
+        raise InputError(f"--quantile {quantile:g}: records do not have it; accepted: {ACCEPTED_QUANTILES}")
+
+
+def error_of(record: Record, quantile: float) -> float | None:
+    """Return a quantile of the relative errors of the bodies that were compared; None where the record lacks it."""
+    found: float | None = getattr(record, QUANTILES[quantile])
+    return found
 
 
 def what(record: Record) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """Which variant is the fastest for an n and an error: a table made of measured records, and the choice from it.
 
-The table has every configuration that ``gravbench.verdicts.best`` would choose at some n for some error, with its
-error and its time at every n that was measured. Between two of these n times are interpolated, and the larger error
-counts.
+The table has every configuration that ``gravbench.verdicts.best`` would choose at some n for some error and some
+quantile of the errors, with its errors and its time at every n that was measured. Between two of these n times are
+interpolated, and the larger error counts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from gravbench.config import document
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, Value, stated
-from gravbench.model.record import Record
+from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
-from gravbench.verdicts.best import EQUAL_MASS, is_of, ranked, task, what
+from gravbench.verdicts.best import EQUAL_MASS, error_of, is_of, ranked, task, what
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 from gravbench.verdicts.ratios import Scatter, scatters
+
+Errors = list[Annotated[Number, Field(ge=0)] | None]
 
 PACKAGED = Path(__file__).with_suffix(".yaml")
 
@@ -50,9 +52,11 @@ def _known(toolkit: str) -> str:
 
 
 class Choice(BaseModel):
-    """One configuration: the largest relative error and the seconds of an evaluation at each n of its ``Measured``.
+    """One configuration: relative errors and the seconds of an evaluation at each n of its ``Measured``.
 
-    Both are None where it was not measured.
+    Each is None where it was not measured. There are errors of the ``QUANTILES`` up to the largest one for which the
+    configuration was chosen, so that what is chosen for larger ones does not depend on it. A table from before has the
+    largest errors only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -60,8 +64,16 @@ class Choice(BaseModel):
     variant: str
     dtype: Dtype
     axes: dict[str, AxisValue]
-    error_max: list[Annotated[Number, Field(ge=0)] | None]
+    error_median: Errors | None = None
+    error_p90: Errors | None = None
+    error_p99: Errors | None = None
+    error_max: Errors | None = None
     seconds: list[Positive | None]
+
+    def errors(self, quantile: float) -> Errors | None:
+        """Return this quantile of the relative errors at each n; None where it has none."""
+        found: Errors | None = getattr(self, QUANTILES[quantile])
+        return found
 
 
 class Measured(BaseModel):
@@ -78,19 +90,24 @@ class Measured(BaseModel):
     def _consistent(self) -> Measured:
         if any(first >= second for first, second in itertools.pairwise(self.n)):
             raise ValueError("n in rising order, each once")
-        if any(len(values) != len(self.n) for one in self.choices for values in (one.error_max, one.seconds)):
-            raise ValueError(f"error_max and seconds with {len(self.n)} values each, one for every n")
+        for one in self.choices:
+            lists = {name: own for name in QUANTILES.values() if (own := getattr(one, name)) is not None}
+            if not lists:
+                raise ValueError(f"a choice with one of {', '.join(QUANTILES.values())}")
+            if any(len(values) != len(self.n) for values in (*lists.values(), one.seconds)):
+                raise ValueError(f"{', '.join(lists)} and seconds with {len(self.n)} values each, one for every n")
         return self
 
-    def at(self, choice: Choice, n: int) -> tuple[float, float] | None:
+    def at(self, choice: Choice, n: int, quantile: float = LARGEST) -> tuple[float, float] | None:
         """Return error and seconds at any n, by the n at which it was measured itself; None where there is none.
 
         Beyond the largest of these the error is taken to grow as n does, which is the most that the rounding of a sum
         can, and the time as n squared, which is the most that a force takes: no choice wins where it was not measured.
         """
+        errors = choice.errors(quantile) or [None] * len(self.n)
         own = [
             (size, error, seconds)
-            for size, error, seconds in zip(self.n, choice.error_max, choice.seconds, strict=True)
+            for size, error, seconds in zip(self.n, errors, choice.seconds, strict=True)
             if error is not None and seconds is not None
         ]
         if not own:
@@ -105,8 +122,10 @@ class Measured(BaseModel):
         part = math.log(n / first) / math.log(second / first)
         return max(error, other_error), seconds ** (1 - part) * other_seconds**part
 
-    def fitting(self, n: int, dtypes: Collection[str], *, equal_masses: bool) -> list[tuple[Choice, float, float]]:
-        """List the choices that can be made, each with its error and its seconds at n.
+    def fitting(
+        self, n: int, dtypes: Collection[str], *, equal_masses: bool, quantile: float = LARGEST
+    ) -> list[tuple[Choice, float, float]]:
+        """List the choices that can be made, each with its error and its seconds at n; none without this quantile.
 
         One with ``equal_mass`` is fast where all bodies weigh the same, and left out elsewhere.
         """
@@ -114,7 +133,7 @@ class Measured(BaseModel):
             (choice, *found)
             for choice in self.choices
             if choice.dtype in dtypes and (equal_masses or choice.axes.get(EQUAL_MASS) != 1)
-            if (found := self.at(choice, n)) is not None
+            if (found := self.at(choice, n, quantile)) is not None
         ]
 
 
@@ -176,7 +195,7 @@ def write(table: Table, path: Path) -> None:
         InputError: the file cannot be written.
     """
     head = f"# Made by: gravbench best {' '.join(table.runs)} --save FILE\n"
-    text = yaml.safe_dump(table.model_dump(), default_flow_style=None, sort_keys=False, width=120)
+    text = yaml.safe_dump(table.model_dump(exclude_defaults=True), default_flow_style=None, sort_keys=False, width=120)
     try:
         path.write_text(head + text, "utf-8")
     except OSError as error:
@@ -186,7 +205,7 @@ def write(table: Table, path: Path) -> None:
 def make(
     runs: Sequence[Run], variants: Mapping[str, Variant], *, device: str | None = None, threshold: float = THRESHOLD
 ) -> Table:
-    """Choose, for every toolkit, n and error that one could ask for, as ``gravbench.verdicts.best`` does.
+    """Choose, for every toolkit, n, error and quantile that one could ask for, as ``gravbench.verdicts.best`` does.
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
     bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other
@@ -245,18 +264,29 @@ def _measured(records: list[Record], scatter: Scatter, threshold: float, default
     at = grouped(records, size)
     alike = grouped(records, what)
     sizes = sorted(at)
-    chosen: dict[tuple[Any, ...], list[Record | None]] = {}
-    for together, dtype, masses in itertools.product(at.values(), get_args(Dtype), (0, 1)):
-        able = [one for one in together if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1)]
-        for record in _for_every_error(able, scatter, threshold, defaults):
-            by_n = {one.n: one for one in alike[what(record)]}
-            chosen[what(record)] = [by_n.get(n) for n in sizes]
-    by_speed = sorted(chosen.values(), key=lambda found: [seconds(one) if one else math.inf for one in found[::-1]])
-    choices = list(map(_choice, by_speed))
-    return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=choices)
+    # By the largest quantile that it is chosen for.
+    chosen: dict[tuple[Any, ...], float] = {}
+    largest_first = sorted(QUANTILES, reverse=True)
+    for quantile, together, dtype, masses in itertools.product(largest_first, at.values(), get_args(Dtype), (0, 1)):
+        able = [
+            one
+            for one in together
+            if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1) and _error(one, quantile) < math.inf
+        ]
+        for record in _for_every_error(able, quantile, scatter, threshold, defaults):
+            chosen.setdefault(what(record), quantile)
+    choices = []
+    for own, quantile in chosen.items():
+        by_n = {one.n: one for one in alike[own]}
+        choices.append(([by_n.get(n) for n in sizes], quantile))
+    choices.sort(key=lambda found: [seconds(one) if one else math.inf for one in found[0][::-1]])
+    made = [_choice(found, quantile) for found, quantile in choices]
+    return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=made)
 
 
-def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Iterator[Record]:
+def _for_every_error(
+    records: list[Record], quantile: float, scatter: Scatter, threshold: float, defaults: Defaults
+) -> Iterator[Record]:
     """Choose without an error limit, then among those that are more accurate than that choice, and so on.
 
     For any limit the first of these within it is as good as the fastest within it.
@@ -264,7 +294,7 @@ def _for_every_error(records: list[Record], scatter: Scatter, threshold: float, 
     while records:
         chosen = ranked(records, scatter, threshold, defaults).as_good[0]
         yield chosen
-        records = [record for record in records if largest_error(record) < largest_error(chosen)]
+        records = [record for record in records if _error(record, quantile) < _error(chosen, quantile)]
 
 
 def largest_error(record: Record) -> float:
@@ -277,15 +307,32 @@ def largest_error(record: Record) -> float:
     return (record.error_max or 0.0) * math.cbrt(max(1.0, record.n / rows))
 
 
-def _choice(found: Sequence[Record | None]) -> Choice:
-    """Write what one configuration gave at each n, with as many digits as are significant."""
+def _error(record: Record, quantile: float) -> float:
+    """Return a quantile of the errors of all n bodies, infinite where it is not known.
+
+    Those below the largest are what they are of a sample: they do not grow with the bodies.
+    """
+    found = largest_error(record) if quantile == LARGEST else error_of(record, quantile)
+    return math.inf if found is None else found
+
+
+def _choice(found: Sequence[Record | None], largest: float) -> Choice:
+    """Write what one configuration gave at each n, with as many digits as are significant.
+
+    There are errors of the quantiles up to ``largest``.
+    """
     first = next(filter(None, found))
     # Up, so that no error is larger than the table says.
     up = Context(prec=ERROR_DIGITS, rounding=ROUND_UP)
+    errors: dict[str, Errors] = {}
+    for quantile, name in QUANTILES.items():
+        own = [_error(one, quantile) if one and quantile <= largest else math.inf for one in found]
+        if min(own) < math.inf:
+            errors[name] = [float(up.create_decimal(str(one))) if one < math.inf else None for one in own]
     return Choice(
         variant=first.variant,
         dtype=first.dtype,
         axes=first.axes,
-        error_max=[float(up.create_decimal(str(largest_error(one)))) if one else None for one in found],
         seconds=[float(f"{one.median_seconds:.{TIME_DIGITS - 1}e}") if one else None for one in found],
+        **errors,
     )

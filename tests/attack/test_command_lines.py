@@ -24,7 +24,7 @@ OPTIONS = {
     "selftest": ["-p", "--variant", "--toolkit", "--device", "--pairs", "--threshold", "--out", "--from", "--json",
                  "--across-devices"],
     "compare": ["--by", "--values", "--threshold", "--fail-on", "--all", "--json", "--markdown"],
-    "best": ["--error", "--device", "--dtype", "--threshold", "--all", "--json", "--save"],
+    "best": ["--error", "--quantile", "--device", "--dtype", "--threshold", "--all", "--json", "--save"],
     "replay": ["--strategy", "--repeat", "--within", "--threshold", "--json", "--figure"],
     "report": ["--markdown", "--published"],
     "export": ["--to"],

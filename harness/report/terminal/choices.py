@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from gravbench.model.case import PARTS
-from gravbench.model.record import Record
+from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
@@ -16,7 +16,7 @@ from gravbench.report.numbers import number, percent, relative_error, rough_perc
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection
+from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection, error_of
 from gravbench.verdicts.compare import Verdict
 
 CHANGED = "*"
@@ -27,6 +27,7 @@ READING = (
     f"{CHANGED} another choice than at the n before."
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them."
+AGAIN = "gravbench run SWEEP --out FOLDER, into a new folder, records it."
 EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
 
 
@@ -36,19 +37,24 @@ def render_choices(
     error: float,
     threshold: float,
     *,
+    quantile: float = LARGEST,
     everything: bool = False,
     here: Here = NOWHERE,
 ) -> None:
     """Print one table per device and task: what to use for each n; with ``everything``, all that is as good.
 
-    Rows whose source is not the one that is ``here`` are marked.
+    ``error`` is what this ``quantile`` of the bodies' errors is held to. Rows whose source is not the one that is
+    ``here`` are marked.
     """
     heading(console, "The best")
     say(
         console,
-        f"Of what is right within a largest relative error of {error:g} of one evaluation. As good as the fastest is "
+        f"Of what is right within {_limit(error, quantile)} of one evaluation. As good as the fastest is "
         f"what takes at most {100 * threshold:g} % longer by its median; told from it is what takes more than that "
         f"longer with {100 * CONFIDENCE:g} % confidence. " + READING,
+    )
+    of_quantile: Column[Choice] = Column(
+        f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
     )
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
@@ -61,6 +67,7 @@ def render_choices(
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
+        *([] if quantile == LARGEST else [of_quantile]),
         Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
         Column("behind\n%", _behind, 6),
         Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
@@ -92,11 +99,24 @@ def render_choices(
         for n, found in selection.unmeasured.items():
             lost = f"all that is right enough was outraced, {count(found, 'configuration')}"
             say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
+        if selection.unknown:
+            where = ", ".join(f"{found:,} at n = {n:,}" for n, found in selection.unknown.items())
+            say(console, f"left out, as their records lack the {_quantile(quantile)} error: {where}. {AGAIN}", "yellow")
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
         for n, record in others:
             say(console, f"n = {n:,}, as good: {_name(record)}")
+
+
+def _limit(error: float, quantile: float) -> str:
+    if quantile == LARGEST:
+        return f"a largest relative error of {error:g}"
+    return f"a relative error of {error:g} for {100 * quantile:g} % of the bodies"
+
+
+def _quantile(quantile: float) -> str:
+    return "median" if quantile == 0.5 else f"{100 * quantile:g} %"
 
 
 def _name(record: Record) -> str:
@@ -153,14 +173,21 @@ def _signs(record: Record, here: Here) -> str:
 
 
 def choices_json(
-    selections: Sequence[Selection], error: float, threshold: float, here: Here = NOWHERE
+    selections: Sequence[Selection],
+    error: float,
+    threshold: float,
+    here: Here = NOWHERE,
+    *,
+    quantile: float = LARGEST,
 ) -> dict[str, Any]:
     """Return the choices as what JSON can hold, with all that is as good and all that is unclear.
 
+    ``error`` is what this ``quantile`` of the bodies' errors is held to.
     ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them.
     """
     return {
         "error": error,
+        "quantile": quantile,
         "threshold": threshold,
         "confidence": CONFIDENCE,
         "selections": [
@@ -183,6 +210,7 @@ def choices_json(
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
                 "unmeasured": [{"n": n, "outraced": found} for n, found in selection.unmeasured.items()],
+                "unknown": [{"n": n, "records": found} for n, found in selection.unknown.items()],
                 "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections
@@ -191,7 +219,7 @@ def choices_json(
 
 
 def _json(record: Record, here: Here) -> dict[str, Any]:
-    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "untimed_seconds", "error_max")
+    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "untimed_seconds", *QUANTILES.values())
     return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
 
 

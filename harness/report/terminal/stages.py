@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gravbench.model.record import Record
 from gravbench.report.here import CUT_SHORT, CUT_SHORT_NOTE
-from gravbench.report.names import Names, drift_notes, drift_signs
+from gravbench.report.names import WORST_BUT_TENTH, Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.terminal.printing import (
     add_row,
@@ -21,6 +21,7 @@ from gravbench.report.terminal.printing import (
     section,
     subsection,
 )
+from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
 
@@ -30,8 +31,8 @@ STAGES = (
     "of the stage. bound by: the longest stage and its part of the sum."
 )
 ACCURACY = (
-    "Errors are relative, of the accelerations against float64 direct sums: of the middle body, of the worst but 1 %, "
-    "of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
+    "Errors are relative, of the accelerations against float64 direct sums: of the middle body, {}of the worst but "
+    "1 %, of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
     "configuration of each theta."
 )
 COUNTERS = (
@@ -91,21 +92,29 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
     if not groups:
         return
     names = Names(records)
-    section(console, "Speed and accuracy", ACCURACY)
+    has_p90 = any(record.error_p90 is not None for chosen in groups.values() for record in chosen)
+    section(console, "Speed and accuracy", ACCURACY.format(WORST_BUT_TENTH * has_p90))
     for (shared, name, n), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        table = plain_table([], ["theta", "ms", "bodies", "cells", "median", "99 %", "max", "rms"], ["time"])
-        slowest = max(map(ranking.seconds, chosen))
-        for record in chosen:
-            seconds = ranking.seconds(record)
-            computed = [f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")]
-            errors = map(relative_error, (record.error_median, record.error_p99, record.error_max, record.error_rms))
-            bar = "=" * max(1, round(BAR * seconds / slowest))
-            add_row(table, str(record.axes["theta"]), _ms(record), *computed, *errors, bar)
-        console.print(table)
+        console.print(table(console, _accuracy(max(map(ranking.seconds, chosen))), chosen))
         say_all(console, [*_cut_short(chosen), *drift_notes(drifted)], "yellow")
     say_left_out(console, groups)
+
+
+def _accuracy(slowest: float) -> list[Column[Record]]:
+    return [
+        Column("theta", lambda record: str(record.axes["theta"])),
+        Column("ms", _ms),
+        Column("bodies", lambda record: f"{record.computed.get('body_body', 0):,.0f}"),
+        Column("cells", lambda record: f"{record.computed.get('body_cell', 0):,.0f}"),
+        Column("median", lambda record: relative_error(record.error_median)),
+        Column("90 %", lambda record: relative_error(record.error_p90), 1),
+        Column("99 %", lambda record: relative_error(record.error_p99)),
+        Column("max", lambda record: relative_error(record.error_max)),
+        Column("rms", lambda record: relative_error(record.error_rms)),
+        Column("time", lambda record: "=" * max(1, round(BAR * ranking.seconds(record) / slowest)), 2, text=True),
+    ]
 
 
 def render_counters(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
