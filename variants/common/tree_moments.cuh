@@ -1,0 +1,125 @@
+// The moments of a cell: mass, centre of mass, second moments about it, and how far from it a cell's bodies may be.
+//
+// All lengths are relative to a point in the cell, so that a cell far from the origin loses no digits. A cell without
+// mass has the moments of a point without mass at its first body.
+//
+// OPENING says when a walk opens a cell, by the distance d of its centre of mass from the nearest point of the box
+// around the bodies that walk together. 0, geometric: width / d >= theta. 1, Barnes 1994: d <= width / theta + the
+// distance of the centre of mass from the cell's centre. 2, acceleration: mass b^2 / d^4 >= a part of the acceleration
+// of these bodies in the last evaluation, or d <= b, where b is the distance of the farthest body from the centre of
+// mass; without a last evaluation 2 b / d >= theta.
+
+// The second moments about the centre of mass times three, and half of their trace.
+struct __align__(16) Quadrupole {
+    real xx, xy, xz, yy, yz, zz, half_trace, nothing;
+};
+
+struct Moments {
+    Body centre;
+    Quadrupole second;
+    real farthest;
+};
+
+__device__ __forceinline__ void add_second(Quadrupole& to, real mass, real x, real y, real z) {
+    const real three = 3 * mass;
+    to.xx += three * x * x;
+    to.xy += three * x * y;
+    to.xz += three * x * z;
+    to.yy += three * y * y;
+    to.yz += three * y * z;
+    to.zz += three * z * z;
+}
+
+__device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other) {
+    centre.x += other.mass * (other.x - origin.x);
+    centre.y += other.mass * (other.y - origin.y);
+    centre.z += other.mass * (other.z - origin.z);
+    centre.mass += other.mass;
+}
+
+// Divide what was added up by its mass.
+__device__ __forceinline__ void end_centre(Body& centre, const Body& origin) {
+    const real inverse = centre.mass > 0 ? 1 / centre.mass : 0;
+    centre.x = origin.x + centre.x * inverse;
+    centre.y = origin.y + centre.y * inverse;
+    centre.z = origin.z + centre.z * inverse;
+}
+
+__device__ __forceinline__ void end_second(Quadrupole& second) {
+    second.half_trace = static_cast<real>(0.5) * (second.xx + second.yy + second.zz);
+}
+
+__device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int first, int count) {
+    Moments sum = {};
+    const Body origin = bodies[first];
+    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, bodies[k]);
+    end_centre(sum.centre, origin);
+    real farthest2 = 0;
+    for (int k = first; k < first + count; ++k) {
+        const Body other = bodies[k];
+        const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
+        farthest2 = max(farthest2, x * x + (y * y + z * z));
+        if (QUADRUPOLE) add_second(sum.second, other.mass, x, y, z);
+    }
+    end_second(sum.second);
+    sum.farthest = sqrt(farthest2);
+    return sum;
+}
+
+// Read what another multiprocessor has just written, word by word, past the cache that does not see it.
+template <class Row>
+__device__ __forceinline__ Row fresh(const Row* from) {
+    Row row;
+#pragma unroll
+    for (int k = 0; k < static_cast<int>(sizeof(Row) / sizeof(int4)); ++k) {
+        reinterpret_cast<int4*>(&row)[k] = __ldcg(reinterpret_cast<const int4*>(from) + k);
+    }
+    return row;
+}
+
+__device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Quadrupole* seconds, const Link* links,
+                                                    int first, int count) {
+    Moments sum = {};
+    const Body origin = fresh(centres + first);
+    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, fresh(centres + k));
+    end_centre(sum.centre, origin);
+    for (int k = first; k < first + count; ++k) {
+        const Body other = fresh(centres + k);
+        const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
+        if (QUADRUPOLE) {
+            const Quadrupole second = fresh(seconds + k);
+            sum.second.xx += second.xx;
+            sum.second.xy += second.xy;
+            sum.second.xz += second.xz;
+            sum.second.yy += second.yy;
+            sum.second.yz += second.yz;
+            sum.second.zz += second.zz;
+            add_second(sum.second, other.mass, x, y, z);
+        }
+        if (OPENING == 2) {
+            sum.farthest = max(sum.farthest, fresh(links + k).reach + sqrt(x * x + (y * y + z * z)));
+        }
+    }
+    end_second(sum.second);
+    return sum;
+}
+
+// Return the distance that OPENING asks of a cell of a level; inverse_theta is infinite where all cells are opened.
+__device__ __forceinline__ real reach_of(const Moments& moments, const Body& first, int level, const Cube& cube,
+                                         real inverse_theta) {
+#if OPENING < 2
+    const real width = cube.width / static_cast<real>(1 << level);
+#endif
+#if OPENING == 0
+    return width * inverse_theta;
+#elif OPENING == 1
+    const Cell cell = cell_of(first, cube);
+    const real half = static_cast<real>(0.5);
+    const real x = cube.x + (static_cast<real>(cell.x >> (BITS - level)) + half) * width - moments.centre.x;
+    const real y = cube.y + (static_cast<real>(cell.y >> (BITS - level)) + half) * width - moments.centre.y;
+    const real z = cube.z + (static_cast<real>(cell.z >> (BITS - level)) + half) * width - moments.centre.z;
+    return width * inverse_theta + sqrt(x * x + (y * y + z * z));
+#else
+    return moments.farthest;
+#endif
+}
