@@ -1,6 +1,6 @@
 // Octree cells from sorted keys, every body at once.
 //
-// A cell of level l is a run of bodies whose keys agree in l digits. A cell with more than LEAF bodies is divided,
+// A cell of level l is a run of bodies whose keys agree in l digits. A cell with more than MOST bodies is divided,
 // unless its level is BITS. Body k begins a cell of level l where its key differs from that of body k - 1 within l
 // digits, and that cell is in the tree if the one around it is divided. So the cells that a body begins have levels
 // without a gap between, from `least` to `deepest`, and a few keys on both sides of k tell which.
@@ -8,26 +8,6 @@
 // Nodes are numbered level by level, and within a level in the order of their bodies. The children of a node then
 // follow one another. The number of a node is a count of cells: of those in lower levels, in earlier blocks of bodies,
 // earlier warps, earlier lanes.
-
-// The levels of the cells that a body begins, none where least > deepest, and the bodies of the one of level `deepest`.
-struct __align__(8) Begun {
-    short least, deepest;
-    int bodies;
-};
-
-// How a node is bound to the tree: what its moments are computed from.
-struct __align__(16) Bound {
-    int first;   // body
-    int bodies;  // of a leaf; 0 of a divided cell
-    int level, parent;
-};
-
-// What a walk reads of a node beside its mass: the distance that decides whether it is opened (tree_moments.cuh), and a
-// leaf's `count` bodies from `begin` on, or -count children from node `begin` on.
-struct __align__(16) Link {
-    real reach;
-    int begin, count;
-};
 
 // Count the bodies next to k, at most `most` of them, whose keys agree with its own in `digits` digits.
 __device__ __forceinline__ int run(const Key* own, int step, int most, int digits) {
@@ -43,13 +23,14 @@ __device__ __forceinline__ int run(const Key* own, int step, int most, int digit
     return least;
 }
 
-// Tell which cells body k of n begins; own[-LEAF] to own[LEAF] are the keys around it.
+// Tell which cells body k of n begins; own[-MOST] to own[MOST] are the keys around it.
+template <int MOST>
 __device__ __forceinline__ Begun begun_by(const Key* own, int k, int n) {
     const int above = k > 0 ? equal_digits(own[-1], own[0]) : 0;
-    const int behind = min(LEAF, n - 1 - k);
+    const int behind = min(MOST, n - 1 - k);
     if (above == BITS) return Begun{1, 0, 0};
-    if (1 + run(own, -1, min(LEAF, k), above) + run(own, 1, behind, above) <= LEAF) return Begun{1, 0, 0};
-    const int divided = behind == LEAF ? equal_digits(own[0], own[LEAF]) : -1;
+    if (1 + run(own, -1, min(MOST, k), above) + run(own, 1, behind, above) <= MOST) return Begun{1, 0, 0};
+    const int divided = behind == MOST ? equal_digits(own[0], own[MOST]) : -1;
     const int deepest = max(above + 1, min(BITS, divided + 1));
     return Begun{static_cast<short>(above + 1), static_cast<short>(deepest), 1 + run(own, 1, behind, deepest)};
 }

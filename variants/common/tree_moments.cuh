@@ -9,11 +9,6 @@
 // of these bodies in the last evaluation, or d <= b, where b is the distance of the farthest body from the centre of
 // mass; without a last evaluation 2 b / d >= theta.
 
-// The second moments about the centre of mass times three, and half of their trace.
-struct __align__(16) Quadrupole {
-    real xx, xy, xz, yy, yz, zz, half_trace, nothing;
-};
-
 struct Moments {
     Body centre;
     Quadrupole second;
@@ -79,15 +74,28 @@ __device__ __forceinline__ Row fresh(const Row* from) {
 
 __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Quadrupole* seconds, const Link* links,
                                                     int first, int count) {
+    // All children are read before the first is waited for.
+    Body cells[8];
+    real farthest[8];
+#pragma unroll
+    for (int child = 0; child < 8; ++child) {
+        cells[child] = child < count ? fresh(centres + first + child) : Body{};
+        if (OPENING == 2) farthest[child] = child < count ? fresh(links + first + child).reach : 0;
+    }
     Moments sum = {};
-    const Body origin = fresh(centres + first);
-    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, fresh(centres + k));
+    const Body origin = cells[0];
+#pragma unroll
+    for (int child = 0; child < 8; ++child) {
+        if (child < count) add_to_centre(sum.centre, origin, cells[child]);
+    }
     end_centre(sum.centre, origin);
-    for (int k = first; k < first + count; ++k) {
-        const Body other = fresh(centres + k);
+#pragma unroll
+    for (int child = 0; child < 8; ++child) {
+        if (child >= count) break;
+        const Body other = cells[child];
         const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
         if (QUADRUPOLE) {
-            const Quadrupole second = fresh(seconds + k);
+            const Quadrupole second = fresh(seconds + first + child);
             sum.second.xx += second.xx;
             sum.second.xy += second.xy;
             sum.second.xz += second.xz;
@@ -96,9 +104,7 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Q
             sum.second.zz += second.zz;
             add_second(sum.second, other.mass, x, y, z);
         }
-        if (OPENING == 2) {
-            sum.farthest = max(sum.farthest, fresh(links + k).reach + sqrt(x * x + (y * y + z * z)));
-        }
+        if (OPENING == 2) sum.farthest = max(sum.farthest, farthest[child] + sqrt(x * x + (y * y + z * z)));
     }
     end_second(sum.second);
     return sum;

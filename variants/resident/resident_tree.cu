@@ -25,11 +25,17 @@
 // theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows; last: n lengths of accelerations, or
 // NaN.
 #include "tree_box.cuh"
+#include "tree_cells.cuh"
+#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
 #include "tree_keys.cuh"
+#endif
+#if KERNEL == 3 || KERNEL == 5
 #include "tree_levels.cuh"
-#include "tree_moments.cuh"
-
 constexpr int warps_of_block = BLOCK / 32;
+#endif
+#if KERNEL == 6
+#include "tree_moments.cuh"
+#endif
 
 #if KERNEL == 1
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -71,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (k < n) {
         sorted[k] = bodies[order[k]];
         const Key* own = around + LEAF + threadIdx.x;
-        begun = begun_by(own, k, n);
+        begun = begun_by<LEAF>(own, k, n);
         if (begun.bodies > LEAF) {
             // The smallest cell, which cannot be divided: look for the first body with another key.
             int least = k + LEAF, end = n;

@@ -17,15 +17,15 @@ from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.resident import accuracy, tree_buffers
 
 KERNELS = {
-    "resident_tree": 0,
-    "resident_tree_box": 1,
-    "resident_tree_keys": 2,
-    "resident_tree_order": 3,
-    "resident_tree_scan": 4,
-    "resident_tree_nodes": 5,
-    "resident_tree_moments": 6,
+    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P COUNT"),
+    "resident_tree_box": (1, "BLOCK"),
+    "resident_tree_keys": (2, "BLOCK BITS HILBERT"),
+    "resident_tree_order": (3, "BLOCK BITS LEAF"),
+    "resident_tree_scan": (4, "SCAN"),
+    "resident_tree_nodes": (5, "BLOCK BITS"),
+    "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
-"""The kernels by the number that the source tells them apart by."""
+"""The kernels: the number by which the source tells each apart, and the constants that it depends on."""
 
 BLOCK = 256
 """Threads per block of all kernels but the walk; a body or a node each."""
@@ -34,8 +34,6 @@ SCAN = 1024
 SORT_KERNELS = 6
 """Kernels of the library's sort, at least."""
 
-OPENINGS = ("geometric", "barnes_1994", "acceleration")
-MOMENTS = ("monopole", "quadrupole")
 CURVES = ("morton", "hilbert")
 
 
@@ -44,9 +42,9 @@ CURVES = ("morton", "hilbert")
     source="Bedorf, Gaburov & Portegies Zwart 2012, a sparse octree code that runs entirely on the GPU",
     axes={
         "theta": accuracy.THETAS,
-        "opening": OPENINGS,
-        "part": (0.0005, 0.001, 0.0025, 0.005, 0.01),
-        "moments": MOMENTS,
+        "opening": accuracy.OPENINGS,
+        "part": accuracy.PARTS,
+        "moments": accuracy.MOMENTS,
         "group": (32, 64, 96, 128),
         "leaf_size": (4, 8, 16, 24, 32, 48, 64),
         "p": (32, 64, 128),
@@ -55,9 +53,9 @@ CURVES = ("morton", "hilbert")
     },
     defaults={
         "theta": 0.7,
-        "opening": "barnes_1994",
-        "part": 0.0025,
-        "moments": "monopole",
+        "opening": "acceleration",
+        "part": 0.01,
+        "moments": "quadrupole",
         "group": 32,
         "leaf_size": 16,
         "p": 64,
@@ -66,7 +64,7 @@ CURVES = ("morton", "hilbert")
     },
     ranges={
         "theta": accuracy.THETA,
-        "part": Range(1e-6, 0.1, "below, it is less than rounding in float32; above, cells are as wrong as theta 1.4"),
+        "part": accuracy.PART,
         "group": Range(32, 128, "whole warps of bodies; up to four of them and their sums in a thread", step=32),
         "leaf_size": Range(1, 256, "a block reads so many keys on both sides beside its own"),
         "p": Range(32, 128, "whole warps; 48 KB of shared memory hold the stacks of four", step=32),
@@ -85,16 +83,20 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         "BITS": bits,
         "HILBERT": int(curve == "hilbert"),
         "LEAF": leaf_size,
-        "OPENING": OPENINGS.index(opening),
+        "OPENING": accuracy.OPENINGS.index(opening),
         "QUADRUPOLE": int(moments == "quadrupole"),
         "R": group // 32,
         "P": p,
         "BLOCK": BLOCK,
         "SCAN": SCAN,
+        "COUNT": 0,
     }
-    walk, box, keys, order, scan, nodes, sums = (
-        gpu.compile(stem, KERNEL=number, COUNT=0, **constants) for stem, number in KERNELS.items()
-    )
+
+    def compiled(stem, **other):
+        number, names = KERNELS[stem]
+        return gpu.compile(stem, KERNEL=number, **{name: (constants | other)[name] for name in names.split()})
+
+    walk, box, keys, order, scan, nodes, sums = map(compiled, KERNELS)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if opening == "acceleration" else 1)
@@ -105,7 +107,8 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
     count, number_of_blocks, capacity = np.int32(n), np.int32(blocks), np.int32(has.capacity)
     with np.errstate(divide="ignore"):
         inverse_theta = np.divide(gpu.real(1), gpu.real(theta))
-    eps2, judged = gpu.real(bodies.eps**2), gpu.real(part)
+    # No cell is so far away that its part of the acceleration is below zero.
+    eps2, judged = gpu.real(bodies.eps**2), gpu.real(part if theta else 0)
 
     def traverse(kernel, places, found):
         kernel(
@@ -136,7 +139,7 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         return places
 
     def insight():
-        counting = gpu.compile("resident_tree", KERNEL=0, COUNT=1, **constants)
+        counting = compiled("resident_tree", COUNT=1)
         met = gpu.empty(n, 4)
         traverse(counting, evaluate(tree_buffers.no_lap), met)
         found = np.empty((n, 4), gpu.real)
