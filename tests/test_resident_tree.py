@@ -133,9 +133,9 @@ def test_the_tree_holds_every_body_once_and_its_moments_are_those_of_the_bodies(
         centre = own[:, 3] @ own[:, :3] / mass
         assert np.allclose(centres[node], [*centre, mass], rtol=1e-5, atol=1e-5)
         away = own[:, :3] - centre
-        exact = 3 * (own[:, 3, None] * away).T @ away
+        exact = -3 * (own[:, 3, None] * away).T @ away
         found = seconds[node]
-        assert np.allclose(exact[np.triu_indices(3)], found[:6], rtol=1e-4, atol=1e-4 * np.trace(exact) + 1e-12)
+        assert np.allclose(exact[np.triu_indices(3)], found[:6], rtol=1e-4, atol=1e-12 - 1e-4 * np.trace(exact))
         assert np.isclose(np.trace(exact) / 2, found[6], rtol=1e-4, atol=1e-12)
 
 

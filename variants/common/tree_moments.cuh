@@ -16,13 +16,13 @@ struct Moments {
 };
 
 __device__ __forceinline__ void add_second(Quadrupole& to, real mass, real x, real y, real z) {
-    const real three = 3 * mass;
-    to.xx += three * x * x;
-    to.xy += three * x * y;
-    to.xz += three * x * z;
-    to.yy += three * y * y;
-    to.yz += three * y * z;
-    to.zz += three * z * z;
+    const real weight = -3 * mass;
+    to.xx += weight * x * x;
+    to.xy += weight * x * y;
+    to.xz += weight * x * z;
+    to.yy += weight * y * y;
+    to.yz += weight * y * z;
+    to.zz += weight * z * z;
 }
 
 __device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other) {
