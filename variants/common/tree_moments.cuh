@@ -27,26 +27,22 @@ __device__ __forceinline__ void add_second(Quadrupole& to, real part, real x, re
     to.zz += weight * z * z;
 }
 
-// Move the centre of mass towards one more.
-__device__ __forceinline__ void add_to_centre(Body& centre, const Body& other) {
-    if (!(other.mass > 0)) return;
-    centre.mass += other.mass;
-    const real part = other.mass / centre.mass;
-    centre.x += part * (other.x - centre.x);
-    centre.y += part * (other.y - centre.y);
-    centre.z += part * (other.z - centre.z);
+// Begin at a point of the cell with its mass; what is added brings the centre of mass there.
+__device__ __forceinline__ Body centre_from(const Body& origin, real mass) {
+    Body centre = origin;
+    centre.mass = mass;
+    return centre;
 }
 
-__device__ __forceinline__ Moments no_mass_at(const Body& point) {
-    Moments none = {};
-    none.centre.x = point.x;
-    none.centre.y = point.y;
-    none.centre.z = point.z;
-    return none;
+__device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other, real inverse) {
+    const real part = other.mass * inverse;
+    centre.x += part * (other.x - origin.x);
+    centre.y += part * (other.y - origin.y);
+    centre.z += part * (other.z - origin.z);
 }
 
-__device__ __forceinline__ real inverse_mass(const Body& centre) {
-    return centre.mass > 0 ? 1 / centre.mass : 0;
+__device__ __forceinline__ real inverse_or_zero(real mass) {
+    return mass > 0 ? 1 / mass : 0;
 }
 
 __device__ __forceinline__ void end_second(Quadrupole& second) {
@@ -54,9 +50,13 @@ __device__ __forceinline__ void end_second(Quadrupole& second) {
 }
 
 __device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int first, int count) {
-    Moments sum = no_mass_at(bodies[first]);
-    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, bodies[k]);
-    const real inverse = inverse_mass(sum.centre);
+    Moments sum = {};
+    real mass = 0;
+    for (int k = first; k < first + count; ++k) mass += bodies[k].mass;
+    const real inverse = inverse_or_zero(mass);
+    const Body origin = bodies[first];
+    sum.centre = centre_from(origin, mass);
+    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, bodies[k], inverse);
     real farthest2 = 0;
     for (int k = first; k < first + count; ++k) {
         const Body other = bodies[k];
@@ -90,10 +90,14 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Q
         cells[child] = child < count ? fresh(centres + first + child) : Body{};
         if (OPENING == 2) farthest[child] = child < count ? fresh(links + first + child).reach : 0;
     }
-    Moments sum = no_mass_at(cells[0]);
+    Moments sum = {};
+    real mass = 0;
 #pragma unroll
-    for (int child = 0; child < 8; ++child) add_to_centre(sum.centre, cells[child]);
-    const real inverse = inverse_mass(sum.centre);
+    for (int child = 0; child < 8; ++child) mass += cells[child].mass;
+    const real inverse = inverse_or_zero(mass);
+    sum.centre = centre_from(cells[0], mass);
+#pragma unroll
+    for (int child = 0; child < 8; ++child) add_to_centre(sum.centre, cells[0], cells[child], inverse);
 #pragma unroll
     for (int child = 0; child < 8; ++child) {
         if (child >= count) break;
