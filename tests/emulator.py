@@ -33,7 +33,9 @@ OPTIONS = ["-std=c++20", "-O0", "-w", "-fpermissive", "-fPIC"]
 
 SHIM = r"""
 using std::max;
+using std::abs;
 using std::min;
+using std::sqrt;
 #define __global__
 #define __device__
 #define __host__
@@ -45,6 +47,7 @@ using std::min;
 
 struct Place { int x = 0, y = 0; };
 struct uint2 { unsigned x, y; };
+struct int4 { int x, y, z, w; };
 struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 struct Barrier {
@@ -97,6 +100,22 @@ template <class T> T __shfl_sync(unsigned, T value, int from) {
     __syncwarp();
     return found;
 }
+template <class T> T __shfl_up_sync(unsigned, T value, int apart) {
+    return __shfl_sync(0, value, lane() < apart ? lane() : lane() - apart);
+}
+template <class T> T __shfl_xor_sync(unsigned, T value, int mask) { return __shfl_sync(0, value, lane() ^ mask); }
+inline unsigned __ballot_sync(unsigned, bool value) {
+    own_warp().numbers[lane()] = value;
+    __syncwarp();
+    unsigned found = 0;
+    for (int k = 0; k < 32; ++k) found |= unsigned(own_warp().numbers[k] != 0) << k;
+    __syncwarp();
+    return found;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
+inline int __clzll(unsigned long long bits) { return bits ? __builtin_clzll(bits) : 64; }
+template <class T> T __ldcg(const T* from) { return *from; }
 inline bool __all_sync(unsigned, bool value) {
     own_warp().numbers[lane()] = value;
     __syncwarp();
@@ -195,7 +214,6 @@ inline Lanes all_lanes(double value) {
     __syncwarp();
     return found;
 }
-inline float __shfl_xor_sync(unsigned, float value, int mask) { return all_lanes(value).of[lane() ^ mask]; }
 inline unsigned __reduce_max_sync(unsigned, unsigned value) {
     const Lanes all = all_lanes(value);
     return *std::max_element(all.of, all.of + 32);
@@ -310,6 +328,17 @@ class Emulator:
     def send(self, array, values, stream):  # noqa: ARG002
         """Copy."""
         array[...] = values
+
+    def fetch(self, values, array, stream):  # noqa: ARG002
+        """Copy."""
+        values[...] = array
+
+    def synchronize(self):
+        """Nothing to wait for."""
+
+    def argsort(self, keys):
+        """Sort as a library on the device would."""
+        return np.argsort(keys, kind="stable")
 
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""

@@ -43,6 +43,9 @@ class Recorder:
     def wait(self, stream):
         pass
 
+    def argsort(self, keys):
+        return np.zeros(len(keys), np.int64)
+
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))
         return lambda *arguments: self.launched.append((stem, arguments))

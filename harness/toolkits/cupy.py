@@ -114,6 +114,9 @@ class CupyToolkit(CudaToolkit):
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         array.data.copy_to_host_async(values.ctypes.data, values.nbytes, stream)
 
+    def argsort(self, keys: Any) -> Any:
+        return self.cupy.argsort(keys)
+
     def resources(self, kernel: Any) -> Resources:
         if isinstance(kernel, FirstCall):
             return Resources()

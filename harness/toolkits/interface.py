@@ -263,6 +263,16 @@ class CudaToolkit(GpuToolkit):
         """Wait until everything in a stream is done."""
         stream.synchronize()
 
+    def argsort(self, keys: Any) -> Any:  # noqa: ARG002
+        """Queue a stable sort of a device array of unsigned integers, shape (n,).
+
+        Returns the device array of their places in order, int64; the keys stay as they are.
+
+        Raises:
+            ToolkitMissingError: the library has no sort on the device.
+        """
+        raise ToolkitMissingError(f"{self.name} has no sort on the device; accepted: cupy")
+
 
 @contextmanager
 def compiling(toolkit: DeviceToolkit) -> Iterator[None]:

@@ -1,0 +1,26 @@
+// What the kernels that build a tree hand to each other, and to a walk.
+
+// The levels of the cells that a body begins, none where least > deepest, and the bodies of the one of level `deepest`.
+struct __align__(8) Begun {
+    short least, deepest;
+    int bodies;
+};
+
+// How a node is bound to the tree: what its moments are computed from.
+struct __align__(16) Bound {
+    int first;   // body
+    int bodies;  // of a leaf; 0 of a divided cell
+    int level, parent;
+};
+
+// What a walk reads of a node beside its mass: the distance that decides whether it is opened (tree_moments.cuh), and a
+// leaf's `count` bodies from `begin` on, or -count children from node `begin` on.
+struct __align__(16) Link {
+    real reach;
+    int begin, count;
+};
+
+// The second moments about the centre of mass for a unit of mass, times minus three, and half of the trace of that.
+struct __align__(16) Quadrupole {
+    real xx, xy, xz, yy, yz, zz, half_trace, nothing;
+};
