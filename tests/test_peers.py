@@ -100,7 +100,7 @@ class FakeJzfmm:
 
     FMMConfig = PlummerKernel = OpeningByAngle = PosMass = SimpleNamespace
 
-    def fast_multipole_method(self, part, cfg_fmm, G):
+    def fast_multipole_method(self, part, cfg_fmm, G):  # noqa: N803 - its own names
         self.asked.append((len(part.pos), part.mass.shape, G))
         inside = Bodies(part.mass, part.pos, np.zeros_like(part.pos), cfg_fmm.kernel.softening)
         forces = direct_accelerations(inside, np.arange(inside.n), "float64")
