@@ -181,6 +181,34 @@ def thetas(rows: Sequence[Row]) -> Spec:
     return _spec((lines + points + labels).properties(height=320), rows)
 
 
+def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
+    """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
+
+    Points carry their ``accuracy`` and, one of each method, its ``name before`` or ``name after`` the point; those with
+    ``front`` are larger, and on the steps of the Pareto front.
+    """
+    rows = [{**row, "place": place} for place, row in enumerate(rows)]
+    base = CHART.encode(
+        x=_log(alt.X, "error", "99th percentile of the relative error (smaller is better)", rows),
+        y=_log(alt.Y, "ms", "ms of one evaluation (smaller is better)", rows),
+        tooltip=_tooltip("method", "accuracy", "time", "± %", "99 % error", "on the front", "configuration"),
+    )
+    colour = _signs("method", methods, "color")
+    dashes = {"strokeDash": _signs("method", methods, "strokeDash")["strokeDash"].legend(None)}
+    steps = base.transform_filter("datum.front").mark_line(
+        interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY
+    )
+    front = steps.encode(order=alt.Order("error:Q"))
+    lines = base.mark_line(strokeWidth=1.8).encode(order=alt.Order("place:Q"), **colour, **dashes)
+    size = alt.condition("datum.front", alt.value(130), alt.value(45))
+    points = _points(base, rows, opacity=1, size=size, **colour, **_signs("method", methods, "shape"))
+    settings = base.mark_text(align="left", dx=8, dy=-7).encode(text="accuracy:N")
+    before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text="name before:N")
+    after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text="name after:N")
+    names = before + after
+    return _spec((front + lines + points + settings + names).properties(height=380), rows)
+
+
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
     """Two signs per step, published and measured, ``relative`` to the first step, and a line between them."""
     kinds = ["published", "measured"]
