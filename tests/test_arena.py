@@ -67,7 +67,7 @@ def test_of_two_axes_of_accuracy_a_curve_is_the_methods_own_front_in_order_of_er
 
 def test_records_from_before_an_axis_of_accuracy_are_points_too():
     own = [tree(1000, seconds=1e-3, error_p99=1e-2), *measured()[:2]]
-    later = tree(1000, seconds=2e-3, error_p99=3e-3, axes={"theta": 0.7, "order": 4})
+    later = tree(1000, seconds=2e-3, error_p99=1e-3, axes={"theta": 0.7, "order": 4})
     (arena,) = arenas([*own, later])
     assert "theta 0.7 order 4" in [point.accuracy for point in arena.points]
 
