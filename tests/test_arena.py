@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.report.arenas import HEADERS
-from gravbench.report.page import figures, html
+from gravbench.report.page import charts, figures, html
 from gravbench.report.terminal.arena import arena_markdown, render_arena
 from gravbench.verdicts.arena import arenas, front
+from test_page import check_vega_lite
 from test_record import record
 from test_stages import shown, tree
 
@@ -143,6 +144,7 @@ def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
     assert [row["place"] for row in rows] == list(range(len(arena.points)))
     assert sorted(filter(None, (row["name before"] + row["name after"] for row in rows))) == sorted(arena.methods)
     assert "θ 0.5" in {row["accuracy"] for row in rows}
+    check_vega_lite(charts.dressed(figure.spec))
     text = str(figure.spec)
     assert "99th percentile of the relative error (smaller is better)" in text
     assert "ms of one evaluation (smaller is better)" in text
