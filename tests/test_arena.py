@@ -152,6 +152,15 @@ def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
     assert "Smaller is better both ways" in figure.caption
 
 
+def test_values_that_would_overlap_are_left_out_and_names_are_not():
+    close = [tree(1000, theta, seconds=1e-3 / theta, error_p99=1e-2 * theta) for theta in (0.3, 0.301, 0.302, 1.0)]
+    ((figure, _),) = figures.of_arenas([*close, direct()])
+    rows = {row["accuracy"]: row for row in figure.spec["datasets"]["rows"]}
+    assert [row["setting"] for row in rows.values()].count("") == 3  # two of the trees, and the direct sum
+    assert rows["θ 1.0"]["setting"] == "θ 1.0"
+    assert {row["name before"] + row["name after"] for row in rows.values()} == {"", "barnes_hut", "symmetric"}
+
+
 def test_the_page_has_the_figure_and_its_table():
     run = html.Run("made-up", measured(), [])
     page = html.page([run], {})

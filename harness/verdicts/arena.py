@@ -107,14 +107,19 @@ def _curve(records: list[Record]) -> tuple[list[Record], tuple[str, ...]]:
     return curve, varied or axes
 
 
-def _setting(record: Record) -> tuple[tuple[str, float], ...]:
+def _setting(record: Record) -> tuple[tuple[str, int | float], ...]:
     """Return the axes of accuracy that a record has and their values; nothing where it has none."""
     own = ((axis, record.axes.get(axis)) for axis in ACCURACY)
-    return tuple((axis, float(value)) for axis, value in own if isinstance(value, int | float))
+    return tuple((axis, value) for axis, value in own if isinstance(value, int | float))
 
 
 def _written(record: Record, axes: Iterable[str]) -> str:
-    return " ".join(f"{axis} {record.axes[axis]}" for axis in axes if axis in record.axes)
+    own = dict(_setting(record))
+    return " ".join(f"{axis} {_short(own[axis])}" for axis in axes if axis in own)
+
+
+def _short(value: float) -> str:
+    return str(round(value, 6))
 
 
 def _error(record: Record) -> float:

@@ -25,6 +25,7 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
+ARENA_HEIGHT = 420
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
@@ -184,7 +185,7 @@ def thetas(rows: Sequence[Row]) -> Spec:
 def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
 
-    Points carry their ``accuracy`` and, one of each method, its ``name before`` or ``name after`` the point; those with
+    Points carry their ``setting`` and, one of each method, its ``name before`` or ``name after`` the point; those with
     ``front`` are larger, and on the steps of the Pareto front.
     """
     rows = [{**row, "place": place} for place, row in enumerate(rows)]
@@ -194,19 +195,20 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
         tooltip=_tooltip("method", "accuracy", "time", "± %", "99 % error", "on the front", "configuration"),
     )
     colour = _signs("method", methods, "color")
-    dashes = {"strokeDash": _signs("method", methods, "strokeDash")["strokeDash"].legend(None)}
     steps = base.transform_filter("datum.front").mark_line(
         interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY
     )
     front = steps.encode(order=alt.Order("error:Q"))
-    lines = base.mark_line(strokeWidth=1.8).encode(order=alt.Order("place:Q"), **colour, **dashes)
+    lines = base.mark_line(strokeWidth=1.8).encode(
+        order=alt.Order("place:Q"), **colour, **_signs("method", methods, "strokeDash")
+    )
     size = alt.condition("datum.front", alt.value(130), alt.value(45))
     points = _points(base, rows, opacity=1, size=size, **colour, **_signs("method", methods, "shape"))
-    settings = base.mark_text(align="left", dx=8, dy=-7).encode(text="accuracy:N")
+    settings = base.mark_text(align="left", dx=8, dy=-7).encode(text="setting:N")
     before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text="name before:N")
     after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text="name after:N")
     names = before + after
-    return _spec((front + lines + points + settings + names).properties(height=380), rows)
+    return _spec((front + lines + points + settings + names).properties(height=ARENA_HEIGHT), rows)
 
 
 def published(rows: Sequence[Row], steps: list[str]) -> Spec:
