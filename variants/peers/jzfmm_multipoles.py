@@ -46,7 +46,7 @@ def tolerance(axes):
     parent="naive",
     source="JZ-FMM's documentation: jstuecker.github.io/jzfmm",
     axes={"order": (1, 2, 3, 4, 5, 6, 7), "theta": (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)},
-    defaults={"order": 5, "theta": 0.8},
+    defaults={"order": 5, "theta": 0.7},
     ranges={
         "order": Range(1, 7, "JZ-FMM has kernels for these"),
         "theta": Range(0.2, 1.0, "below, the lists of interactions fill the memory; above, expansions diverge"),
