@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from direct import direct_accelerations
 from gravbench.errors import InputError
 from gravbench.measuring import comparing as reference
 from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
@@ -89,6 +91,53 @@ def test_on_the_host_it_agrees_with_the_float64_direct_sum(evaluate, n, dtype):
     assert reference.objection_to(errors, DIRECT_SUM[dtype]) is None
 
 
+class FakeJzfmm:
+    """The names of JZ-FMM 1.0 that are used, and a method that sums up all pairs."""
+
+    def __init__(self):
+        self.asked = []
+        self.data = self.fmm = self
+
+    FMMConfig = PlummerKernel = OpeningByAngle = PosMass = SimpleNamespace
+
+    def fast_multipole_method(self, part, cfg_fmm, G):  # noqa: N803 - its own names
+        self.asked.append((len(part.pos), part.mass.shape, G))
+        inside = Bodies(part.mass, part.pos, np.zeros_like(part.pos), cfg_fmm.kernel.softening)
+        forces = direct_accelerations(inside, np.arange(inside.n), "float64")
+        return SimpleNamespace(force=lambda: forces)
+
+
+def test_jzfmm_is_asked_for_softened_accelerations_of_bodies_where_they_lie():
+    bodies = generators.plummer(20, 3, EPS)
+    library = FakeJzfmm()
+    kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(library, np.float64, ORDER=5, THETA=0.4, EPS=EPS)
+    rows = np.column_stack([bodies.position, bodies.mass])
+    found = kernel(rows, None)
+    assert library.asked == [(20, (20,), 1.0)]
+    expected = direct_accelerations(bodies, np.arange(20), "float64")
+    np.testing.assert_allclose(found["accelerations"], expected, rtol=1e-12)
+
+
+def test_fewer_bodies_than_jzfmm_takes_are_a_sentence():
+    kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(FakeJzfmm(), np.float32, ORDER=5, THETA=0.8, EPS=EPS)
+    with pytest.raises(InputError, match=r"^14 bodies; accepted by JZ-FMM: 15 or more$"):
+        kernel(np.zeros((14, 4)), None)
+
+
+@pytest.mark.parametrize("theta", [0.4, 0.8])
+@pytest.mark.parametrize(("real", "order"), [(np.float32, 7), (np.float64, 3)])
+def test_jzfmm_itself_takes_what_it_is_asked(real, order, theta):
+    """Traced by its own Python, which needs no GPU; nothing is launched."""
+    jzfmm, jax = library("jzfmm"), library("jax")
+    jax.config.update("jax_enable_x64", real is np.float64)
+    kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(jzfmm, real, ORDER=order, THETA=theta, EPS=EPS)
+    for n in (15, 16, 2000):
+        (found,) = jax.eval_shape(
+            kernel, jax.ShapeDtypeStruct((n, 4), real), jax.ShapeDtypeStruct((n, 3), real)
+        ).values()
+        assert (found.shape, found.dtype) == ((n, 3), real)
+
+
 @pytest.mark.parametrize("capability", [80, 90, 100, 120])
 def test_the_triton_kernel_compiles_without_a_spill_and_without_float64(capability):
     library("triton")
@@ -109,12 +158,19 @@ def test_the_triton_kernel_compiles_without_a_spill_and_without_float64(capabili
 
 
 def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
-    assert {one.toolkits for one in PEERS.values()} == {("cupy",), ("torch",), ("triton",), ("jax",), ("warp",)}
+    assert {one.toolkits for one in PEERS.values()} == {
+        ("cupy",),
+        ("torch",),
+        ("triton",),
+        ("jax",),
+        ("warp",),
+        ("jzfmm",),
+    }
     assert {one.parent for one in PEERS.values()} == {"naive"}
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "jax", "warp", "cpu"]
+    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "jax", "warp", "jzfmm", "cpu"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for toolkit, entry in catalogue().items():
         assert toolkit in VARIANTS[entry.probe].toolkits
@@ -286,7 +342,7 @@ def opened(need_toolkit):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("name", "toolkit"), [one for one in EVERY_CLOCK if one[1] != "jax"])
+@pytest.mark.parametrize(("name", "toolkit"), [one for one in EVERY_CLOCK if one[1] not in ("jax", "jzfmm")])
 def test_the_holding_kernel_and_the_events_are_in_one_stream(opened, name, toolkit):
     toolkit = opened(name, toolkit)
     toolkit.hold(1)

@@ -51,7 +51,10 @@ def report(
         typer.Argument(metavar="RUN...", help="A run's folder, or its name; several with --html or --figures."),
     ],
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the ladder alone, as Markdown: README's is made so.")
+        bool,
+        typer.Option(
+            "--markdown", help="Print the ladder and the arena alone, as Markdown: README's ladder is made so."
+        ),
     ] = False,
     published: Annotated[
         str | None,
@@ -69,6 +72,7 @@ def report(
     from gravbench.model import runs
     from gravbench.model.variant import discover, parents, summaries
     from gravbench.report.here import Here
+    from gravbench.report.terminal.arena import arena_markdown, render_arena
     from gravbench.report.terminal.ladder import ladder_markdown, render
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
@@ -91,12 +95,14 @@ def report(
     here = Here(variants)
     if markdown:
         typer.echo(ladder_markdown(records, parents(variants), summaries(variants), here), nl=False)
+        if arena := arena_markdown(runs.latest(records), drifted(records)):
+            typer.echo("\n" + arena, nl=False)
         return
     source = load(find(name)) if name else None
     terminal = console()
     render(records, terminal, parents(variants), here)
     cases, drifts = runs.latest(records), drifted(records)
-    for section in (render_stages, render_accuracy, render_counters):
+    for section in (render_arena, render_stages, render_accuracy, render_counters):
         section(cases, terminal, drifts)
     if source:
         render_published(source, records, terminal)

@@ -22,7 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from gravbench.errors import InputError, listed, nearest
+from gravbench.errors import InputError as InputError
+from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots

@@ -39,7 +39,9 @@ class _Array:
         return tuple(self.value.shape)
 
 
-class _Kernel:
+class JaxKernel:
+    """A function that is compiled at its first call, and puts what it returns by name into those of its arguments."""
+
     def __init__(self, toolkit: JaxToolkit, function: Callable[..., dict[str, Any]]) -> None:
         self.toolkit = toolkit
         self.function = function
@@ -89,7 +91,7 @@ class JaxToolkit(DriverToolkit):
         return np.asarray(array.value)
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
-        return _Kernel(self, self.maker(stem)(self.jax, self.real, **constants))
+        return JaxKernel(self, self.maker(stem)(self.jax, self.real, **constants))
 
     def synchronize(self) -> None:
         self.jax.block_until_ready(JaxToolkit.latest)

@@ -30,6 +30,7 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
+ARENA_HEIGHT = 420
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
@@ -199,6 +200,35 @@ def thetas(rows: Sequence[Row]) -> Spec:
     first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
     labels = base.transform_filter(first).mark_text(dy=-11).encode(text=alt.Text("name:N"))
     return _with(rows, _spec(alt.layer(lines, points, labels, height=320)))
+
+
+@debug_mode(arg=False)
+def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
+    """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
+
+    Points carry their ``setting`` and, one of each method, its ``name before`` or ``name after`` the point; those with
+    ``front`` are larger, and on the steps of the Pareto front.
+    """
+    rows = [{**row, "place": place} for place, row in enumerate(rows)]
+    base = CHART.encode(
+        x=_log(alt.X, "error", "99th percentile of the relative error (smaller is better)", rows),
+        y=_log(alt.Y, "ms", "ms of one evaluation (smaller is better)", rows),
+        tooltip=_tooltip("method", "accuracy", "time", "± %", "99 % error", "on the front", "configuration"),
+    )
+    colour = _signs("method", methods, "color")
+    steps = base.transform_filter("datum.front").mark_line(
+        interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.3, color=GREY
+    )
+    front = steps.encode(order=alt.Order("error:Q"))
+    lines = base.mark_line(strokeWidth=1.8).encode(
+        order=alt.Order("place:Q"), **colour, **_signs("method", methods, "strokeDash")
+    )
+    size = alt.condition("datum.front", alt.value(130), alt.value(45))
+    points = _points(base, rows, opacity=1, size=size, **colour, **_signs("method", methods, "shape"))
+    settings = base.mark_text(align="left", dx=8, dy=-7).encode(text=alt.Text("setting:N"))
+    before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text=alt.Text("name before:N"))
+    after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text=alt.Text("name after:N"))
+    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, height=ARENA_HEIGHT)))
 
 
 @debug_mode(arg=False)

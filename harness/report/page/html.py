@@ -24,7 +24,7 @@ from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import between_cards, names, published, remarks
+from gravbench.report import arenas, between_cards, names, published, remarks
 from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number
@@ -90,8 +90,8 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
     tasks = len({ranking.conditions(record) for record in cases if ranking.is_ranked(record)})
     if tasks > figures.MOST_GROUPS:
         left_out.append(
-            f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of stages "
-            f"and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
+            f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of "
+            f"arenas, stages and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
         )
     here, drifts, texts = Here(variants), _drifts(runs), Texts()
     groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
@@ -109,6 +109,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
+        of_arenas=figures.of_arenas(cases, drifts),
         of_stages=figures.of_stages(cases, drifts),
         specs={},
         texts=texts,
@@ -129,6 +130,7 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
     return [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
+        *(figure for figure, _ in figures.of_arenas(cases, drifts)),
         *figures.of_stages(cases, drifts),
         *(figure for run in runs for figure in run.figures()),
     ]
@@ -194,7 +196,7 @@ def _template() -> Template:
     made.filters.update(number=number, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(
-        sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
+        arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )
     return made.get_template("page.html")
 

@@ -110,7 +110,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     )
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
-    said += _said_unbounded(rows, "a dashed line along the bar from edge to edge")
+    said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
 
 
@@ -123,7 +123,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
-        said += _said_unbounded(rows, OPEN_SIGN)
+        said += said_unbounded(rows, OPEN_SIGN)
         yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
@@ -154,7 +154,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
         said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
-        said += _said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
+        said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
         yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
@@ -203,7 +203,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
         for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
     said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
-    said += _said_unbounded(rows, OPEN_SIGN)
+    said += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
     yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
@@ -223,7 +223,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
         "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
         "what it leaves out; its error is that of one evaluation."
     )
-    said += _said_unbounded(rows, OPEN_SIGN)
+    said += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
     yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
@@ -290,7 +290,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
             "middle": start + share / 2,
             "share": six_digits(share),
             "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
-            "configuration": _configuration(record),
+            "configuration": configuration(record),
         }
         start += share
 
@@ -306,9 +306,9 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
                 "name": f"θ {record.axes['theta']}",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
-                **_doubt(record),
+                **doubt(record),
                 "relative error": f"{error:.2e}",
-                "configuration": _configuration(record),
+                "configuration": configuration(record),
             }
             for record in chosen
             for kind, field in ERROR_KINDS.items()
@@ -322,7 +322,7 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
             f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
             "fastest configuration of each θ."
         )
-        said += _said_unbounded(rows, OPEN_SIGN)
+        said += said_unbounded(rows, OPEN_SIGN)
         made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
         yield marked(made, ranking.affecting(drifts(chosen), shared))
 
@@ -353,8 +353,8 @@ def published(
         "measured here. What is blank on one side has one sign only."
     )
     said += f" Blank under published: {figure.blank}." if figure.blank else ""
-    said += _said_unbounded(rows, OPEN_SIGN)
-    name = f"published-{_slug(name)}-{_slug(figure.id)}"
+    said += said_unbounded(rows, OPEN_SIGN)
+    name = f"published-{slug(name)}-{slug(figure.id)}"
     made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
     return marked(made, ranking.affecting(drifts, *(column.conditions for column in found.shown)))
 
@@ -371,7 +371,7 @@ def _said(record: Record) -> dict[str, Any]:
         "configuration": record.configuration,
         "ips": f"{ranking.speed(record):.4g}{PARTIAL * ranking.is_partial(record)}",
         "ms": number(1e3 * ranking.seconds(record)),
-        **_doubt(record),
+        **doubt(record),
     }
 
 
@@ -380,7 +380,7 @@ def _signs(record: Record, here: Here) -> str:
     return f" {own}" if own else ""
 
 
-def _doubt(record: Record) -> dict[str, Any]:
+def doubt(record: Record) -> dict[str, Any]:
     """Write the interval for a tooltip; ``open`` only where nothing bounds the median, for its sign."""
     if record.outraced:
         return {"± %": OUTRACED, "open": True}
@@ -393,7 +393,8 @@ def _with_doubt(record: Record, written: str) -> str:
     return f"{written} {UNBOUNDED}" if ranking.unbounded(record) else written
 
 
-def _said_unbounded(rows: Sequence[Row], sign: str) -> str:
+def said_unbounded(rows: Sequence[Row], sign: str) -> str:
+    """Say for a caption what the sign of unbounded rows is; nothing without any."""
     shown = [row for row in rows if row.get("open")]
     if not shown:
         return ""
@@ -405,7 +406,8 @@ def _late(row: Row) -> bool:
     return row.get("± %") == OUTRACED
 
 
-def _configuration(record: Record) -> str:
+def configuration(record: Record) -> str:
+    """Write the toolkit, n and the axes for a tooltip."""
     return f"{record.toolkit} n={record.n} {record.configuration}".strip()
 
 
@@ -429,8 +431,9 @@ def _figure(
 ) -> Figure:
     """Name a figure by its kind and by what was measured; of a single n the heading says it."""
     at = f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-    return Figure(f"{_slug(kind)}-{_slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
+    return Figure(f"{slug(kind)}-{slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """Write a text as a part of a file's name."""
     return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-")[:90]

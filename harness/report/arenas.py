@@ -1,0 +1,46 @@
+"""The arena in words: what its tables say, in a terminal, in Markdown and on a page."""
+
+from __future__ import annotations
+
+from gravbench.report.here import CUT_SHORT_NOTE
+from gravbench.report.names import count
+from gravbench.report.numbers import milliseconds, relative_error
+from gravbench.verdicts import ranking
+from gravbench.verdicts.arena import Arena, Point
+
+READING = (
+    "ms is the time of one evaluation, error the 99th percentile of the relative error of the accelerations against "
+    "float64 direct sums: all but 1 % of the bodies are more accurate. Smaller is better both ways. Each method stands "
+    "at each of its accuracies in its fastest configuration. On the front (*): no other point is as fast and as "
+    "accurate."
+)
+FRONT = "*"
+HEADERS = ("method", "accuracy", "ms", "error", "front", "toolkit", "configuration")
+NUMBERS = ("ms", "error")
+"""Headers of the columns that are numbers."""
+
+
+def cells(point: Point) -> list[str]:
+    """Return the cells of a point, in the order of ``HEADERS``."""
+    record = point.record
+    return [
+        point.method,
+        point.accuracy or "direct sum",
+        milliseconds(ranking.seconds(record)),
+        relative_error(record.error_p99),
+        FRONT * point.front,
+        record.toolkit,
+        record.configuration,
+    ]
+
+
+def notes(arena: Arena) -> list[str]:
+    """Return the sentences below a table: what it leaves out, and what a race cut short."""
+    said: list[str] = []
+    if arena.left_out:
+        said.append(f"left out: {count(arena.left_out, 'record')} without a 99th percentile of the error.")
+    if arena.dominated:
+        said.append(
+            f"left out: {count(arena.dominated, 'direct sum')} that another one beats or equals in both time and error."
+        )
+    return said + [CUT_SHORT_NOTE] * any(point.record.outraced for point in arena.points)

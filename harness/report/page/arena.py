@@ -1,0 +1,108 @@
+"""The figures of the arena: time against error of every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gravbench.model.record import Record
+from gravbench.report import arenas
+from gravbench.report.names import Names
+from gravbench.report.numbers import number, relative_error, six_digits
+from gravbench.report.page import charts
+from gravbench.report.page.charts import Row
+from gravbench.report.page.kinds import (
+    OPEN_SIGN,
+    DriftsOf,
+    Figure,
+    configuration,
+    doubt,
+    marked,
+    no_drifts,
+    said_unbounded,
+    slug,
+)
+from gravbench.verdicts import arena as verdict
+from gravbench.verdicts import ranking
+from gravbench.verdicts.arena import Arena, Point
+
+LETTER, GAP, SIGN = 6.3, 8, 5
+"""Pixels: of a letter, from a point to its text, and from its middle to its edge."""
+SAID = (
+    "The time of one evaluation against the 99th percentile of the relative error (all but 1 % of the bodies are more "
+    "accurate), both axes logarithmic. Smaller is better both ways: down is faster, left is more accurate. A curve is "
+    "a method along its axis of accuracy, at each value its fastest configuration; a sign alone is a direct sum. The "
+    "dashed steps, and the larger signs on them, are the Pareto front: no other point is as fast and as accurate. "
+    "Where the values of two points would overlap, one has none."
+)
+
+
+def figures(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[tuple[Figure, Arena]]:
+    """Draw each arena of the cases; yield it behind its figure, for the table below."""
+    titles = Names(cases)
+    for arena in verdict.arenas(cases):
+        title = f"n = {arena.n:,}, {titles.title(arena.shared)}"
+        rows = _rows(arena)
+        said = " ".join([SAID, *arenas.notes(arena)]) + said_unbounded(rows, OPEN_SIGN)
+        made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
+        yield marked(made, ranking.affecting(drifts([point.record for point in arena.points]), arena.shared)), arena
+
+
+def _rows(arena: Arena) -> list[dict[str, Any]]:
+    """Write the points; each method's name stands at its most accurate one, and what would overlap is left out."""
+    rows = [_row(point) for point in arena.points]
+    places = _places(rows)
+    taken = [(x - SIGN, y - SIGN, x + SIGN, y + SIGN) for x, y in places]
+
+    def put(place: int, field: str, text: str, *, left: bool, anyhow: bool = False) -> bool:
+        x, y = places[place]
+        width = LETTER * len(text)
+        low, high = (x - GAP - width, x - GAP) if left else (x + GAP, x + GAP + width)
+        above, below = y - 14, y - 1
+        free = not any(low < c and a < high and above < d and b < below for a, b, c, d in taken)
+        if free or anyhow:
+            taken.append((low, above, high, below))
+            rows[place][field] = text
+        return free
+
+    for own in ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values():
+        first = min(own, key=lambda place: rows[place]["error"])
+        name = rows[first]["method"]
+        sides = [("name before", True), ("name after", False)]
+        near, far = sides if places[first][0] > charts.WIDTH / 2 else sides[::-1]
+        # A method without its name would be no use.
+        if not any(put(first, field, name, left=left) for field, left in (near, far)):
+            put(first, near[0], name, left=near[1], anyhow=True)
+    for place, row in enumerate(rows):
+        put(place, "setting", row["accuracy"], left=False)
+    return rows
+
+
+def _places(rows: Sequence[Row]) -> list[tuple[float, float]]:
+    """Return where the points lie in a figure of its usual size, in pixels from its upper left."""
+    found = []
+    for field, length in (("error", charts.WIDTH), ("ms", -charts.ARENA_HEIGHT)):
+        logs = [math.log(row[field]) for row in rows]
+        span = (max(logs) - min(logs)) or 1.0
+        found.append([length * (one - min(logs)) / span for one in logs])
+    return list(zip(*found, strict=True))
+
+
+def _row(point: Point) -> dict[str, Any]:
+    record = point.record
+    return {
+        "method": point.method,
+        "accuracy": point.accuracy.replace("theta", "θ"),
+        "setting": "",
+        "name before": "",
+        "name after": "",
+        "ms": six_digits(1e3 * ranking.seconds(record)),
+        "error": six_digits(record.error_p99),
+        "front": point.front,
+        "time": f"{number(1e3 * ranking.seconds(record))} ms",
+        "99 % error": relative_error(record.error_p99),
+        "on the front": "yes" if point.front else "no",
+        **doubt(record),
+        "configuration": configuration(record),
+    }

@@ -1,0 +1,62 @@
+"""The fast multipole method of JZ-FMM: cells act on cells by expansions up to a chosen order, near bodies directly.
+
+Against naive: n interactions of cells instead of n * n of bodies. ``order`` is that of the expansions, ``theta`` how
+wide two cells may seem to each other before one of them is opened. The expansions are those of the softened pull, as
+JZ-FMM's Plummer kernel has them. Bodies stay on the device; each launch sorts them, builds the tree, and returns the
+accelerations in the order of the bodies.
+"""
+
+from gravbench.model.variant import DIRECT_SUM, InputError, Prepared, Range, Tolerance, variant
+
+ENTRIES = 64
+"""Places for interactions that JZ-FMM allocates per cell by default, at its default opening angle."""
+USUAL_THETA = 0.8
+FEWEST = 15
+"""Bodies below which its tree has no level, and JZ-FMM 1.0 divides by zero."""
+
+
+def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
+    """A list of interactions that outgrows its place is an error of JZ-FMM's, so it grows as theta shrinks."""
+    config = jzfmm.FMMConfig(
+        p=ORDER,
+        opening=jzfmm.OpeningByAngle(theta=THETA),
+        kernel=jzfmm.PlummerKernel(softening=EPS),
+        alloc_fac_ilist=ENTRIES * max(1.0, (USUAL_THETA / THETA) ** 3),
+    )
+
+    def jzfmm_multipoles(bodies, accelerations):
+        if len(bodies) < FEWEST:
+            raise InputError(f"{len(bodies)} bodies; accepted by JZ-FMM: {FEWEST} or more")
+        particles = jzfmm.data.PosMass(pos=bodies[:, :3], mass=bodies[:, 3])
+        return {"accelerations": jzfmm.fmm.fast_multipole_method(particles, cfg_fmm=config, G=1.0).force()}
+
+    return jzfmm_multipoles
+
+
+def tolerance(axes):
+    """An expansion leaves about theta^(order + 1) of a pull; room for its constant, and for rounding."""
+    left = axes["theta"] ** (axes["order"] + 1)
+    return {
+        dtype: Tolerance(max=max(2.5 * left, exact.max), rms=max(0.1 * left, exact.rms))
+        for dtype, exact in DIRECT_SUM.items()
+    }
+
+
+@variant(
+    parent="naive",
+    source="JZ-FMM's documentation: jstuecker.github.io/jzfmm",
+    axes={"order": (1, 2, 3, 4, 5, 6, 7), "theta": (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)},
+    defaults={"order": 5, "theta": 0.7},
+    ranges={
+        "order": Range(1, 7, "JZ-FMM has kernels for these"),
+        "theta": Range(0.2, 1.0, "below, the lists of interactions fill the memory; above, expansions diverge"),
+    },
+    approximates="cells that seem narrower than theta to each other interact by expansions of a finite order",
+    tolerance=tolerance,
+)
+def prepare(gpu, bodies, *, order, theta):
+    """Rows of x, y, z and mass; JZ-FMM's positions and masses are parts of them."""
+    kernel = gpu.compile("jzfmm_multipoles", ORDER=order, THETA=theta, EPS=bodies.eps)
+    rows = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
+    accelerations = gpu.empty(bodies.n, 3)
+    return Prepared(lambda: kernel(rows, accelerations), rows, accelerations, kernel)
