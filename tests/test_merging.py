@@ -55,12 +55,16 @@ def tiny(tmp_path, monkeypatch):
 
 
 def measured(sweep, folder, devices=(PROCESSOR,), count=None, *, each=False, **changes):
-    """Make up a run of a sweep, or its first ``count`` records; each process measures one task."""
+    """Make up a run of a sweep, or its first ``count`` records; two processes measure each task."""
     todo = plan(sweep, devices, None if GPU in devices else "no GPU", chosen=True, each=each)
     with runner.open_run(folder, [], list(devices), ["run"], sweep, todo.planned) as (store, _):
         for number, task in enumerate(todo.tasks[:count], 1):
             moment = f"2026-01-{parse(changes.get('day', '1/31')).number:02}T00:00:{number:02}+00:00"
-            own = MEASURED | {"processes": [number] * 20, "started": moment, "harness_version": "0.1.0"}
+            own = MEASURED | {
+                "processes": [2 * number - 1] * 10 + [2 * number] * 10,
+                "started": moment,
+                "harness_version": "0.1.0",
+            }
             own |= {name: value for name, value in changes.items() if name != "day"}
             store.append(made_up(task, **own))
     return folder
@@ -286,7 +290,7 @@ def test_processes_of_different_folders_are_different_ones(tiny, tmp_path):
     folders = shards_of(tiny, tmp_path, 2)
     records = RecordFile(merged(folders, tmp_path / "merged").folder).read()
     per_record = [set(record.processes) for record in records]
-    assert sum(map(len, per_record)) == len(set.union(*per_record)) == len(records)
+    assert sum(map(len, per_record)) == len(set.union(*per_record)) == 2 * len(records)
     sources = [record for folder in folders for record in RecordFile(folder).read()]
     rest = [Counter(one.model_dump_json(exclude={"processes"}) for one in some) for some in (sources, records)]
     assert rest[0] == rest[1]

@@ -184,7 +184,8 @@ def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling():
     assert 0.01 < outcome.found.preparation.compile_seconds < 60
 
 
-def test_the_kernel_of_a_first_launch_is_compiled_in_the_phase_of_that_name():
+def test_the_kernel_of_a_first_launch_is_compiled_in_the_phase_of_that_name(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))  # it is not compiled yet
     phases = []
     outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, phases.append)
     assert outcome.status == "ok"

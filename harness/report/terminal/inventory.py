@@ -43,6 +43,7 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
     """Print the ladder; a step stands below its parent, indented."""
     wide = {"what it changes": 3, "source": 2, "toolkits, axes (default in brackets)": 3}
     table = _table("The ladder", "variant", wide)
+    table.columns[-1].width = console.width // 6  # or the longest of its words
     for one in variants.values():
         lines = [", ".join(one.toolkits), ", ".join(one.dtypes)]
         for axis, values in one.axes.items():
@@ -55,6 +56,8 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
             "approximates:": one.approximates,
         }
         lines += [f"{title} {note}" for title, note in notes.items() if note]
+        longest = max(len(word) for line in lines for word in line.split())
+        table.columns[-1].width = max(longest, table.columns[-1].width or 0)
         indent = "  " * depth(one.name, variants)
         against = f"[{one.parent}] " if one.parent else ""
         table.add_row(*map(escape, [indent + one.name, against + one.summary, one.source, "\n".join(lines)]))
