@@ -180,7 +180,7 @@ def plan(
             beside = _ends(alike, typical, sweep.measure) if len(own) > MANY else []
             if not device.is_gpu and len(own) > SHORT_RUN:
                 beside += _last(alike, typical, variants)
-            anchored = _with_ends(anchored, [on(one, device) for one in beside], finished)
+            anchored = _with_others(anchored, [on(one, device) for one in beside], finished)
             missing = list(anchored)
         result.tasks += missing
     return result
@@ -264,16 +264,18 @@ def _kernel(task: Task) -> tuple[str, str]:
     return task.case.variant, task.case.toolkit
 
 
-def _with_ends(tasks: Iterable[Task], ends: Sequence[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:
-    """Put the ``ends``, and what else there is, after each repetition of the anchor; they are anchors too."""
-    numbered = [(end, itertools.count(finished.get(end.identity, 0) + 1)) for end in ends]
+def _with_others(
+    tasks: Iterable[Task], others: Sequence[Task], finished: Mapping[tuple[str, str], int]
+) -> Iterator[Task]:
+    """Put other tasks after each repetition of the anchor; these are anchors too."""
+    numbered = [(other, itertools.count(finished.get(other.identity, 0) + 1)) for other in others]
     for task in tasks:
-        if any(task is end for end in ends):
+        if any(task is other for other in others):
             continue
         yield task
         if task.anchor:
-            for end, numbers in numbered:
-                yield replace(end, anchor=next(numbers))
+            for other, numbers in numbered:
+                yield replace(other, anchor=next(numbers))
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:

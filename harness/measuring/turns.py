@@ -108,12 +108,10 @@ class Turns:
             if processor and processor == self._returns:
                 self._until = math.inf if time.monotonic() < self._until else -math.inf
             self._others += not processor
-            while not self._may_work(processor):
-                self._changed.wait(min(RETURN_SECONDS, max(0.0, self._until - time.monotonic())) or None)
+            # Nobody notifies when the time of a processor that does not come back is over.
+            self._wait(lambda: self._may_work(processor), RETURN_SECONDS)
             self._others -= not processor
             self._changed.notify_all()
-            if self._ended:
-                raise Ended
             self._working += 1
         try:
             yield take
@@ -133,8 +131,6 @@ class Turns:
         self._until = time.monotonic() + RETURN_SECONDS if more else -math.inf
 
     def _may_work(self, processor: str) -> bool:
-        if self._ended:
-            return True
         if self._alone:
             return False
         if time.monotonic() < self._until:
@@ -167,7 +163,9 @@ class Turns:
             self._wait_alone -= 1
         self._alone = True
 
-    def _wait(self, free: Callable[[], bool]) -> None:
-        self._changed.wait_for(lambda: self._ended or free())
+    def _wait(self, free: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until something is free, and look again after so many seconds at the latest."""
+        while not (self._ended or free()):
+            self._changed.wait(seconds)
         if self._ended:
             raise Ended
