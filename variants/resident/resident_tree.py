@@ -14,27 +14,13 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.resident import accuracy, tree_buffers
+from gravbench.variants.resident import accuracy, tree_buffers, tree_build
 
 KERNELS = {
     "resident_tree": (0, "BITS OPENING QUADRUPOLE R P COUNT"),
-    "resident_tree_box": (1, "BLOCK"),
-    "resident_tree_keys": (2, "BLOCK BITS HILBERT"),
-    "resident_tree_order": (3, "BLOCK BITS LEAF"),
-    "resident_tree_scan": (4, "SCAN"),
-    "resident_tree_nodes": (5, "BLOCK BITS"),
     "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
-"""The kernels: the number by which the source tells each apart, and the constants that it depends on."""
-
-BLOCK = 256
-"""Threads per block of all kernels but the walk; a body or a node each."""
-SCAN = 1024
-"""Threads that add up the numbers of cells of one level."""
-SORT_KERNELS = 6
-"""Kernels of the library's sort, at least."""
-
-CURVES = ("morton", "hilbert")
+"""The kernels beside those that build, as in ``tree_build``."""
 
 
 @variant(
@@ -48,7 +34,7 @@ CURVES = ("morton", "hilbert")
         "group": (32, 64, 96, 128),
         "leaf_size": (4, 8, 16, 24, 32, 48, 64),
         "p": (32, 64, 128),
-        "curve": CURVES,
+        "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
     },
     defaults={
@@ -76,35 +62,22 @@ CURVES = ("morton", "hilbert")
 def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, curve, bits):
     """One thread per body or node in the build; in the walk one warp per ``group`` bodies, p threads per block."""
     n = bodies.n
-    has = tree_buffers.Buffers(gpu, n, bits=bits, leaf_size=leaf_size, quadrupole=moments == "quadrupole", block=BLOCK)
-    # A toolkit without a sort says so here, before anything is compiled.
-    gpu.argsort(has.keys)
-    constants = {
-        "BITS": bits,
-        "HILBERT": int(curve == "hilbert"),
-        "LEAF": leaf_size,
+    quadrupole = moments == "quadrupole"
+    tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=quadrupole)
+    has = tree.has
+    constants = tree.constants | {
         "OPENING": accuracy.OPENINGS.index(opening),
-        "QUADRUPOLE": int(moments == "quadrupole"),
+        "QUADRUPOLE": int(quadrupole),
         "R": group // 32,
         "P": p,
-        "BLOCK": BLOCK,
-        "SCAN": SCAN,
         "COUNT": 0,
     }
-
-    def compiled(stem, **other):
-        number, names = KERNELS[stem]
-        return gpu.compile(stem, KERNEL=number, **{name: (constants | other)[name] for name in names.split()})
-
-    walk, box, keys, order, scan, nodes, sums = map(compiled, KERNELS)
+    walk, sums = tree_build.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if opening == "acceleration" else 1)
-    blocks = -(-n // BLOCK)
-    parts = min(BLOCK, blocks)
-    of_nodes = min(-(-has.capacity // BLOCK), 8 * gpu.multiprocessors)
     walkers = -(-n // (group * (p // 32)))
-    count, number_of_blocks, capacity = np.int32(n), np.int32(blocks), np.int32(has.capacity)
+    count = np.int32(n)
     with np.errstate(divide="ignore"):
         inverse_theta = np.divide(gpu.real(1), gpu.real(theta))
     # No cell is so far away that its part of the acceleration is below zero.
@@ -117,21 +90,10 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         )  # fmt: skip
 
     def evaluate(lap):
-        box(parts, BLOCK, own, has.boxes, count)
-        keys(blocks, BLOCK, own, has.boxes, has.cube, has.keys, count, np.int32(parts))
-        lap("keys")
-        places = gpu.argsort(has.keys)
-        lap("sort")
-        order(blocks, BLOCK, own, has.keys, places, has.sorted, has.begun, has.counts, count)
-        scan(bits, SCAN, has.counts, has.totals, number_of_blocks)
-        nodes(
-            blocks, BLOCK, has.begun, has.keys, places, has.counts, has.totals, has.bounds, has.links, has.pending,
-            has.tree, count, number_of_blocks, capacity,
-        )  # fmt: skip
-        lap("build")
+        places = tree.build(own, lap)
         sums(
-            of_nodes, BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds, has.links,
-            has.pending, inverse_theta,
+            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds,
+            has.links, has.pending, inverse_theta,
         )  # fmt: skip
         lap("moments")
         traverse(walk, places, accelerations)
@@ -139,7 +101,7 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         return places
 
     def insight():
-        counting = compiled("resident_tree", COUNT=1)
+        (counting, _) = tree_build.compiled(gpu, KERNELS, constants | {"COUNT": 1})
         met = gpu.empty(n, 4)
         traverse(counting, evaluate(tree_buffers.no_lap), met)
         found = np.empty((n, 4), gpu.real)
@@ -160,5 +122,5 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         walk,
         stages=evaluate,
         insight=insight,
-        kernels=len(KERNELS) + SORT_KERNELS,
+        kernels=len(KERNELS) + len(tree_build.KERNELS) + tree_build.SORT_KERNELS,
     )
