@@ -254,6 +254,21 @@ extern "C" __global__ void __launch_bounds__(P)
 #if KERNEL == 8
 constexpr int padded = (locals + 31) / 32 * 32;
 
+// Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
+// other half away.
+template <int HALF, int APART>
+__device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
+    const bool upper = lane & APART;
+#pragma unroll
+    for (int k = 0; k < HALF; ++k) {
+        const real kept = upper ? all[k + HALF] : all[k], given = upper ? all[k] : all[k + HALF];
+        all[k] = kept + __shfl_xor_sync(0xffffffff, given, APART);
+    }
+    int begin = upper ? HALF : 0;
+    if constexpr (APART > 1) begin += add_up<HALF / 2, APART / 2>(all, lane);
+    return begin;
+}
+
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_far(const Body* __restrict__ centres, const Row* __restrict__ rows, const int* __restrict__ tree,
                        const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
@@ -280,22 +295,10 @@ extern "C" __global__ void __launch_bounds__(P)
             }
             segment = pool[segment + 1];
         }
-        // Add up over the lanes: in each step a lane keeps half of its coefficients, and gives the other half away.
         real all[padded];
 #pragma unroll
         for (int k = 0; k < padded; ++k) all[k] = k < locals ? sums[min(k, locals - 1)] : 0;
-        int begin = 0;
-#pragma unroll
-        for (int step = 0; step < 5; ++step) {
-            const int half = padded >> (step + 1), apart = 16 >> step;
-            const bool upper = lane & apart;
-            if (upper) begin += half;
-#pragma unroll
-            for (int k = 0; k < half; ++k) {
-                const real kept = upper ? all[k + half] : all[k], given = upper ? all[k] : all[k + half];
-                all[k] = kept + __shfl_xor_sync(0xffffffff, given, apart);
-            }
-        }
+        const int begin = add_up<padded / 2, 16>(all, lane);
 #pragma unroll
         for (int k = 0; k < padded / 32; ++k) {
             if (begin + k < 4 * local_rows) expansions[target * (4 * local_rows) + begin + k] = all[k];
@@ -370,7 +373,7 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
-extern "C" __global__ void __launch_bounds__(P)
+extern "C" __global__ void __launch_bounds__(P, 1024 / P)
     fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Link* __restrict__ links,
                    const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
                    const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
