@@ -20,7 +20,9 @@
 // JUDGED 0: cells are far from each other where theta times their distance is more than the sum of the distances b of
 // their farthest bodies from their centres. 1: where, besides, mass (b / d)^ORDER / d^2 of the source is less than a
 // part of the least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in
-// proportion to the acceleration. Two leaves of a few bodies are near, as their bodies cost less.
+// proportion to the acceleration; where bodies turn out to be pulled less than half as much as that, or nothing was
+// known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at
+// once. Two leaves of a few bodies are near, as their bodies cost less.
 //
 // Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
 // that takes long and is right.
@@ -52,17 +54,11 @@
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
-                      Body* centres, Row* rows, real* least, Link* links, int* pending, int* pool, Used* used) {
+                      Body* centres, Row* rows, real* least, real* found, Link* links, int* pending, int* again) {
     const int nodes = *tree;
     const Cube whole = *cube;
     const real unit = unit_of(whole);
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        // The candidates of the root: the root.
-        pool[0] = 1;
-        pool[1] = none;
-        pool[2] = 0;
-        *used = 4;
-    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         const Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
@@ -84,7 +80,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         while (true) {
             centres[node] = moments.centre;
             links[node] = Link{moments.farthest, begin, count};
-            if (JUDGED) least[node] = slowest;
+            if (JUDGED) {
+                least[node] = slowest;
+                found[node] = static_cast<real>(3e38);
+            }
 #pragma unroll
             for (int k = 0; k < multipole_rows; ++k) {
                 Row row;
@@ -161,7 +160,9 @@ extern "C" __global__ void __launch_bounds__(P)
                          const Bound* __restrict__ bounds, const int* __restrict__ totals,
                          const Cube* __restrict__ cube, const real* __restrict__ least, Heads* __restrict__ heads,
                          int* __restrict__ pool, Used* __restrict__ used, int capacity, int pool_capacity, int level,
-                         real eps2, real theta2, real part) {
+                         real eps2, real theta2, real part, const int* __restrict__ again, int pass) {
+    if (pass > 0 && *again == 0) return;
+    used += pass;
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -174,6 +175,14 @@ extern "C" __global__ void __launch_bounds__(P)
         first = end;
         end += here;
     }
+    if (level == 0 && blockIdx.x == 0 && threadIdx.x == 0) {
+        // The candidates of the root: the root.
+        pool[0] = 1;
+        pool[1] = none;
+        pool[2] = 0;
+        *used = 4;
+    }
+    __syncwarp();
     // Nearer than that, powers of the distance would leave float32.
     const real shortest = cube->width * static_cast<real>(1e-7);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
@@ -272,8 +281,9 @@ __device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_far(const Body* __restrict__ centres, const Row* __restrict__ rows, const int* __restrict__ tree,
                        const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
-                       const Used* __restrict__ used, real* __restrict__ expansions, int pool_capacity, real eps2) {
-    if (*used > pool_capacity) return;
+                       const Used* __restrict__ used, real* __restrict__ expansions, int pool_capacity, real eps2,
+                       const int* __restrict__ again, int pass) {
+    if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
     const int lane = threadIdx.x % 32, nodes = *tree;
     const real unit = unit_of(*cube);
     const real scaled_eps2 = eps2 * unit * unit;
@@ -311,8 +321,9 @@ extern "C" __global__ void __launch_bounds__(P)
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_down(const Body* __restrict__ centres, const Bound* __restrict__ bounds,
                         const int* __restrict__ tree, const Cube* __restrict__ cube, const Heads* __restrict__ heads,
-                        const Used* __restrict__ used, Row* expansions, int pool_capacity) {
-    if (*used > pool_capacity) return;
+                        const Used* __restrict__ used, Row* expansions, int pool_capacity,
+                        const int* __restrict__ again, int pass) {
+    if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
     const int nodes = *tree;
     const real unit = unit_of(*cube);
     for (int leaf = blockIdx.x * P + threadIdx.x; leaf < nodes; leaf += gridDim.x * P) {
@@ -335,6 +346,26 @@ extern "C" __global__ void __launch_bounds__(P)
                 row.of[word] = 4 * k + word < locals ? sums[min(4 * k + word, locals - 1)] : 0;
             }
             expansions[leaf * local_rows + k] = row;
+        }
+    }
+}
+#endif
+
+#if KERNEL == 10
+// Find the least acceleration of every cell anew. What is not negative has the order of its bits.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fast_multipole_least(const Bound* __restrict__ bounds, const int* __restrict__ tree,
+                         const long long* __restrict__ order, const real* __restrict__ last, real* found,
+                         const int* __restrict__ again) {
+    if (*again == 0) return;
+    const int nodes = *tree;
+    for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
+        const Bound bound = bounds[leaf];
+        if (bound.bodies == 0) continue;
+        real slowest = static_cast<real>(3e38);
+        for (int k = bound.first; k < bound.first + bound.bodies; ++k) slowest = min(slowest, last[order[k]]);
+        for (int node = leaf; node >= 0; node = bounds[node].parent) {
+            atomicMin(reinterpret_cast<int*>(found + node), __float_as_int(slowest));
         }
     }
 }
@@ -378,11 +409,13 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                    const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
                    const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
                    const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
-                   Sums* __restrict__ accelerations, int pool_capacity, int n, real eps2) {
+                   const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
+                   real eps2, int* again, int pass) {
+    if (pass > 0 && *again == 0) return;
     __shared__ Body rooms[P / 32][32];
     Body* const staged = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, nodes = *tree;
-    const bool complete = *used <= pool_capacity;
+    const bool complete = used[pass] <= pool_capacity;
     const real unit = unit_of(*cube);
     for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
         const Bound leaf = bounds[target];
@@ -422,7 +455,11 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                 const int home = static_cast<int>(order[k]);
                 accelerations[home] = sums;
 #if JUDGED
-                last[home] = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+                const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+                last[home] = length;
+                // The cells were judged by an acceleration that these bodies do not have.
+                const real assumed = least[target];
+                if (pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *again = 1;
 #endif
             }
         }

@@ -5,7 +5,8 @@ to the cells and bodies within it. So the work grows with n and no faster. Expan
 terms up to ``order``, of the softened potential itself. Two cells are far from each other where ``theta`` times their
 distance exceeds the sum of their sizes; with ``opening`` "acceleration" the error that they cause has, besides, to be
 less than a ``part`` of the least acceleration in the target, as the evaluation before found it: errors of bodies are
-then in proportion to their accelerations.
+then in proportion to their accelerations. Where that acceleration turns out to be wrong, as at first, the pairs are
+found and computed a second time; the device decides, and the host waits for nothing.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -22,6 +23,7 @@ KERNELS = {
     "fast_multipole_pairs": (7, "ORDER JUDGED BITS P"),
     "fast_multipole_far": (8, "ORDER P"),
     "fast_multipole_down": (9, "ORDER P"),
+    "fast_multipole_least": (10, "BLOCK"),
 }
 """The kernels beside those that build, as in ``tree_build``."""
 
@@ -75,7 +77,7 @@ def accepted_errors(axes):
         "leaf_size": 32,
         "p": 128,
         "curve": "hilbert",
-        "bits": 21,
+        "bits": 16,
     },
     ranges={
         "theta": Range(0.05, 1.0, "below, errors are less than those of rounding; above, cells overlap"),
@@ -96,11 +98,13 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     has = tree.has
     judged = opening == "acceleration"
     constants = tree.constants | {"ORDER": order, "JUDGED": int(judged), "OPENING": 2, "QUADRUPOLE": 0, "P": p}
-    near, up, pairs, far, down = tree_build.compiled(gpu, KERNELS, constants)
+    near, up, pairs, far, down, slowest = tree_build.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if judged else 1)
     least = gpu.device_array(has.capacity if judged else 1, gpu.real)
+    found = gpu.device_array(has.capacity if judged else 1, gpu.real)
+    again = gpu.device_array(1, np.int32)
     multipoles = gpu.device_array((has.capacity, 4 * multipole_rows(order)), gpu.real)
     expansions = gpu.device_array((has.capacity, 4 * local_rows(order)), gpu.real)
     lists = pair_lists.PairLists(gpu, has.capacity, n)
@@ -111,44 +115,51 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     of_levels = [min(cells, -(-(8**level) // warps)) for level in range(bits + 1)]
     eps2, theta2, judged_part = gpu.real(bodies.eps**2), gpu.real(theta**2), gpu.real(part)
 
-    def evaluate(lap):
-        places = tree.build(own, lap)
-        up(
-            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
-            multipoles, least, has.links, has.pending, lists.pool, lists.used,
-        )  # fmt: skip
-        lap("multipoles")
+    def act(lap, places, number, by):
+        """Find the pairs and compute them; the second time only if the device has found the first to be wrong."""
+        passes = again, np.int32(number)
         for level, blocks in enumerate(of_levels):
             pairs(
-                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, least, lists.heads, lists.pool,
-                lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2, judged_part,
+                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, by, lists.heads, lists.pool,
+                lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2, judged_part, *passes,
             )  # fmt: skip
         lap("pairs")
         far(
             cells, p, has.centres, multipoles, has.tree, has.cube, lists.heads, lists.pool, lists.used, expansions,
-            lists.capacity, eps2,
+            lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
             threads, p, has.centres, has.bounds, has.tree, has.cube, lists.heads, lists.used, expansions,
-            lists.capacity,
+            lists.capacity, *passes,
         )  # fmt: skip
         lap("down")
         near(
             cells, p, has.sorted, has.centres, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
-            lists.used, expansions, places, last, accelerations, lists.capacity, np.int32(n), eps2,
+            lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2, *passes,
         )  # fmt: skip
         lap("near")
+
+    def evaluate(lap):
+        places = tree.build(own, lap)
+        up(
+            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
+            multipoles, least, found, has.links, has.pending, again,
+        )  # fmt: skip
+        lap("multipoles")
+        act(lap, places, 0, least)
+        if judged:
+            slowest(tree.node_blocks, tree_build.BLOCK, has.bounds, has.tree, places, last, found, again)
+            act(no_lap, places, 1, found)
+            lap("again")
 
     def insight():
         evaluate(no_lap)
         return {"computed": lists.computed(has.tree, has.links, n)}
 
-    # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and lists
-    # for which there is room.
+    # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
+    # for its lists.
     lists.fit(lambda: evaluate(no_lap))
-    if judged:
-        lists.fit(lambda: evaluate(no_lap))
     return Prepared(
         lambda: evaluate(no_lap),
         own,
@@ -156,5 +167,5 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         near,
         stages=evaluate,
         insight=insight,
-        kernels=len(tree_build.KERNELS) + tree_build.SORT_KERNELS + len(KERNELS) + bits,
+        kernels=tree.launches + 1 + (2 if judged else 1) * (bits + 4) + judged,
     )

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-PER_BODY = 24
-"""Entries per body for which there is room at first."""
+PER_BODY = 48
+LEAST = 1 << 16
+"""Entries for which there is room at first: so many for each body, and so many more."""
 MARGIN = 1.5
 """How much more room there is than what the first evaluations took."""
 MOST = 1 << 30
@@ -17,8 +18,12 @@ class PairLists:
         """Allocate for as many nodes and n bodies."""
         self.gpu = gpu
         self.heads = gpu.device_array((nodes, 4), np.int32)
-        self.used = gpu.device_array(1, np.uint64)
-        self._allocate(min(PER_BODY * n + (1 << 16), MOST))
+        # Of each of two passes.
+        self.used = gpu.device_array(2, np.uint64)
+        stream = gpu.stream()
+        gpu.send(self.used, np.zeros(2, np.uint64), stream)
+        gpu.wait(stream)
+        self._allocate(min(PER_BODY * n + LEAST, MOST))
 
     def _allocate(self, words):
         self.pool = None  # frees what was there
@@ -29,7 +34,7 @@ class PairLists:
         """Evaluate, and make room until the lists fit; where they are too long for any room, keep what there is."""
         while True:
             evaluate()
-            wanted = int(MARGIN * int(self._fetched(self.used)[0]))
+            wanted = int(MARGIN * int(self._fetched(self.used).max()))
             if wanted <= MARGIN * self.capacity or wanted > MOST:
                 return
             self._allocate(wanted)
@@ -44,7 +49,7 @@ class PairLists:
 
     def computed(self, tree, links, n):
         """Count the interactions per body of the last evaluation: of bodies, and of cells with cells."""
-        if int(self._fetched(self.used)[0]) > self.capacity:
+        if int(self._fetched(self.used).max()) > self.capacity:
             return {"body_body": float(n), "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
         bodies = self._fetched(links)[:nodes, 2].astype(np.int64)

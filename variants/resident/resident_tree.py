@@ -122,5 +122,5 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         walk,
         stages=evaluate,
         insight=insight,
-        kernels=len(KERNELS) + len(tree_build.KERNELS) + tree_build.SORT_KERNELS,
+        kernels=tree.launches + len(KERNELS),
     )

@@ -54,6 +54,7 @@ class Tree:
         self.kernels = compiled(gpu, KERNELS, self.constants)
         self.blocks = -(-n // BLOCK)
         self.node_blocks = min(-(-self.has.capacity // BLOCK), 8 * gpu.multiprocessors)
+        self.launches = len(KERNELS) + SORT_KERNELS
         self.counts = np.int32(n), np.int32(self.blocks), np.int32(self.has.capacity)
 
     def build(self, own, lap):

@@ -99,7 +99,8 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
         slowest = max(map(ranking.seconds, chosen))
         for record in chosen:
             seconds = ranking.seconds(record)
-            computed = [f"{record.computed.get(kind, 0):,.0f}" for kind in ("body_body", "body_cell")]
+            cells = record.computed.get("body_cell", 0) + record.computed.get("cell_cell", 0)
+            computed = [f"{one:,.0f}" for one in (record.computed.get("body_body", 0), cells)]
             errors = map(relative_error, (record.error_median, record.error_p99, record.error_max, record.error_rms))
             bar = "=" * max(1, round(BAR * seconds / slowest))
             add_row(table, str(record.axes["theta"]), _ms(record), *computed, *errors, bar)
