@@ -17,12 +17,13 @@
 // Each pair of cells is computed for both of its targets by itself: so a warp keeps all sums in registers, nothing is
 // added up in memory, and results do not depend on the order in which warps run.
 //
-// JUDGED 0: cells are far from each other where theta times their distance is more than the sum of the distances b of
-// their farthest bodies from their centres. 1: where, besides, mass (b / d)^ORDER / d^2 of the source is less than a
-// part of the least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in
-// proportion to the acceleration; where bodies turn out to be pulled less than half as much as that, or nothing was
-// known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at
-// once. Two leaves of a few bodies are near, as their bodies cost less.
+// JUDGED 0: cells are far from each other where theta times their distance d is more than the sum of the distances of
+// their farthest bodies from their centres. 1: where, besides, mass (b / d)^ORDER / d^2 is less than a part of the
+// least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in proportion to it.
+// Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Where
+// bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10 finds the least
+// accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two leaves of a few
+// bodies are near, as their bodies cost less.
 //
 // Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
 // that takes long and is right.
@@ -51,10 +52,27 @@
 #include "tree_build.cuh"
 
 #if KERNEL == 6
-extern "C" __global__ void __launch_bounds__(BLOCK)
+// A cell's size as a source is the mean distance of its mass from the centre, in the sense of power ORDER.
+__device__ __forceinline__ real powered(real distance) {
+    real power = distance;
+#pragma unroll
+    for (int k = 1; k < ORDER; ++k) power *= distance;
+    return power;
+}
+
+__device__ __forceinline__ real root(real power) {
+    return power > 0 ? pow(power, static_cast<real>(1) / ORDER) : 0;
+}
+
+__device__ __forceinline__ real part_of(const Body& body, const Body& whole) {
+    return whole.mass > 0 ? body.mass / whole.mass : 0;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
-                      Body* centres, Row* rows, real* least, real* found, Link* links, int* pending, int* again) {
+                      Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
+                      int* again) {
     const int nodes = *tree;
     const Cube whole = *cube;
     const real unit = unit_of(whole);
@@ -65,22 +83,26 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         int node = leaf, begin = bound.first, count = bound.bodies, parent = bound.parent;
         Moments moments = moments_of_bodies(sorted, begin, count);
         real sums[multipoles] = {};
-        real slowest = 0;
+        real slowest = 0, spread = 0;
         for (int k = begin; k < begin + count; ++k) {
             const Body body = sorted[k];
-            add_body(sums, body.mass, unit * (moments.centre.x - body.x), unit * (moments.centre.y - body.y),
-                     unit * (moments.centre.z - body.z));
+            const real x = unit * (moments.centre.x - body.x), y = unit * (moments.centre.y - body.y),
+                       z = unit * (moments.centre.z - body.z);
+            add_body(sums, body.mass, x, y, z);
             if (JUDGED) {
+                spread += part_of(body, moments.centre) * powered(sqrt(x * x + (y * y + z * z)));
                 // A NaN is no length.
                 const real length = last[order[k]];
                 slowest = k == begin ? length : (length >= slowest ? slowest : length);
             }
         }
         slowest = slowest > 0 ? slowest : 0;
+        spread = root(spread);
         while (true) {
             centres[node] = moments.centre;
             links[node] = Link{moments.farthest, begin, count};
             if (JUDGED) {
+                sizes[node] = spread / unit;
                 least[node] = slowest;
                 found[node] = static_cast<real>(3e38);
             }
@@ -108,16 +130,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             moments = moments_of_cells(centres, nullptr, links, begin, children);
 #pragma unroll
             for (int k = 0; k < multipoles; ++k) sums[k] = 0;
+            spread = 0;
 #pragma unroll 1
             for (int child = begin; child < begin + children; ++child) {
                 const Body own = fresh(centres + child);
-                add_cell(sums, rows + child * multipole_rows, unit * (moments.centre.x - own.x),
-                         unit * (moments.centre.y - own.y), unit * (moments.centre.z - own.z));
+                const real x = unit * (moments.centre.x - own.x), y = unit * (moments.centre.y - own.y),
+                           z = unit * (moments.centre.z - own.z);
+                add_cell(sums, rows + child * multipole_rows, x, y, z);
                 if (JUDGED) {
+                    // No mean of the parent's is larger, by Minkowski's inequality.
+                    const real away = unit * __ldcg(sizes + child) + sqrt(x * x + (y * y + z * z));
+                    spread += part_of(own, moments.centre) * powered(away);
                     const real length = __ldcg(least + child);
                     slowest = child == begin ? length : min(slowest, length);
                 }
             }
+            spread = root(spread);
         }
     }
 }
@@ -137,14 +165,14 @@ struct WarpRoom {
 constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 : 48));
 
 __device__ __forceinline__ bool is_far(const Body& target, const Link& own, const Body& source, const Link& other,
-                                       real pull, real eps2, real theta2, real shortest2) {
+                                       real size, real pull, real eps2, real theta2, real shortest2) {
     const real x = target.x - source.x, y = target.y - source.y, z = target.z - source.z;
     const real r2 = x * x + (y * y + z * z);
     const real both = own.reach + other.reach;
     if (!(theta2 * r2 > both * both && r2 + eps2 > shortest2)) return false;
 #if JUDGED
     if (pull > 0) {
-        const real ratio2 = both * both / r2;
+        const real ratio2 = (own.reach + size) * (own.reach + size) / r2;
         real strength = source.mass;
 #pragma unroll
         for (int k = 0; k < ORDER / 2; ++k) strength *= ratio2;
@@ -158,9 +186,10 @@ __device__ __forceinline__ bool is_far(const Body& target, const Link& own, cons
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_pairs(const Body* __restrict__ centres, const Link* __restrict__ links,
                          const Bound* __restrict__ bounds, const int* __restrict__ totals,
-                         const Cube* __restrict__ cube, const real* __restrict__ least, Heads* __restrict__ heads,
-                         int* __restrict__ pool, Used* __restrict__ used, int capacity, int pool_capacity, int level,
-                         real eps2, real theta2, real part, const int* __restrict__ again, int pass) {
+                         const Cube* __restrict__ cube, const real* __restrict__ sizes, const real* __restrict__ least,
+                         Heads* __restrict__ heads, int* __restrict__ pool, Used* __restrict__ used, int capacity,
+                         int pool_capacity, int level, real eps2, real theta2, real part, const int* __restrict__ again,
+                         int pass) {
     if (pass > 0 && *again == 0) return;
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
@@ -232,7 +261,8 @@ extern "C" __global__ void __launch_bounds__(P)
             const Link other = links[node];
             const bool other_leaf = other.count > 0;
             bool is_near = valid && leaf && other_leaf;
-            bool accepted = valid && is_far(centre, own, source, other, pull, eps2, theta2, shortest * shortest);
+            bool accepted = valid && is_far(centre, own, source, other, JUDGED ? sizes[node] : 0, pull, eps2, theta2,
+                                            shortest * shortest);
             // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
             if (is_near && own.count <= few_pairs && other.count <= few_pairs && own.count * other.count <= few_pairs) {
                 accepted = false;

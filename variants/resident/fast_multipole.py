@@ -49,7 +49,7 @@ def accepted_errors(axes):
     if theta == 0:
         return DIRECT_SUM
     least = DIRECT_SUM["float32"]
-    rms = 0.2 * theta**order
+    rms = 0.5 * theta**order
     if axes.get("opening") != "geometric":
         rms = min(rms, 20 * axes.get("part", 1e-3))
     return {"float32": Tolerance(max=max(30 * rms, least.max), rms=max(rms, least.rms))}
@@ -103,6 +103,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if judged else 1)
     least = gpu.device_array(has.capacity if judged else 1, gpu.real)
+    sizes = gpu.device_array(has.capacity if judged else 1, gpu.real)
     found = gpu.device_array(has.capacity if judged else 1, gpu.real)
     again = gpu.device_array(1, np.int32)
     multipoles = gpu.device_array((has.capacity, 4 * multipole_rows(order)), gpu.real)
@@ -120,8 +121,9 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         passes = again, np.int32(number)
         for level, blocks in enumerate(of_levels):
             pairs(
-                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, by, lists.heads, lists.pool,
-                lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2, judged_part, *passes,
+                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by, lists.heads,
+                lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2,
+                judged_part, *passes,
             )  # fmt: skip
         lap("pairs")
         far(
@@ -144,7 +146,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         places = tree.build(own, lap)
         up(
             tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
-            multipoles, least, found, has.links, has.pending, again,
+            multipoles, sizes, least, found, has.links, has.pending, again,
         )  # fmt: skip
         lap("multipoles")
         act(lap, places, 0, least)
