@@ -63,8 +63,13 @@ def errors_of(bodies, found, dtype="float32"):
     return reference.compare(found, direct_accelerations(bodies, np.arange(bodies.n), dtype))
 
 
-@pytest.mark.parametrize("n", [1, 2, 31, 127, 128, 129, 1000])
-@pytest.mark.parametrize(("dtype", "moments"), [("float32", "quadrupole"), ("float64", "monopole")])
+@pytest.mark.parametrize(
+    ("n", "dtype", "moments"),
+    [
+        *((n, "float32", "quadrupole") for n in (1, 2, 31, 127, 128, 129, 1000)),
+        *((n, "float64", "monopole") for n in (1, 129, 300)),
+    ],
+)
 def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n, dtype, moments):
     bodies = generators.plummer(n, 3, EPS)
     _, *found = run(bodies, dtype, theta=0, moments=moments)
@@ -133,7 +138,7 @@ def test_the_tree_holds_every_body_once_and_its_moments_are_those_of_the_bodies(
         centre = own[:, 3] @ own[:, :3] / mass
         assert np.allclose(centres[node], [*centre, mass], rtol=1e-5, atol=1e-5)
         away = own[:, :3] - centre
-        exact = -3 * (own[:, 3, None] * away).T @ away
+        exact = -3 * (own[:, 3, None] * away).T @ away / mass
         found = seconds[node]
         assert np.allclose(exact[np.triu_indices(3)], found[:6], rtol=1e-4, atol=1e-12 - 1e-4 * np.trace(exact))
         assert np.isclose(np.trace(exact) / 2, found[6], rtol=1e-4, atol=1e-12)
@@ -161,6 +166,15 @@ AWKWARD = {
     "one far away": placed(np.r_[SPREAD, [[1e6, 0, 0]]]),
     "one very far away": placed(np.r_[SPREAD, [[1e9, -1e9, 0]]]),
 }
+
+
+@pytest.mark.parametrize(("length", "mass"), [(1e12, 2e30), (1e15, 1e15), (1e-7, 1e-20)])
+def test_the_units_of_length_and_mass_change_nothing(run, length, mass):
+    near = generators.plummer(500, 3, EPS)
+    far = Bodies(near.mass * mass, near.position * length, near.velocity, EPS * length)
+    bound = {"leaf_size": 4, "part": 0.02}
+    usual, found = run(near, **bound)[2], run(far, **bound)[2].astype(float) * length**2 / mass
+    assert np.abs(found - usual).max() < 1e-4 * np.abs(usual).max()
 
 
 @pytest.mark.parametrize("name", AWKWARD)

@@ -20,7 +20,7 @@ struct __align__(16) Link {
     int begin, count;
 };
 
-// The second moments about the centre of mass times minus three, and half of the trace of that.
+// The second moments about the centre of mass for a unit of mass, times minus three, and half of the trace of that.
 struct __align__(16) Quadrupole {
     real xx, xy, xz, yy, yz, zz, half_trace, nothing;
 };

@@ -1,7 +1,8 @@
 // The moments of a cell: mass, centre of mass, second moments about it, and how far from it a cell's bodies may be.
 //
-// All lengths are relative to a point in the cell, so that a cell far from the origin loses no digits. A cell without
-// mass has the moments of a point without mass at its first body.
+// All lengths are relative to the centre of mass, so that a cell far from the origin loses no digits, and second
+// moments to the mass, so that no product of a mass and a squared length has to be a number. A cell without mass has
+// the moments of a point without mass at its first body.
 //
 // OPENING says when a walk opens a cell, by the distance d of its centre of mass from the nearest point of the box
 // around the bodies that walk together. 0, geometric: width / d >= theta. 1, Barnes 1994: d <= width / theta + the
@@ -15,8 +16,9 @@ struct Moments {
     real farthest;
 };
 
-__device__ __forceinline__ void add_second(Quadrupole& to, real mass, real x, real y, real z) {
-    const real weight = -3 * mass;
+// Add what a mass at a point does to the second moments, `part` of the whole mass.
+__device__ __forceinline__ void add_second(Quadrupole& to, real part, real x, real y, real z) {
+    const real weight = -3 * part;
     to.xx += weight * x * x;
     to.xy += weight * x * y;
     to.xz += weight * x * z;
@@ -25,19 +27,22 @@ __device__ __forceinline__ void add_second(Quadrupole& to, real mass, real x, re
     to.zz += weight * z * z;
 }
 
-__device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other) {
-    centre.x += other.mass * (other.x - origin.x);
-    centre.y += other.mass * (other.y - origin.y);
-    centre.z += other.mass * (other.z - origin.z);
-    centre.mass += other.mass;
+// Begin at a point of the cell with its mass; what is added brings the centre of mass there.
+__device__ __forceinline__ Body centre_from(const Body& origin, real mass) {
+    Body centre = origin;
+    centre.mass = mass;
+    return centre;
 }
 
-// Divide what was added up by its mass.
-__device__ __forceinline__ void end_centre(Body& centre, const Body& origin) {
-    const real inverse = centre.mass > 0 ? 1 / centre.mass : 0;
-    centre.x = origin.x + centre.x * inverse;
-    centre.y = origin.y + centre.y * inverse;
-    centre.z = origin.z + centre.z * inverse;
+__device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other, real inverse) {
+    const real part = other.mass * inverse;
+    centre.x += part * (other.x - origin.x);
+    centre.y += part * (other.y - origin.y);
+    centre.z += part * (other.z - origin.z);
+}
+
+__device__ __forceinline__ real inverse_or_zero(real mass) {
+    return mass > 0 ? 1 / mass : 0;
 }
 
 __device__ __forceinline__ void end_second(Quadrupole& second) {
@@ -46,15 +51,18 @@ __device__ __forceinline__ void end_second(Quadrupole& second) {
 
 __device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int first, int count) {
     Moments sum = {};
+    real mass = 0;
+    for (int k = first; k < first + count; ++k) mass += bodies[k].mass;
+    const real inverse = inverse_or_zero(mass);
     const Body origin = bodies[first];
-    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, bodies[k]);
-    end_centre(sum.centre, origin);
+    sum.centre = centre_from(origin, mass);
+    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, bodies[k], inverse);
     real farthest2 = 0;
     for (int k = first; k < first + count; ++k) {
         const Body other = bodies[k];
         const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
         farthest2 = max(farthest2, x * x + (y * y + z * z));
-        if (QUADRUPOLE) add_second(sum.second, other.mass, x, y, z);
+        if (QUADRUPOLE) add_second(sum.second, other.mass * inverse, x, y, z);
     }
     end_second(sum.second);
     sum.farthest = sqrt(farthest2);
@@ -72,12 +80,13 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Q
         if (OPENING == 2) farthest[child] = child < count ? fresh(links + first + child).reach : 0;
     }
     Moments sum = {};
-    const Body origin = cells[0];
+    real mass = 0;
 #pragma unroll
-    for (int child = 0; child < 8; ++child) {
-        if (child < count) add_to_centre(sum.centre, origin, cells[child]);
-    }
-    end_centre(sum.centre, origin);
+    for (int child = 0; child < 8; ++child) mass += cells[child].mass;
+    const real inverse = inverse_or_zero(mass);
+    sum.centre = centre_from(cells[0], mass);
+#pragma unroll
+    for (int child = 0; child < 8; ++child) add_to_centre(sum.centre, cells[0], cells[child], inverse);
 #pragma unroll
     for (int child = 0; child < 8; ++child) {
         if (child >= count) break;
@@ -85,13 +94,14 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Q
         const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
         if (QUADRUPOLE) {
             const Quadrupole second = fresh(seconds + first + child);
-            sum.second.xx += second.xx;
-            sum.second.xy += second.xy;
-            sum.second.xz += second.xz;
-            sum.second.yy += second.yy;
-            sum.second.yz += second.yz;
-            sum.second.zz += second.zz;
-            add_second(sum.second, other.mass, x, y, z);
+            const real part = other.mass * inverse;
+            sum.second.xx += part * second.xx;
+            sum.second.xy += part * second.xy;
+            sum.second.xz += part * second.xz;
+            sum.second.yy += part * second.yy;
+            sum.second.yz += part * second.yz;
+            sum.second.zz += part * second.zz;
+            add_second(sum.second, part, x, y, z);
         }
         if (OPENING == 2) sum.farthest = max(sum.farthest, farthest[child] + sqrt(x * x + (y * y + z * z)));
     }

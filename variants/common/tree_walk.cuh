@@ -57,7 +57,7 @@ __device__ __forceinline__ real squared_distance(const Body& point, const Body& 
 __device__ __forceinline__ bool too_near(const Link& link, real mass, real r2, real pull, real inverse_theta) {
 #if OPENING == 2
     const real reach2 = link.reach * link.reach;
-    if (pull > 0) return !(mass * reach2 < pull * r2 * r2 && r2 > reach2);
+    if (pull > 0) return !(mass * (reach2 / r2) < pull * r2 && r2 > reach2);
     return !(r2 > 4 * reach2 * (inverse_theta * inverse_theta) && r2 > reach2);
 #else
     return !(r2 > link.reach * link.reach);
@@ -80,29 +80,27 @@ __device__ __forceinline__ void add_bodies(Sums (&sums)[R], const Body (&own)[R]
 
 #if QUADRUPOLE
 // The pull of a cell: that of its mass, and that of its second moments, softened alike. With D from the body to the
-// centre of mass, rho^2 = D^2 + eps^2 and the matrix A of second moments times minus three, it is
-// D (mass + (trace A / 2 - 5/2 (D A D) / rho^2) / rho^2) / rho^3 + A D / rho^5: 31 instructions and the inverse square
-// root.
+// centre of mass, rho^2 = D^2 + eps^2, N = D / rho and the matrix A of second moments times minus three, it is
+// mass / rho^2 (N (1 + (trace A / 2 - 5/2 N A N) / rho^2) + A N / rho^2): 34 instructions and the inverse square root.
 __device__ __forceinline__ void pull_of_cell(Sums& sums, const Body& own, const Body& cell, const Quadrupole& second,
                                              real eps2) {
-    const real x = cell.x - own.x;
-    const real y = cell.y - own.y;
-    const real z = cell.z - own.z;
-    const real inverse = inverse_sqrt(x * x + (y * y + (z * z + eps2)));
+    const real dx = cell.x - own.x;
+    const real dy = cell.y - own.y;
+    const real dz = cell.z - own.z;
+    const real inverse = inverse_sqrt(dx * dx + (dy * dy + (dz * dz + eps2)));
     const real inverse2 = inverse * inverse;
-    const real inverse3 = inverse2 * inverse;
+    const real x = dx * inverse;
+    const real y = dy * inverse;
+    const real z = dz * inverse;
     const real ax = second.xx * x + (second.xy * y + second.xz * z);
     const real ay = second.xy * x + (second.yy * y + second.yz * z);
     const real az = second.xz * x + (second.yz * y + second.zz * z);
-    const real along = static_cast<real>(-2.5) * inverse2 * (ax * x + (ay * y + az * z)) + second.half_trace;
-    const real strength = inverse3 * (cell.mass + along * inverse2);
-    const real across = inverse3 * inverse2;
-    sums.ax += strength * x;
-    sums.ay += strength * y;
-    sums.az += strength * z;
-    sums.ax += across * ax;
-    sums.ay += across * ay;
-    sums.az += across * az;
+    const real along = static_cast<real>(-2.5) * (ax * x + (ay * y + az * z)) + second.half_trace;
+    const real pull = cell.mass * inverse2;
+    const real inward = 1 + along * inverse2;
+    sums.ax += pull * (inward * x + inverse2 * ax);
+    sums.ay += pull * (inward * y + inverse2 * ay);
+    sums.az += pull * (inward * z + inverse2 * az);
 }
 #endif
 

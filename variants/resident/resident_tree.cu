@@ -12,7 +12,7 @@
 // stack as one range of nodes for each cell. The accepted cells, and then the bodies of opened leaves, are staged in
 // shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and what it pushes lies deeper in
 // the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1 levels never overflows. Expected:
-// instructions are those of the interactions, 14 for a body or a centre of mass and 34 for a quadrupole, and a fifth as
+// instructions are those of the interactions, 14 for a body or a centre of mass and 35 for a quadrupole, and a fifth as
 // many more.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
