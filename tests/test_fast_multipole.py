@@ -154,8 +154,8 @@ AWKWARD = {
     "all without mass but one": placed(SPREAD, np.r_[1.0, np.zeros(149)]),
     "one far away": placed(np.r_[SPREAD, [[1e6, 0, 0]]]),
     "one very far away": placed(np.r_[SPREAD, [[1e9, -1e9, 0]]]),
-    "large numbers": placed(1e12 * SPREAD, np.full(150, 1e20), eps=1e10),
-    "small numbers": placed(1e-7 * SPREAD, np.full(150, 1e-15), eps=1e-9),
+    "large numbers": placed(1e12 * SPREAD, np.full(150, 1e26), eps=1e10),
+    "small numbers": placed(1e-7 * SPREAD, np.full(150, 1e-25), eps=1e-9),
 }
 
 

@@ -6,7 +6,8 @@
 // of mass (-d)^m / m!, up to ORDER - 1, as forces need no more; those of first order are zero about the centre of mass.
 // Its local coefficients, of a^n / n!, are the sums of multipoles times derivatives, from first order on.
 //
-// Lengths are in a unit of which the whole cube has about a thousand: so powers stay within float32.
+// Lengths are in a unit of which the whole cube has about a thousand, multipoles are for a unit of the cell's mass, and
+// local coefficients for a unit of the mass of all bodies: so numbers stay within float32.
 
 __host__ __device__ constexpr int coefficients(int degree) {
     return (degree + 1) * (degree + 2) * (degree + 3) / 6;
@@ -68,18 +69,19 @@ __device__ __forceinline__ void monomials(real (&found)[monomials_kept], real x,
     }
 }
 
-// Add the multipoles of a body of this mass, `h` from the body to the centre.
-__device__ __forceinline__ void add_body(real (&sums)[multipoles], real mass, real hx, real hy, real hz) {
+// Add the multipoles of a body with this part of the cell's mass, `h` from the body to the centre.
+__device__ __forceinline__ void add_body(real (&sums)[multipoles], real part, real hx, real hy, real hz) {
     real powers[monomials_kept];
     monomials(powers, hx, hy, hz);
-    sums[0] += mass;
+    sums[0] += part;
 #pragma unroll
-    for (int k = 4; k < monomials_kept; ++k) sums[k - 3] += mass * powers[k];
+    for (int k = 4; k < monomials_kept; ++k) sums[k - 3] += part * powers[k];
 }
 
-// Add the multipoles of a cell about another centre, `h` from the cell's centre to that one. The rows are read past the
-// cache of this multiprocessor, which may not know what another has just written.
-__device__ __forceinline__ void add_cell(real (&sums)[multipoles], const Row* rows, real hx, real hy, real hz) {
+// Add the multipoles of a cell with this part of the whole mass about another centre, `h` from the cell's centre to
+// that one. The rows are read past the cache of this multiprocessor, which may not know what another has just written.
+__device__ __forceinline__ void add_cell(real (&sums)[multipoles], const Row* rows, real part, real hx, real hy,
+                                         real hz) {
     real powers[monomials_kept];
     monomials(powers, hx, hy, hz);
     real own[4 * multipole_rows];
@@ -87,7 +89,7 @@ __device__ __forceinline__ void add_cell(real (&sums)[multipoles], const Row* ro
     for (int k = 0; k < multipole_rows; ++k) {
         const Row row = fresh(rows + k);
 #pragma unroll
-        for (int word = 0; word < 4; ++word) own[4 * k + word] = row.of[word];
+        for (int word = 0; word < 4; ++word) own[4 * k + word] = part * row.of[word];
     }
 #pragma unroll
     for (int degree = 0; degree < ORDER; ++degree) {
@@ -115,17 +117,18 @@ __device__ __forceinline__ void add_cell(real (&sums)[multipoles], const Row* ro
     }
 }
 
-// Compute the derivatives up to ORDER at (x, y, z), by the recursion of McMurchie and Davidson 1978: with s^2 = r^2 +
-// eps^2, the m-th auxiliary of exponents 0 is (-1)^m (2 m - 1)!! / s, and one more exponent of x takes x / s^2 times
-// the next auxiliary and, for each exponent of x that was there, 1 / s^2 times that of one exponent less.
-__device__ __forceinline__ void derivatives(real (&found)[derivatives_kept], real x, real y, real z, real eps2) {
+// Compute the derivatives up to ORDER at (x, y, z), times `strength`, by the recursion of McMurchie and Davidson 1978:
+// with s^2 = r^2 + eps^2, the m-th auxiliary of exponents 0 is (-1)^m (2 m - 1)!! / s, and one more exponent of x takes
+// x / s^2 times the next auxiliary and, for each exponent of x that was there, 1 / s^2 times that of one exponent less.
+__device__ __forceinline__ void derivatives(real (&found)[derivatives_kept], real x, real y, real z, real eps2,
+                                            real strength) {
     const real inverse = inverse_sqrt(x * x + (y * y + (z * z + eps2)));
     const real w = inverse * inverse;
     x *= w;
     y *= w;
     z *= w;
     real seeds[ORDER + 1];
-    seeds[0] = inverse;
+    seeds[0] = strength * inverse;
 #pragma unroll
     for (int m = 1; m <= ORDER; ++m) seeds[m] = seeds[m - 1] * static_cast<real>(1 - 2 * m);
     found[0] = seeds[ORDER];

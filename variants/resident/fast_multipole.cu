@@ -88,9 +88,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             const Body body = sorted[k];
             const real x = unit * (moments.centre.x - body.x), y = unit * (moments.centre.y - body.y),
                        z = unit * (moments.centre.z - body.z);
-            add_body(sums, body.mass, x, y, z);
+            const real part = part_of(body, moments.centre);
+            add_body(sums, part, x, y, z);
             if (JUDGED) {
-                spread += part_of(body, moments.centre) * powered(sqrt(x * x + (y * y + z * z)));
+                spread += part * powered(sqrt(x * x + (y * y + z * z)));
                 // A NaN is no length.
                 const real length = last[order[k]];
                 slowest = k == begin ? length : (length >= slowest ? slowest : length);
@@ -136,11 +137,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
                 const Body own = fresh(centres + child);
                 const real x = unit * (moments.centre.x - own.x), y = unit * (moments.centre.y - own.y),
                            z = unit * (moments.centre.z - own.z);
-                add_cell(sums, rows + child * multipole_rows, x, y, z);
+                const real part = part_of(own, moments.centre);
+                add_cell(sums, rows + child * multipole_rows, part, x, y, z);
                 if (JUDGED) {
                     // No mean of the parent's is larger, by Minkowski's inequality.
                     const real away = unit * __ldcg(sizes + child) + sqrt(x * x + (y * y + z * z));
-                    spread += part_of(own, moments.centre) * powered(away);
+                    spread += part * powered(away);
                     const real length = __ldcg(least + child);
                     slowest = child == begin ? length : min(slowest, length);
                 }
@@ -317,6 +319,7 @@ extern "C" __global__ void __launch_bounds__(P)
     const int lane = threadIdx.x % 32, nodes = *tree;
     const real unit = unit_of(*cube);
     const real scaled_eps2 = eps2 * unit * unit;
+    const real inverse_mass = centres[0].mass > 0 ? 1 / centres[0].mass : 0;
     for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
         int segment = heads[target].far;
         if (segment == none) continue;
@@ -330,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(P)
                 const Body source = centres[node];
                 real d[derivatives_kept];
                 derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y), unit * (centre.z - source.z),
-                            scaled_eps2);
+                            scaled_eps2, source.mass * inverse_mass);
                 add_far(sums, rows + node * multipole_rows, d);
             }
             segment = pool[segment + 1];
@@ -479,7 +482,7 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
             if (complete) {
                 const Body centre = centres[target];
                 add_field(sums, expansions + target * local_rows, unit * (own.x - centre.x), unit * (own.y - centre.y),
-                          unit * (own.z - centre.z), unit * unit);
+                          unit * (own.z - centre.z), centres[0].mass * unit * unit);
             }
             if (part == 0 && number < count) {
                 const int home = static_cast<int>(order[k]);
