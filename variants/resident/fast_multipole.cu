@@ -20,10 +20,11 @@
 // JUDGED 0: cells are far from each other where theta times their distance d is more than the sum of the distances of
 // their farthest bodies from their centres. 1: where, besides, mass (b / d)^ORDER / d^2 is less than a part of the
 // least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in proportion to it.
-// Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Where
-// bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10 finds the least
-// accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two leaves of a few
-// bodies are near, as their bodies cost less.
+// Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Errors of
+// a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
+// not meet all others. Where bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10
+// finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two
+// leaves of a few bodies are near, as their bodies cost less.
 //
 // Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
 // that takes long and is right.
@@ -166,8 +167,11 @@ struct WarpRoom {
 // Two leaves of fewer pairs of bodies than that are near each other, wherever they are.
 constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 : 48));
 
+// The accepted part of the pull itself, as a part of that of the acceleration.
+constexpr real of_the_pull = static_cast<real>(1) / 16;
+
 __device__ __forceinline__ bool is_far(const Body& target, const Link& own, const Body& source, const Link& other,
-                                       real size, real pull, real eps2, real theta2, real shortest2) {
+                                       real size, real pull, real part, real eps2, real theta2, real shortest2) {
     const real x = target.x - source.x, y = target.y - source.y, z = target.z - source.z;
     const real r2 = x * x + (y * y + z * z);
     const real both = own.reach + other.reach;
@@ -175,11 +179,10 @@ __device__ __forceinline__ bool is_far(const Body& target, const Link& own, cons
 #if JUDGED
     if (pull > 0) {
         const real ratio2 = (own.reach + size) * (own.reach + size) / r2;
-        real strength = source.mass;
+        real power = ORDER % 2 ? sqrt(ratio2) : 1;
 #pragma unroll
-        for (int k = 0; k < ORDER / 2; ++k) strength *= ratio2;
-        if (ORDER % 2) strength *= sqrt(ratio2);
-        return strength < pull * (r2 + eps2);
+        for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
+        return source.mass * power < pull * (r2 + eps2) || power < of_the_pull * part;
     }
 #endif
     return true;
@@ -263,8 +266,8 @@ extern "C" __global__ void __launch_bounds__(P)
             const Link other = links[node];
             const bool other_leaf = other.count > 0;
             bool is_near = valid && leaf && other_leaf;
-            bool accepted = valid && is_far(centre, own, source, other, JUDGED ? sizes[node] : 0, pull, eps2, theta2,
-                                            shortest * shortest);
+            bool accepted = valid && is_far(centre, own, source, other, JUDGED ? sizes[node] : 0, pull, part, eps2,
+                                            theta2, shortest * shortest);
             // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
             if (is_near && own.count <= few_pairs && other.count <= few_pairs && own.count * other.count <= few_pairs) {
                 accepted = false;
