@@ -8,16 +8,20 @@
 // for each leaf, which goes on to the parent if it is the last of its children to arrive. 0 walks (tree_walk.cuh).
 //
 // A warp walks for 32 * R bodies that are neighbours in the order. In each step it takes up to 32 nodes from a stack,
-// one for each lane, and compares them with the box around its bodies. The children of opened cells go back to the
-// stack as one range of nodes for each cell. The accepted cells, and then the bodies of opened leaves, are staged in
-// shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and what it pushes lies deeper in
-// the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1 levels never overflows. Expected:
-// instructions are those of the interactions, 14 for a body or a centre of mass and 35 for a quadrupole, and a fifth as
-// many more.
+// one for each lane, and compares them with BOXES boxes around each 32 of its bodies: bodies far from each other in
+// space or in their accelerations then do not open cells for one another that none of them needs opened. The children
+// of opened cells go back to the stack as one range of nodes for each cell. The accepted cells, and then the bodies of
+// opened leaves, are staged in shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and
+// what it pushes lies deeper in the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1
+// levels never overflows. Expected: instructions are those of the interactions, 14 for a body or a centre of mass and
+// 35 for a quadrupole, and a fifth as many more.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
 // that is slower, and as right. OPENING 2: where the accelerations turn out less than half of what the cells were
 // judged by, the warp walks again.
+//
+// WARPS warps of a block may walk for the same bodies. Each of them finds the same cells, and adds up its part of them.
+// Expected: more warps where there are few bodies, and the last of them end sooner; each repeats the comparisons.
 //
 // COUNT 1: what a body meets takes the place of its acceleration: bodies, cells. Global loads per body: depends on
 // theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows; last: n lengths of accelerations, or
@@ -74,17 +78,20 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #if KERNEL == 0
 #include "tree_walk.cuh"
 
-constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? 1024 : 512;
+// Threads of a multiprocessor for which the compiler has to leave registers: 40 of them for one body in float32.
+constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? (R == 1 ? 1536 : 1024) : 512;
 
 extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_threads / P : 1)
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
                   real eps2, real inverse_theta, real part) {
+    static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    const int first = (blockIdx.x * (P / 32) + threadIdx.x / 32) * 32 * R;
+    const int share = threadIdx.x / 32 % WARPS;
+    const int first = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * 32 * R;
     if (first >= n) return;
     const unsigned up_to_lane = 0xffffffffu >> (31 - lane), before_lane = up_to_lane >> 1;
 
@@ -97,36 +104,29 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         own[b] = sorted[k];
         home[b] = static_cast<int>(order[k]);
     }
-    Box box = box_of(own[0]);
+    const int of_lane = lane / lanes_of_box;
+    const bool writes_box = lane % lanes_of_box == 0;
 #pragma unroll
-    for (int b = 1; b < R; ++b) join(box, box_of(own[b]));
-    box = joined_in_warp(box);
-    const real one_half = static_cast<real>(0.5);
-    Body middle = {}, half = {};
-    middle.x = one_half * (box.least[0] + box.most[0]);
-    middle.y = one_half * (box.least[1] + box.most[1]);
-    middle.z = one_half * (box.least[2] + box.most[2]);
-    half.x = box.most[0] - middle.x;
-    half.y = box.most[1] - middle.y;
-    half.z = box.most[2] - middle.z;
-
-    real assumed = 0;
+    for (int b = 0; b < R; ++b) {
+        GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-    assumed = last[home[0]];
-#pragma unroll
-    for (int b = 1; b < R; ++b) assumed = min(assumed, last[home[b]]);
-    // A NaN is no length.
-    assumed = least_of_warp(assumed > 0 ? assumed : 0);
+        const real length = last[home[b]];
+        // A NaN is no length.
+        judge_by(box, part * least_of_box(length > 0 ? length : 0), inverse_theta);
 #endif
+        if (writes_box) room.boxes[b * BOXES + of_lane] = box;
+    }
+
     Sums sums[R];
     bool again;
     do {
 #pragma unroll
         for (int b = 0; b < R; ++b) sums[b] = Sums{};
-        const real pull = part * assumed;
 #if COUNT
-        int met_bodies = 0, met_cells = 0;
+        int met_bodies = 0;
 #endif
+        // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
+        unsigned met_cells = 0, met_batches = 0;
         int top = 1;
         if (lane == 0) room.ranges[0] = range_of(0, 1);
         __syncwarp();
@@ -146,8 +146,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 
             const Body centre = centres[node];
             const Link link = links[node];
-            const real r2 = squared_distance(centre, middle, half);
-            const bool near = too_near(link, centre.mass, r2, pull, inverse_theta);
+            const bool near = too_near(link, centre, room.boxes);
             const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
             const bool divided = valid && near && link.count < 0;
 
@@ -155,10 +154,19 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
             if (divided) room.ranges[top + __popc(pushed & before_lane)] = range_of(link.begin, -link.count);
             top += __popc(pushed);
 
-            const unsigned cells = __ballot_sync(all_lanes, accepted);
+            unsigned cells = __ballot_sync(all_lanes, accepted);
+            bool staged = accepted;
+            if (WARPS > 1) {
+                const unsigned number = met_cells + __popc(cells & before_lane);
+                met_cells += __popc(cells);
+                staged = accepted && number % WARPS == share;
+                cells = __ballot_sync(all_lanes, staged);
+            } else if (COUNT) {
+                met_cells += __popc(cells);
+            }
             if (cells) {
                 const int count = __popc(cells);
-                if (accepted) {
+                if (staged) {
                     const int place = __popc(cells & before_lane);
                     room.staged[place] = centre;
 #if QUADRUPOLE
@@ -173,9 +181,6 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 }
                 __syncwarp();
                 add_cells(sums, own, room, count, eps2);
-#if COUNT
-                met_cells += count;
-#endif
             }
             __syncwarp();
 
@@ -184,7 +189,8 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 const int up_to = sum_up_to_lane(bodies, lane);
                 const int all_bodies = __shfl_sync(all_lanes, up_to, 31);
                 const int origin = link.begin - (up_to - bodies);
-                for (int done = 0; done < all_bodies; done += 32) {
+                const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
+                for (int done = begin; done < all_bodies; done += 32 * WARPS) {
                     // Find the leaf of the body that this lane brings: the first that ends behind it.
                     int leaf = 0;
 #pragma unroll
@@ -197,6 +203,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                     add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
                     __syncwarp();
                 }
+                met_batches += (all_bodies + 31) / 32;
 #if COUNT
                 met_bodies += all_bodies;
 #endif
@@ -209,24 +216,29 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
             sums[b].ay = met_cells;
         }
 #endif
+#if WARPS > 1 && !COUNT
+        join_sums(sums, rooms);
+#endif
         again = false;
 #if OPENING == 2 && !COUNT
-        real found = 0;
 #pragma unroll
         for (int b = 0; b < R; ++b) {
             const Sums& of = sums[b];
             const real length = sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az));
-            found = b > 0 ? min(found, length) : length;
-            if (first + b * 32 + lane < n) last[home[b]] = length;
+            if (share == 0 && first + b * 32 + lane < n) last[home[b]] = length;
+            const real found = least_of_box(length);
+            // What was assumed is 1 / (part * by_pull^2).
+            GroupBox& box = room.boxes[b * BOXES + of_lane];
+            again = again || (box.by_pull > 0 && 2 * part * found * box.by_pull * box.by_pull < 1);
+            __syncwarp();
+            if (writes_box) judge_by(box, part * found, inverse_theta);
         }
-        found = least_of_warp(found);
-        again = 2 * found < assumed;
-        assumed = found;
+        again = __ballot_sync(all_lanes, again) != 0;
 #endif
     } while (again);
 #pragma unroll
     for (int b = 0; b < R; ++b) {
-        if (first + b * 32 + lane < n) accelerations[home[b]] = sums[b];
+        if (share == 0 && first + b * 32 + lane < n) accelerations[home[b]] = sums[b];
     }
 }
 #endif

@@ -2,11 +2,12 @@
 
 Against barnes_hut: sorting, building and summing up the tree take a fraction of the walk, where the host took longer
 than it, and nothing crosses the bus. A warp walks for ``group`` bodies that are neighbours along ``curve``, compares 32
-nodes at a time with the box around them, and adds up what it accepts from shared memory. ``opening`` says when a cell
-is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of mass, or a ``quadrupole`` beside
-it. With ``opening`` "acceleration" the cells are judged by the acceleration of the evaluation before, of which ``part``
-may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are sorted in half the time, and put
-bodies that are closer than a thousandth of the whole into one leaf.
+nodes at a time with ``boxes`` around each 32 of them, and adds up what it accepts from shared memory. ``warps`` may
+share the bodies of a group, and then what they add up: all find the same cells, and each takes its part of them.
+``opening`` says when a cell is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of
+mass, or a ``quadrupole`` beside it. With ``opening`` "acceleration" the cells are judged by the acceleration of the
+evaluation before, of which ``part`` may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are
+sorted in half the time, and put bodies that are closer than a thousandth of the whole into one leaf.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -14,10 +15,10 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.resident import accuracy, tree_buffers, tree_build
+from gravbench.variants.resident import accuracy, tree_build, tree_buffers
 
 KERNELS = {
-    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P COUNT"),
+    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
     "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
 """The kernels beside those that build, as in ``tree_build``."""
@@ -34,6 +35,8 @@ KERNELS = {
         "group": (32, 64, 96, 128),
         "leaf_size": (4, 8, 16, 24, 32, 48, 64),
         "p": (32, 64, 128),
+        "warps": (1, 2, 4),
+        "boxes": (1, 2, 4, 8, 16),
         "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
     },
@@ -45,6 +48,8 @@ KERNELS = {
         "group": 32,
         "leaf_size": 16,
         "p": 64,
+        "warps": 1,
+        "boxes": 4,
         "curve": "hilbert",
         "bits": 21,
     },
@@ -56,11 +61,12 @@ KERNELS = {
         "p": Range(32, 128, "whole warps; 48 KB of shared memory hold the stacks of four", step=32),
         "bits": Range(1, 21, "three coordinates of so many bits in a key of 64"),
     },
+    when="warps == 1 or p == 32 * warps",
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     tolerance=accuracy.of_axes,
 )
-def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, curve, bits):
-    """One thread per body or node in the build; in the walk one warp per ``group`` bodies, p threads per block."""
+def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, warps, boxes, curve, bits):
+    """One thread per body or node in the build; in the walk ``warps`` per ``group`` bodies, p threads per block."""
     n = bodies.n
     quadrupole = moments == "quadrupole"
     tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=quadrupole)
@@ -70,13 +76,15 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         "QUADRUPOLE": int(quadrupole),
         "R": group // 32,
         "P": p,
+        "WARPS": warps,
+        "BOXES": boxes,
         "COUNT": 0,
     }
     walk, sums = tree_build.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if opening == "acceleration" else 1)
-    walkers = -(-n // (group * (p // 32)))
+    walkers = -(-n // (group * (p // 32 // warps)))
     count = np.int32(n)
     with np.errstate(divide="ignore"):
         inverse_theta = np.divide(gpu.real(1), gpu.real(theta))
