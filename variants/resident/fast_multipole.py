@@ -44,14 +44,14 @@ def local_rows(order):
 
 
 def accepted_errors(axes):
-    """Return the tolerance of each number type."""
+    """Return the tolerance of each number type: a few times the errors over a thousand bodies of several kinds."""
     theta, order = axes.get("theta", 0.8), axes.get("order", 4)
     if theta == 0:
         return DIRECT_SUM
     least = DIRECT_SUM["float32"]
     rms = 0.5 * theta**order
     if axes.get("opening") != "geometric":
-        rms = min(rms, 20 * axes.get("part", 1e-3))
+        rms = min(rms, 6 * axes.get("part", 1e-3))
     return {"float32": Tolerance(max=max(30 * rms, least.max), rms=max(rms, least.rms))}
 
 

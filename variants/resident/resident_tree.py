@@ -15,7 +15,7 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.resident import accuracy, tree_build, tree_buffers
+from gravbench.variants.resident import accuracy, tree_buffers, tree_build
 
 KERNELS = {
     "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
