@@ -129,6 +129,12 @@ template <class T> T atomicAdd(T* to, T value) {
     *to += value;
     return before;
 }
+template <class T> T atomicMin(T* to, T value) {
+    const T before = *to;
+    *to = min(before, value);
+    return before;
+}
+inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4); return bits; }
 template <class Kernel> void begin() {
     (*static_cast<const Kernel*>(kernel_of_launch))();
     running->over = true;

@@ -40,6 +40,12 @@ class Recorder:
     def send(self, array, values, stream):
         pass
 
+    def fetch(self, values, array, stream):  # noqa: ARG002
+        values[...] = 0
+
+    def synchronize(self):
+        pass
+
     def wait(self, stream):
         pass
 

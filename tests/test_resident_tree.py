@@ -82,8 +82,8 @@ def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n, d
     [
         ({"opening": "geometric", "moments": "monopole"}, 4e-3),
         ({"opening": "geometric", "moments": "quadrupole"}, 1.5e-3),
-        ({"opening": "barnes_1994", "moments": "monopole"}, 2.5e-3),
-        ({"opening": "barnes_1994", "moments": "quadrupole"}, 9e-4),
+        ({"opening": "barnes_1994", "moments": "monopole"}, 3e-3),
+        ({"opening": "barnes_1994", "moments": "quadrupole"}, 1e-3),
         ({"part": 0.0025, "moments": "monopole"}, 1.2e-3),
         ({"part": 0.0025, "moments": "quadrupole"}, 3e-4),
         ({"part": 0.0025, "moments": "quadrupole", "group": 96}, 3e-4),
@@ -100,6 +100,37 @@ def test_errors_are_what_the_criterion_and_the_moments_promise(run, axes, rms):
         assert np.array_equal(found, again)
     computed = prepared.insight()["computed"]
     assert 0 < computed["body_cell"] < computed["body_body"] < bodies.n
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"warps": 2, "p": 64},
+        {"warps": 4, "p": 128, "group": 64, "boxes": 16},
+        {"warps": 4, "p": 128, "moments": "monopole", "opening": "barnes_1994", "boxes": 1},
+    ],
+    ids=str,
+)
+def test_warps_that_share_their_bodies_find_what_one_warp_does(run, axes):
+    bodies = generators.plummer(700, 3, EPS)
+    alone, _, usual = run(bodies, **axes | {"warps": 1})
+    shared, _, found = run(bodies, **axes)
+    assert shared.insight() == alone.insight()
+    assert np.abs(found - usual).max() < 1e-5 * np.abs(usual).max()
+
+
+@pytest.mark.parametrize(("warps", "p"), [(2, 64), (4, 128)])
+def test_warps_that_share_their_bodies_add_every_body_once(run, warps, p):
+    bodies = generators.plummer(129, 3, EPS)
+    for one in run(bodies, theta=0, warps=warps, p=p)[1:]:
+        assert reference.objection_to(errors_of(bodies, one), DIRECT_SUM["float32"]) is None
+
+
+def test_more_boxes_open_fewer_cells(run):
+    bodies = generators.plummer(1000, 3, EPS)
+    met = [run(bodies, group=64, boxes=boxes)[0].insight()["computed"] for boxes in (1, 4, 16)]
+    work = [one["body_body"] + one["body_cell"] for one in met]
+    assert work[0] > work[1] > work[2]
 
 
 def last_tree():
@@ -214,7 +245,7 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(libraries):
     for stale in (1e30, 1e3, 1e-30, np.nan, 0.0):
         last[:] = stale
         prepared.launch()
-        assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < 3e-3
+        assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < 3.5e-3
 
 
 def test_a_toolkit_without_a_sort_says_so_before_it_compiles():

@@ -284,7 +284,8 @@ def check_ptx(variant, ptx, dtype, stem):
     if dtype == "float32":
         assert (".f64" in ptx) == variant.mixed
         # What only clears or adds up has a name of its own.
-        assert ("rsqrt.approx.ftz.f32" in ptx) == (stem in (variant.name, f"{variant.name}_kernel"))
+        pulls = stem in (variant.name, *(f"{variant.name}_{part}" for part in ("kernel", "far")))
+        assert ("rsqrt.approx.ftz.f32" in ptx) == pulls
 
 
 @pytest.mark.parametrize("name", CUDA_C)

@@ -24,3 +24,14 @@ struct __align__(16) Link {
 struct __align__(16) Quadrupole {
     real xx, xy, xz, yy, yz, zz, half_trace, nothing;
 };
+
+// Read what another multiprocessor has just written, word by word, past the cache that does not see it.
+template <class Row>
+__device__ __forceinline__ Row fresh(const Row* from) {
+    Row row;
+#pragma unroll
+    for (int k = 0; k < static_cast<int>(sizeof(Row) / sizeof(int4)); ++k) {
+        reinterpret_cast<int4*>(&row)[k] = __ldcg(reinterpret_cast<const int4*>(from) + k);
+    }
+    return row;
+}

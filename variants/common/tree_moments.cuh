@@ -69,17 +69,6 @@ __device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int fir
     return sum;
 }
 
-// Read what another multiprocessor has just written, word by word, past the cache that does not see it.
-template <class Row>
-__device__ __forceinline__ Row fresh(const Row* from) {
-    Row row;
-#pragma unroll
-    for (int k = 0; k < static_cast<int>(sizeof(Row) / sizeof(int4)); ++k) {
-        reinterpret_cast<int4*>(&row)[k] = __ldcg(reinterpret_cast<const int4*>(from) + k);
-    }
-    return row;
-}
-
 __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Quadrupole* seconds, const Link* links,
                                                     int first, int count) {
     // All children are read before the first is waited for.

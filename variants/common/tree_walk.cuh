@@ -4,8 +4,18 @@ constexpr unsigned all_lanes = 0xffffffff;
 constexpr int most_ranges = 32 * (BITS + 1);
 constexpr int staged_rows = 32 + 4;  // and what fills the last four up
 
+// The box around neighbouring bodies of a walk, and what OPENING 2 judges a cell by for them: it has to be farther away
+// than `by_reach` times its reach (squared both), and than `by_pull` times its reach times the root of its mass.
+struct __align__(16) GroupBox {
+    real x, y, z, by_reach;  // the middle
+    real half_x, half_y, half_z, by_pull;
+};
+
+constexpr int lanes_of_box = 32 / BOXES;
+
 // A warp's own part of shared memory.
 struct WarpRoom {
+    GroupBox boxes[R * BOXES];
     Body staged[staged_rows];
 #if QUADRUPOLE
     Quadrupole seconds[staged_rows];
@@ -32,36 +42,76 @@ __device__ __forceinline__ unsigned bits_of_warp(unsigned bits) {
 #endif
 }
 
-__device__ __forceinline__ real least_of_warp(real value) {
-#pragma unroll
-    for (int apart = 16; apart > 0; apart >>= 1) value = min(value, __shfl_xor_sync(all_lanes, value, apart));
-    return value;
-}
-
 // A range of at most eight nodes that follow one another, as one word.
 __device__ __forceinline__ unsigned range_of(int first, int count) {
     return static_cast<unsigned>(first) << 3 | static_cast<unsigned>(count - 1);
 }
 
+// Return the least value among the lanes whose bodies share a box.
+__device__ __forceinline__ real least_of_box(real value) {
+#pragma unroll
+    for (int apart = lanes_of_box / 2; apart > 0; apart >>= 1) {
+        value = min(value, __shfl_xor_sync(all_lanes, value, apart));
+    }
+    return value;
+}
+
+__device__ __forceinline__ GroupBox group_box_of(const Body& own) {
+    Box box = box_of(own);
+#pragma unroll
+    for (int apart = lanes_of_box / 2; apart > 0; apart >>= 1) {
+        Box other;
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            other.least[axis] = __shfl_xor_sync(all_lanes, box.least[axis], apart);
+            other.most[axis] = __shfl_xor_sync(all_lanes, box.most[axis], apart);
+        }
+        join(box, other);
+    }
+    const real one_half = static_cast<real>(0.5);
+    GroupBox found = {};
+    found.x = one_half * (box.least[0] + box.most[0]);
+    found.y = one_half * (box.least[1] + box.most[1]);
+    found.z = one_half * (box.least[2] + box.most[2]);
+    found.half_x = box.most[0] - found.x;
+    found.half_y = box.most[1] - found.y;
+    found.half_z = box.most[2] - found.z;
+    return found;
+}
+
+// Judge by the acceleration `pull`; where none is known it is 0, and the opening angle decides.
+__device__ __forceinline__ void judge_by(GroupBox& box, real pull, real inverse_theta) {
+    box.by_reach = pull > 0 ? 1 : max(static_cast<real>(1), 4 * (inverse_theta * inverse_theta));
+    box.by_pull = pull > 0 ? inverse_sqrt(pull) : 0;
+}
+
 // Return the squared distance of a point from the nearest point of a box.
-__device__ __forceinline__ real squared_distance(const Body& point, const Body& middle, const Body& half) {
+__device__ __forceinline__ real squared_distance(const Body& point, const GroupBox& box) {
     const real zero = 0;
-    const real x = max(abs(point.x - middle.x) - half.x, zero);
-    const real y = max(abs(point.y - middle.y) - half.y, zero);
-    const real z = max(abs(point.z - middle.z) - half.z, zero);
+    const real x = max(abs(point.x - box.x) - box.half_x, zero);
+    const real y = max(abs(point.y - box.y) - box.half_y, zero);
+    const real z = max(abs(point.z - box.z) - box.half_z, zero);
     return x * x + (y * y + z * z);
 }
 
-// Tell whether a cell has to be opened by bodies at this squared distance; written so that a NaN opens it. `pull` is
-// the acceleration by which OPENING 2 judges, 0 where none is known.
-__device__ __forceinline__ bool too_near(const Link& link, real mass, real r2, real pull, real inverse_theta) {
-#if OPENING == 2
+// Tell whether a cell has to be opened for the bodies of any box; written so that a NaN opens it.
+__device__ __forceinline__ bool too_near(const Link& link, const Body& centre, const GroupBox* boxes) {
     const real reach2 = link.reach * link.reach;
-    if (pull > 0) return !(mass * (reach2 / r2) < pull * r2 && r2 > reach2);
-    return !(r2 > 4 * reach2 * (inverse_theta * inverse_theta) && r2 > reach2);
-#else
-    return !(r2 > link.reach * link.reach);
+#if OPENING == 2
+    const real weighed = link.reach * sqrt(centre.mass);
 #endif
+    bool far = true;
+#pragma unroll 4
+    for (int k = 0; k < R * BOXES; ++k) {
+        const GroupBox box = boxes[k];
+        const real r2 = squared_distance(centre, box);
+#if OPENING == 2
+        far = far && r2 > box.by_reach * reach2 && r2 > box.by_pull * weighed;
+#else
+        far = far && r2 > reach2;
+#endif
+    }
+    return !far;
 }
 
 // Add the pulls of `count` rows, filled up with rows without mass to a multiple of four.
@@ -122,3 +172,24 @@ __device__ __forceinline__ void add_cells(Sums (&sums)[R], const Body (&own)[R],
     add_bodies(sums, own, room.staged, count, eps2);
 #endif
 }
+
+#if WARPS > 1
+// Replace the sums of the block's warps, which hold the same bodies, by those of all of them.
+__device__ __forceinline__ void join_sums(Sums (&sums)[R], WarpRoom* rooms) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        rooms[threadIdx.x / 32].staged[lane] = Body{sums[b].ax, sums[b].ay, sums[b].az, 0};
+        __syncthreads();
+        sums[b] = Sums{};
+#pragma unroll
+        for (int warp = 0; warp < WARPS; ++warp) {
+            const Body part = rooms[warp].staged[lane];
+            sums[b].ax += part.x;
+            sums[b].ay += part.y;
+            sums[b].az += part.z;
+        }
+        __syncthreads();
+    }
+}
+#endif

@@ -4,22 +4,24 @@
 // evaluation, each with a thread for every body or node. Expected: the build takes a fraction of the walk, where it
 // took the host several times as long.
 //
-// KERNEL 1 finds the box of the bodies, 2 the key of each (tree_keys.cuh). A library sorts the keys. 3 puts the bodies
-// in the order of their keys and finds the cells that each begins (tree_levels.cuh), 4 adds the numbers of cells up, 5
-// writes the nodes. 6 computes moments (tree_moments.cuh): one thread for each leaf, which goes on to the parent if it
-// is the last of its children to arrive. 0 walks (tree_walk.cuh).
+// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 computes moments (tree_moments.cuh): one thread
+// for each leaf, which goes on to the parent if it is the last of its children to arrive. 0 walks (tree_walk.cuh).
 //
 // A warp walks for 32 * R bodies that are neighbours in the order. In each step it takes up to 32 nodes from a stack,
-// one for each lane, and compares them with the box around its bodies. The children of opened cells go back to the
-// stack as one range of nodes for each cell. The accepted cells, and then the bodies of opened leaves, are staged in
-// shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and what it pushes lies deeper in
-// the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1 levels never overflows. Expected:
-// instructions are those of the interactions, 14 for a body or a centre of mass and 35 for a quadrupole, and a fifth as
-// many more.
+// one for each lane, and compares them with BOXES boxes around each 32 of its bodies: bodies far from each other in
+// space or in their accelerations then do not open cells for one another that none of them needs opened. The children
+// of opened cells go back to the stack as one range of nodes for each cell. The accepted cells, and then the bodies of
+// opened leaves, are staged in shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and
+// what it pushes lies deeper in the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1
+// levels never overflows. Expected: instructions are those of the interactions, 14 for a body or a centre of mass and
+// 35 for a quadrupole, and a fifth as many more.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
 // that is slower, and as right. OPENING 2: where the accelerations turn out less than half of what the cells were
 // judged by, the warp walks again.
+//
+// WARPS warps of a block may walk for the same bodies. Each of them finds the same cells, and adds up its part of them.
+// Expected: more warps where there are few bodies, and the last of them end sooner; each repeats the comparisons.
 //
 // COUNT 1: what a body meets takes the place of its acceleration: bodies, cells. Global loads per body: depends on
 // theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows; last: n lengths of accelerations, or
@@ -31,184 +33,12 @@
 #endif
 #if KERNEL == 3 || KERNEL == 5
 #include "tree_levels.cuh"
-constexpr int warps_of_block = BLOCK / 32;
 #endif
 #if KERNEL == 6
 #include "tree_moments.cuh"
 #endif
 
-#if KERNEL == 1
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    resident_tree_box(const Body* __restrict__ bodies, Box* __restrict__ boxes, int n) {
-    int k = blockIdx.x * BLOCK + threadIdx.x;
-    Box box = box_of(bodies[min(k, n - 1)]);
-    for (; k < n; k += gridDim.x * BLOCK) join(box, box_of(bodies[k]));
-    box = joined_in_block<BLOCK>(box);
-    if (threadIdx.x == 0) boxes[blockIdx.x] = box;
-}
-#endif
-
-#if KERNEL == 2
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    resident_tree_keys(const Body* __restrict__ bodies, const Box* __restrict__ boxes, Cube* __restrict__ cube,
-                       Key* __restrict__ keys, int n, int parts) {
-    const Cube found = cube_around(joined_in_block<BLOCK>(boxes[min(static_cast<int>(threadIdx.x), parts - 1)]));
-    if (blockIdx.x == 0 && threadIdx.x == 0) *cube = found;
-    const int k = blockIdx.x * BLOCK + threadIdx.x;
-    if (k < n) keys[k] = key_of(cell_of(bodies[k], found));
-}
-#endif
-
-#if KERNEL == 3
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    resident_tree_order(const Body* __restrict__ bodies, const Key* __restrict__ keys,
-                        const long long* __restrict__ order, Body* __restrict__ sorted, Begun* __restrict__ all_begun,
-                        int* __restrict__ counts, int n) {
-    __shared__ Key around[BLOCK + 2 * LEAF];
-    __shared__ int of_warps[warps_of_block][BITS];
-    const int first = blockIdx.x * BLOCK;
-    for (int place = threadIdx.x; place < BLOCK + 2 * LEAF; place += BLOCK) {
-        const int k = first - LEAF + place;
-        if (k >= 0 && k < n) around[place] = keys[order[k]];
-    }
-    __syncthreads();
-    const int k = first + threadIdx.x;
-    Begun begun = {1, 0, 0};
-    if (k < n) {
-        sorted[k] = bodies[order[k]];
-        const Key* own = around + LEAF + threadIdx.x;
-        begun = begun_by<LEAF>(own, k, n);
-        if (begun.bodies > LEAF) {
-            // The smallest cell, which cannot be divided: look for the first body with another key.
-            int least = k + LEAF, end = n;
-            while (least + 1 < end) {
-                const int middle = least + (end - least) / 2;
-                if (keys[order[middle]] == own[0]) {
-                    least = middle;
-                } else {
-                    end = middle;
-                }
-            }
-            begun.bodies = end - k;
-        }
-        all_begun[k] = begun;
-    }
-    for (int level = 1; level <= BITS; ++level) {
-        const unsigned found = cells_in_warp(begun, level);
-        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][level - 1] = __popc(found);
-    }
-    __syncthreads();
-    for (int level = threadIdx.x; level < BITS; level += BLOCK) {
-        int sum = 0;
-        for (int warp = 0; warp < warps_of_block; ++warp) sum += of_warps[warp][level];
-        counts[level * gridDim.x + blockIdx.x] = sum;
-    }
-}
-#endif
-
-#if KERNEL == 4
-// Block l replaces the numbers of cells of level l + 1 by their sums before each block of bodies; `totals` gets the sum
-// of all.
-extern "C" __global__ void __launch_bounds__(SCAN)
-    resident_tree_scan(int* __restrict__ counts, int* __restrict__ totals, int blocks) {
-    __shared__ int of_warps[SCAN / 32];
-    int* const own = counts + blockIdx.x * blocks;
-    const int each = (blocks + SCAN - 1) / SCAN;
-    const int begin = min(static_cast<int>(threadIdx.x) * each, blocks), end = min(begin + each, blocks);
-    int sum = 0;
-    for (int k = begin; k < end; ++k) sum += own[k];
-    const int lane = threadIdx.x % 32;
-    int before = sum;
-#pragma unroll
-    for (int apart = 1; apart < 32; apart <<= 1) {
-        const int other = __shfl_up_sync(0xffffffff, before, apart);
-        if (lane >= apart) before += other;
-    }
-    if (lane == 31) of_warps[threadIdx.x / 32] = before;
-    __syncthreads();
-    for (int warp = 0; warp < static_cast<int>(threadIdx.x) / 32; ++warp) before += of_warps[warp];
-    if (threadIdx.x == SCAN - 1) totals[blockIdx.x] = before;
-    before -= sum;
-    for (int k = begin; k < end; ++k) {
-        const int here = own[k];
-        own[k] = before;
-        before += here;
-    }
-}
-#endif
-
-#if KERNEL == 5
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    resident_tree_nodes(const Begun* __restrict__ all_begun, const Key* __restrict__ keys,
-                        const long long* __restrict__ order, const int* __restrict__ counts,
-                        const int* __restrict__ totals, Bound* __restrict__ bounds, Link* __restrict__ links,
-                        int* __restrict__ pending, int* __restrict__ tree, int n, int blocks, int capacity) {
-    __shared__ int of_warps[warps_of_block][BITS];
-    __shared__ int base[BITS];
-    __shared__ int last_level;
-    const int k = blockIdx.x * BLOCK + threadIdx.x, lane = threadIdx.x % 32, own_warp_number = threadIdx.x / 32;
-    const Begun begun = k < n ? all_begun[k] : Begun{1, 0, 0};
-    for (int level = 1; level <= BITS; ++level) {
-        const unsigned found = cells_in_warp(begun, level);
-        if (lane == 0) of_warps[own_warp_number][level - 1] = __popc(found);
-    }
-    for (int level = threadIdx.x; level < BITS; level += BLOCK) base[level] = totals[level];
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        // Node 0 is the root; the nodes of each level follow those of the level above, as far as there is room.
-        int next = 1, level = 0;
-        for (; level < BITS && base[level] > 0 && base[level] <= capacity - next; ++level) {
-            const int own = base[level];
-            base[level] = next;
-            next += own;
-        }
-        last_level = level;
-        if (blockIdx.x == 0) {
-            *tree = next;
-            bounds[0] = Bound{0, level == 0 ? n : 0, 0, -1};
-        }
-    }
-    __syncthreads();
-    for (int level = threadIdx.x; level < last_level; level += BLOCK) {
-        int sum = base[level] + counts[level * blocks + blockIdx.x];
-        for (int warp = 0; warp < warps_of_block; ++warp) {
-            const int own = of_warps[warp][level];
-            of_warps[warp][level] = sum;
-            sum += own;
-        }
-    }
-    __syncthreads();
-    // The last node of the level above that begins at this body or before: the one around it.
-    int above = 0;
-    for (int level = 1; level <= last_level; ++level) {
-        const unsigned found = cells_in_warp(begun, level);
-        const int node = of_warps[own_warp_number][level - 1] + __popc(found & (0xffffffffu >> (31 - lane))) - 1;
-        if (found >> lane & 1) {
-            if (level > begun.least || k == 0) links[above].begin = node;
-            atomicAdd(pending + above, 0x10001);
-            int bodies = 0;
-            if (level == begun.deepest) {
-                bodies = begun.bodies;
-            } else if (level == last_level) {
-                // There is no room for its children.
-                const Key own = keys[order[k]];
-                int least = k, end = n;
-                while (least + 1 < end) {
-                    const int middle = least + (end - least) / 2;
-                    if (equal_digits(keys[order[middle]], own) >= level) {
-                        least = middle;
-                    } else {
-                        end = middle;
-                    }
-                }
-                bodies = end - k;
-            }
-            bounds[node] = Bound{k, bodies, level, above};
-        }
-        above = node;
-    }
-}
-#endif
+#include "tree_build.cuh"
 
 #if KERNEL == 6
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -248,17 +78,20 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #if KERNEL == 0
 #include "tree_walk.cuh"
 
-constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? 1024 : 512;
+// Threads of a multiprocessor for which the compiler has to leave registers: 40 of them for one body in float32.
+constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? (R == 1 ? 1536 : 1024) : 512;
 
 extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_threads / P : 1)
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
                   real eps2, real inverse_theta, real part) {
+    static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    const int first = (blockIdx.x * (P / 32) + threadIdx.x / 32) * 32 * R;
+    const int share = threadIdx.x / 32 % WARPS;
+    const int first = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * 32 * R;
     if (first >= n) return;
     const unsigned up_to_lane = 0xffffffffu >> (31 - lane), before_lane = up_to_lane >> 1;
 
@@ -271,36 +104,29 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         own[b] = sorted[k];
         home[b] = static_cast<int>(order[k]);
     }
-    Box box = box_of(own[0]);
+    const int of_lane = lane / lanes_of_box;
+    const bool writes_box = lane % lanes_of_box == 0;
 #pragma unroll
-    for (int b = 1; b < R; ++b) join(box, box_of(own[b]));
-    box = joined_in_warp(box);
-    const real one_half = static_cast<real>(0.5);
-    Body middle = {}, half = {};
-    middle.x = one_half * (box.least[0] + box.most[0]);
-    middle.y = one_half * (box.least[1] + box.most[1]);
-    middle.z = one_half * (box.least[2] + box.most[2]);
-    half.x = box.most[0] - middle.x;
-    half.y = box.most[1] - middle.y;
-    half.z = box.most[2] - middle.z;
-
-    real assumed = 0;
+    for (int b = 0; b < R; ++b) {
+        GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-    assumed = last[home[0]];
-#pragma unroll
-    for (int b = 1; b < R; ++b) assumed = min(assumed, last[home[b]]);
-    // A NaN is no length.
-    assumed = least_of_warp(assumed > 0 ? assumed : 0);
+        const real length = last[home[b]];
+        // A NaN is no length.
+        judge_by(box, part * least_of_box(length > 0 ? length : 0), inverse_theta);
 #endif
+        if (writes_box) room.boxes[b * BOXES + of_lane] = box;
+    }
+
     Sums sums[R];
     bool again;
     do {
 #pragma unroll
         for (int b = 0; b < R; ++b) sums[b] = Sums{};
-        const real pull = part * assumed;
 #if COUNT
-        int met_bodies = 0, met_cells = 0;
+        int met_bodies = 0;
 #endif
+        // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
+        unsigned met_cells = 0, met_batches = 0;
         int top = 1;
         if (lane == 0) room.ranges[0] = range_of(0, 1);
         __syncwarp();
@@ -320,8 +146,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 
             const Body centre = centres[node];
             const Link link = links[node];
-            const real r2 = squared_distance(centre, middle, half);
-            const bool near = too_near(link, centre.mass, r2, pull, inverse_theta);
+            const bool near = too_near(link, centre, room.boxes);
             const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
             const bool divided = valid && near && link.count < 0;
 
@@ -329,10 +154,19 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
             if (divided) room.ranges[top + __popc(pushed & before_lane)] = range_of(link.begin, -link.count);
             top += __popc(pushed);
 
-            const unsigned cells = __ballot_sync(all_lanes, accepted);
+            unsigned cells = __ballot_sync(all_lanes, accepted);
+            bool staged = accepted;
+            if (WARPS > 1) {
+                const unsigned number = met_cells + __popc(cells & before_lane);
+                met_cells += __popc(cells);
+                staged = accepted && number % WARPS == share;
+                cells = __ballot_sync(all_lanes, staged);
+            } else if (COUNT) {
+                met_cells += __popc(cells);
+            }
             if (cells) {
                 const int count = __popc(cells);
-                if (accepted) {
+                if (staged) {
                     const int place = __popc(cells & before_lane);
                     room.staged[place] = centre;
 #if QUADRUPOLE
@@ -347,9 +181,6 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 }
                 __syncwarp();
                 add_cells(sums, own, room, count, eps2);
-#if COUNT
-                met_cells += count;
-#endif
             }
             __syncwarp();
 
@@ -358,7 +189,8 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 const int up_to = sum_up_to_lane(bodies, lane);
                 const int all_bodies = __shfl_sync(all_lanes, up_to, 31);
                 const int origin = link.begin - (up_to - bodies);
-                for (int done = 0; done < all_bodies; done += 32) {
+                const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
+                for (int done = begin; done < all_bodies; done += 32 * WARPS) {
                     // Find the leaf of the body that this lane brings: the first that ends behind it.
                     int leaf = 0;
 #pragma unroll
@@ -371,6 +203,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                     add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
                     __syncwarp();
                 }
+                met_batches += (all_bodies + 31) / 32;
 #if COUNT
                 met_bodies += all_bodies;
 #endif
@@ -383,24 +216,29 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
             sums[b].ay = met_cells;
         }
 #endif
+#if WARPS > 1 && !COUNT
+        join_sums(sums, rooms);
+#endif
         again = false;
 #if OPENING == 2 && !COUNT
-        real found = 0;
 #pragma unroll
         for (int b = 0; b < R; ++b) {
             const Sums& of = sums[b];
             const real length = sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az));
-            found = b > 0 ? min(found, length) : length;
-            if (first + b * 32 + lane < n) last[home[b]] = length;
+            if (share == 0 && first + b * 32 + lane < n) last[home[b]] = length;
+            const real found = least_of_box(length);
+            // What was assumed is 1 / (part * by_pull^2).
+            GroupBox& box = room.boxes[b * BOXES + of_lane];
+            again = again || (box.by_pull > 0 && 2 * part * found * box.by_pull * box.by_pull < 1);
+            __syncwarp();
+            if (writes_box) judge_by(box, part * found, inverse_theta);
         }
-        found = least_of_warp(found);
-        again = 2 * found < assumed;
-        assumed = found;
+        again = __ballot_sync(all_lanes, again) != 0;
 #endif
     } while (again);
 #pragma unroll
     for (int b = 0; b < R; ++b) {
-        if (first + b * 32 + lane < n) accelerations[home[b]] = sums[b];
+        if (share == 0 && first + b * 32 + lane < n) accelerations[home[b]] = sums[b];
     }
 }
 #endif

@@ -2,11 +2,12 @@
 
 Against barnes_hut: sorting, building and summing up the tree take a fraction of the walk, where the host took longer
 than it, and nothing crosses the bus. A warp walks for ``group`` bodies that are neighbours along ``curve``, compares 32
-nodes at a time with the box around them, and adds up what it accepts from shared memory. ``opening`` says when a cell
-is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of mass, or a ``quadrupole`` beside
-it. With ``opening`` "acceleration" the cells are judged by the acceleration of the evaluation before, of which ``part``
-may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are sorted in half the time, and put
-bodies that are closer than a thousandth of the whole into one leaf.
+nodes at a time with ``boxes`` around each 32 of them, and adds up what it accepts from shared memory. ``warps`` may
+share the bodies of a group, and then what they add up: all find the same cells, and each takes its part of them.
+``opening`` says when a cell is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of
+mass, or a ``quadrupole`` beside it. With ``opening`` "acceleration" the cells are judged by the acceleration of the
+evaluation before, of which ``part`` may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are
+sorted in half the time, and put bodies that are closer than a thousandth of the whole into one leaf.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -14,27 +15,13 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.resident import accuracy, tree_buffers
+from gravbench.variants.resident import accuracy, tree_buffers, tree_build
 
 KERNELS = {
-    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P COUNT"),
-    "resident_tree_box": (1, "BLOCK"),
-    "resident_tree_keys": (2, "BLOCK BITS HILBERT"),
-    "resident_tree_order": (3, "BLOCK BITS LEAF"),
-    "resident_tree_scan": (4, "SCAN"),
-    "resident_tree_nodes": (5, "BLOCK BITS"),
+    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
     "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
-"""The kernels: the number by which the source tells each apart, and the constants that it depends on."""
-
-BLOCK = 256
-"""Threads per block of all kernels but the walk; a body or a node each."""
-SCAN = 1024
-"""Threads that add up the numbers of cells of one level."""
-SORT_KERNELS = 6
-"""Kernels of the library's sort, at least."""
-
-CURVES = ("morton", "hilbert")
+"""The kernels beside those that build, as in ``tree_build``."""
 
 
 @variant(
@@ -48,7 +35,9 @@ CURVES = ("morton", "hilbert")
         "group": (32, 64, 96, 128),
         "leaf_size": (4, 8, 16, 24, 32, 48, 64),
         "p": (32, 64, 128),
-        "curve": CURVES,
+        "warps": (1, 2, 4),
+        "boxes": (1, 2, 4, 8, 16),
+        "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
     },
     defaults={
@@ -59,6 +48,8 @@ CURVES = ("morton", "hilbert")
         "group": 32,
         "leaf_size": 16,
         "p": 64,
+        "warps": 1,
+        "boxes": 4,
         "curve": "hilbert",
         "bits": 21,
     },
@@ -70,41 +61,31 @@ CURVES = ("morton", "hilbert")
         "p": Range(32, 128, "whole warps; 48 KB of shared memory hold the stacks of four", step=32),
         "bits": Range(1, 21, "three coordinates of so many bits in a key of 64"),
     },
+    when="warps == 1 or p == 32 * warps",
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     tolerance=accuracy.of_axes,
 )
-def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, curve, bits):
-    """One thread per body or node in the build; in the walk one warp per ``group`` bodies, p threads per block."""
+def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, warps, boxes, curve, bits):
+    """One thread per body or node in the build; in the walk ``warps`` per ``group`` bodies, p threads per block."""
     n = bodies.n
-    has = tree_buffers.Buffers(gpu, n, bits=bits, leaf_size=leaf_size, quadrupole=moments == "quadrupole", block=BLOCK)
-    # A toolkit without a sort says so here, before anything is compiled.
-    gpu.argsort(has.keys)
-    constants = {
-        "BITS": bits,
-        "HILBERT": int(curve == "hilbert"),
-        "LEAF": leaf_size,
+    quadrupole = moments == "quadrupole"
+    tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=quadrupole)
+    has = tree.has
+    constants = tree.constants | {
         "OPENING": accuracy.OPENINGS.index(opening),
-        "QUADRUPOLE": int(moments == "quadrupole"),
+        "QUADRUPOLE": int(quadrupole),
         "R": group // 32,
         "P": p,
-        "BLOCK": BLOCK,
-        "SCAN": SCAN,
+        "WARPS": warps,
+        "BOXES": boxes,
         "COUNT": 0,
     }
-
-    def compiled(stem, **other):
-        number, names = KERNELS[stem]
-        return gpu.compile(stem, KERNEL=number, **{name: (constants | other)[name] for name in names.split()})
-
-    walk, box, keys, order, scan, nodes, sums = map(compiled, KERNELS)
+    walk, sums = tree_build.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if opening == "acceleration" else 1)
-    blocks = -(-n // BLOCK)
-    parts = min(BLOCK, blocks)
-    of_nodes = min(-(-has.capacity // BLOCK), 8 * gpu.multiprocessors)
-    walkers = -(-n // (group * (p // 32)))
-    count, number_of_blocks, capacity = np.int32(n), np.int32(blocks), np.int32(has.capacity)
+    walkers = -(-n // (group * (p // 32 // warps)))
+    count = np.int32(n)
     with np.errstate(divide="ignore"):
         inverse_theta = np.divide(gpu.real(1), gpu.real(theta))
     # No cell is so far away that its part of the acceleration is below zero.
@@ -117,21 +98,10 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         )  # fmt: skip
 
     def evaluate(lap):
-        box(parts, BLOCK, own, has.boxes, count)
-        keys(blocks, BLOCK, own, has.boxes, has.cube, has.keys, count, np.int32(parts))
-        lap("keys")
-        places = gpu.argsort(has.keys)
-        lap("sort")
-        order(blocks, BLOCK, own, has.keys, places, has.sorted, has.begun, has.counts, count)
-        scan(bits, SCAN, has.counts, has.totals, number_of_blocks)
-        nodes(
-            blocks, BLOCK, has.begun, has.keys, places, has.counts, has.totals, has.bounds, has.links, has.pending,
-            has.tree, count, number_of_blocks, capacity,
-        )  # fmt: skip
-        lap("build")
+        places = tree.build(own, lap)
         sums(
-            of_nodes, BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds, has.links,
-            has.pending, inverse_theta,
+            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds,
+            has.links, has.pending, inverse_theta,
         )  # fmt: skip
         lap("moments")
         traverse(walk, places, accelerations)
@@ -139,7 +109,7 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         return places
 
     def insight():
-        counting = compiled("resident_tree", COUNT=1)
+        (counting, _) = tree_build.compiled(gpu, KERNELS, constants | {"COUNT": 1})
         met = gpu.empty(n, 4)
         traverse(counting, evaluate(tree_buffers.no_lap), met)
         found = np.empty((n, 4), gpu.real)
@@ -160,5 +130,5 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         walk,
         stages=evaluate,
         insight=insight,
-        kernels=len(KERNELS) + SORT_KERNELS,
+        kernels=tree.launches + len(KERNELS),
     )

@@ -1,0 +1,216 @@
+"""The fast multipole method, run on the host thread by thread: its expansions, its lists and its errors."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from direct import direct_accelerations
+from emulator import COMPILER, Emulator
+from gravbench.measuring import comparing as reference
+from gravbench.measuring.direct_sums import direct_sums
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import DIRECT_SUM, discover
+from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+from gravbench.variants.resident import fast_multipole, pair_lists
+from recorder import Recorder
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+EPS = 0.05
+VARIANT = discover()["fast_multipole"]
+SMALL = {"bits": 12, "leaf_size": 8, "p": 32}
+
+
+class Noting(Emulator):
+    """An emulated GPU that keeps the last arguments of each kernel."""
+
+    def compile(self, stem, /, **constants):
+        """Note them."""
+        kernel = super().compile(stem, **constants)
+
+        def noted(grid, threads, *arguments):
+            self.arguments[stem] = arguments
+            kernel(grid, threads, *arguments)
+
+        return noted
+
+    arguments: dict = {}  # noqa: RUF012 - one for all, of the last launch
+
+
+def placed(position, mass=None, eps=EPS):
+    position = np.asarray(position, float)
+    mass = np.full(len(position), 1 / len(position)) if mass is None else mass
+    return Bodies(mass, position, np.zeros_like(position), eps)
+
+
+@pytest.fixture(scope="module")
+def run(libraries):
+    """Return a function that launches and returns what was prepared and the accelerations."""
+
+    def run(bodies, **axes):
+        complete = VARIANT.complete(SMALL | axes)
+        prepared = VARIANT.prepare(Noting(VARIANT, "float32", libraries), bodies, **complete)
+        prepared.accelerations[:] = np.nan
+        prepared.launch()
+        return prepared, prepared.accelerations[:, :3].copy()
+
+    return run
+
+
+def relative_errors(bodies, found):
+    exact = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    return np.linalg.norm(found - exact, axis=1) / np.linalg.norm(exact, axis=1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 127, 128, 129, 500])
+def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n):
+    bodies = generators.plummer(n, 3, EPS)
+    _, found = run(bodies, theta=0)
+    errors = reference.compare(found, direct_accelerations(bodies, np.arange(n), "float32"))
+    assert reference.objection_to(errors, DIRECT_SUM["float32"]) is None
+
+
+def test_errors_fall_with_the_order_as_the_expansion_promises(run):
+    """Two clusters that see each other as far: with each order errors fall by the ratio of size and distance."""
+    generator = np.random.default_rng(5)
+    clusters = [center + 0.5 * generator.uniform(-1, 1, size=(60, 3)) for center in ([0, 0, 0], [4, 0.5, 0.3])]
+    bodies = placed(np.concatenate(clusters), generator.uniform(0.5, 1.5, size=120), eps=1.0)
+    # All of the pull of the other cluster: that of the own one is computed body by body.
+    exact = direct_accelerations(bodies, np.arange(120), "float32")
+    errors = []
+    for order in (3, 4, 5, 6):
+        prepared, found = run(bodies, order=order, opening="geometric", theta=0.5, leaf_size=64)
+        computed = prepared.insight()["computed"]
+        assert computed["body_body"] == 60
+        assert computed["cell_cell"] == 2 / 120
+        errors.append(np.sqrt(((found - exact) ** 2).sum() / (exact**2).sum()))
+    assert errors[0] < 2e-3
+    assert all(0.05 < later / earlier < 0.4 for earlier, later in pairwise(errors[:3])), errors
+    assert errors[3] < 0.6 * errors[2]
+
+
+@pytest.mark.parametrize(
+    ("axes", "median", "nearly"),
+    [
+        ({"order": 3, "opening": "geometric", "theta": 0.5}, 4e-3, 4e-2),
+        ({"order": 4, "part": 0.001, "theta": 1.0}, 1e-3, 3e-2),
+        ({"order": 5, "part": 0.001}, 1e-3, 2e-2),
+        ({"order": 6, "part": 0.0003}, 3e-4, 5e-3),
+    ],
+    ids=str,
+)
+def test_quantiles_of_the_errors_are_what_criterion_and_order_promise(run, axes, median, nearly):
+    bodies = generators.plummer(1000, 3, EPS)
+    prepared, found = run(bodies, **axes)
+    errors = relative_errors(bodies, found)
+    assert median / 20 < np.median(errors) < median
+    assert np.quantile(errors, 0.99) < nearly
+    judged = reference.compare(found, direct_accelerations(bodies, np.arange(bodies.n), "float32"))
+    assert reference.objection_to(judged, VARIANT.accepted("float32", VARIANT.complete(SMALL | axes))) is None
+    computed = prepared.insight()["computed"]
+    assert 0 < computed["cell_cell"] < computed["body_body"] < bodies.n
+
+
+def ancestors(parents, node):
+    while node >= 0:
+        yield node
+        node = parents[node]
+
+
+def test_every_pair_of_bodies_is_near_or_far_once(run):
+    bodies = generators.collision(400, 5, EPS)
+    run(bodies, order=3, part=0.01)
+    _, centres, links, bounds, tree, _, heads, pool, *_ = Noting.arguments["fast_multipole"]
+    nodes = int(tree[0])
+    parents = bounds[:nodes, 3]
+    own = [set() for _ in range(nodes)]
+    for node in np.flatnonzero(bounds[:nodes, 1]):
+        for around in ancestors(parents, node):
+            own[around].update(range(bounds[node, 0], bounds[node, 0] + bounds[node, 1]))
+    met = np.zeros((bodies.n, bodies.n), int)
+    for column in (0, 1):
+        for targets, sources in pair_lists.pairs(pool, heads[:nodes, column]):
+            for target, source in zip(targets, sources, strict=True):
+                met[np.ix_(sorted(own[target]), sorted(own[source]))] += 1
+    assert (met == 1).all()
+    assert np.isclose(centres[0, 3], bodies.mass.sum())
+    # The farthest body of a cell is no farther than its reach.
+    rows = Noting.arguments["fast_multipole"][0]
+    for node in range(nodes):
+        away = np.linalg.norm(rows[sorted(own[node]), :3] - centres[node, :3], axis=1)
+        assert away.max() <= links.view(np.float32)[node, 0] * (1 + 1e-5) + 1e-6
+
+
+GENERATOR = np.random.default_rng(1)
+SPREAD = GENERATOR.normal(size=(150, 3))
+AWKWARD = {
+    "hundreds in one place": placed(np.r_[np.full((300, 3), 0.3), SPREAD]),
+    "all in one place": placed(np.full((100, 3), 0.3)),
+    "on a line": placed(np.c_[np.linspace(0, 1, 200), np.zeros((200, 2))]),
+    "most without mass": placed(SPREAD, np.where(np.arange(150) % 3, 0.0, 1.0)),
+    "all without mass but one": placed(SPREAD, np.r_[1.0, np.zeros(149)]),
+    "one far away": placed(np.r_[SPREAD, [[1e6, 0, 0]]]),
+    "one very far away": placed(np.r_[SPREAD, [[1e9, -1e9, 0]]]),
+    "large numbers": placed(1e12 * SPREAD, np.full(150, 1e26), eps=1e10),
+    "small numbers": placed(1e-7 * SPREAD, np.full(150, 1e-25), eps=1e-9),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_bodies_are_right(run, name):
+    bodies = AWKWARD[name]
+    sums = direct_sums(find(GRAVITY), bodies, np.arange(bodies.n), "float32")
+    for axes in ({"order": 6}, {"order": 3, "opening": "geometric", "theta": 0.6, "bits": 21, "curve": "morton"}):
+        _, found = run(bodies, **axes)
+        errors = reference.compare(found, sums.exact, magnitudes=sums.magnitudes)
+        accepted = VARIANT.accepted("float32", VARIANT.complete(SMALL | axes))
+        assert reference.objection_to(errors, accepted) is None, axes
+
+
+def test_lists_without_room_get_room_or_all_pairs_are_computed(run, monkeypatch):
+    bodies = generators.plummer(300, 3, EPS)
+    axes = {"order": 3, "opening": "geometric", "theta": 0.7}
+    _, usual = run(bodies, **axes)
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    _, found = run(bodies, **axes)
+    assert np.array_equal(found, usual)
+    assert Noting.arguments["fast_multipole"][14] > 400
+    monkeypatch.setattr(pair_lists, "MOST", 400)
+    prepared, found = run(bodies, **axes)
+    assert relative_errors(bodies, found).max() < 1e-4 < relative_errors(bodies, usual).max()
+    assert prepared.insight()["computed"] == {"body_body": 300.0, "cell_cell": 0.0}
+
+
+def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
+    """The last accelerations are a hint: where they were too large, or unknown, pairs are found a second time."""
+    bodies = generators.plummer(500, 3, EPS)
+    prepared, found = run(bodies, order=3, part=0.001, theta=1.0)
+    usual = np.quantile(relative_errors(bodies, found), 0.99)
+    last = Noting.arguments["fast_multipole"][11]
+    for stale in (1e30, 30.0, np.nan, 0.0, 1e-30):
+        last[:] = stale
+        prepared.launch()
+        assert np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99) < 1.5 * usual, stale
+
+
+def test_a_toolkit_without_a_sort_says_so_before_it_compiles():
+    class Unsorted(Recorder):
+        argsort = CudaToolkit.argsort
+        name = "pycuda"
+
+    gpu = Unsorted("float32")
+    with pytest.raises(ToolkitMissingError, match=r"^pycuda has no sort on the device; accepted: cupy$"):
+        VARIANT.prepare(gpu, generators.plummer(8, 3, EPS), **VARIANT.complete({}))
+    assert gpu.asked == []
+
+
+def test_stages_are_told_in_their_order(run):
+    prepared, _ = run(generators.plummer(100, 3, EPS), order=3)
+    told = []
+    prepared.stages(told.append)
+    assert told == ["keys", "sort", "build", "multipoles", "pairs", "far", "down", "near", "again"]
+    assert prepared.kernels > len(fast_multipole.KERNELS)

@@ -1,0 +1,56 @@
+// Lists of cells of any length in one pool of memory, each a chain of segments: [count, next, entries...].
+//
+// A warp collects a list in shared memory and takes a segment of the pool whenever enough are there. `used` counts what
+// is wanted of the pool, even beyond its capacity: then what does not fit is missing, and whoever reads the lists has
+// to look at `used` first.
+
+constexpr int none = -1;
+constexpr int segment_entries = 224;  // whole warps: only the last segment of a list has fewer
+
+// The first segments of what a cell has: cells far from it, leaves near it, cells that its children have to look at.
+struct __align__(16) Heads {
+    int far, near, rest, nothing;
+};
+
+typedef unsigned long long Used;
+
+struct Collected {
+    int entries[segment_entries + 32];
+};
+
+__device__ __forceinline__ int store_segment(int* pool, Used* used, long long capacity, const Collected& list,
+                                             int count, int next) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    int begin = none;
+    if (lane == 0) {
+        const Used taken = atomicAdd(used, static_cast<Used>(count + 2));
+        if (taken + count + 2 <= static_cast<Used>(capacity)) begin = static_cast<int>(taken);
+    }
+    begin = __shfl_sync(0xffffffff, begin, 0);
+    if (begin == none) return next;
+    if (lane == 0) {
+        pool[begin] = count;
+        pool[begin + 1] = next;
+    }
+    for (int k = lane; k < count; k += 32) pool[begin + 2 + k] = list.entries[k];
+    return begin;
+}
+
+// Append the nodes of those lanes that have one.
+__device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, int* pool,
+                                       Used* used, long long capacity) {
+    const int lane = threadIdx.x % 32;
+    const unsigned all = __ballot_sync(0xffffffff, has);
+    if (has) list.entries[count + __popc(all & ((1u << lane) - 1))] = node;
+    count += __popc(all);
+    if (count >= segment_entries) {
+        head = store_segment(pool, used, capacity, list, segment_entries, head);
+        count -= segment_entries;
+        int moved = 0;
+        if (lane < count) moved = list.entries[segment_entries + lane];
+        __syncwarp();
+        if (lane < count) list.entries[lane] = moved;
+        __syncwarp();
+    }
+}

@@ -1,0 +1,182 @@
+// The kernels that build an octree over the bodies in the order of their keys; each has a thread for every body.
+//
+// KERNEL 1 finds the box of the bodies (tree_box.cuh), 2 the key of each (tree_keys.cuh). A library sorts the keys. 3
+// puts the bodies in the order of their keys and finds the cells that each begins (tree_levels.cuh), 4 adds the numbers
+// of cells up, 5 writes the nodes. Where the nodes do not fit into `capacity`, the cells of the last level that fits
+// are leaves, whatever they hold.
+
+#if KERNEL == 3 || KERNEL == 5
+constexpr int warps_of_block = BLOCK / 32;
+#endif
+
+#if KERNEL == 1
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    tree_box(const Body* __restrict__ bodies, Box* __restrict__ boxes, int n) {
+    int k = blockIdx.x * BLOCK + threadIdx.x;
+    Box box = box_of(bodies[min(k, n - 1)]);
+    for (; k < n; k += gridDim.x * BLOCK) join(box, box_of(bodies[k]));
+    box = joined_in_block<BLOCK>(box);
+    if (threadIdx.x == 0) boxes[blockIdx.x] = box;
+}
+#endif
+
+#if KERNEL == 2
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    tree_keys(const Body* __restrict__ bodies, const Box* __restrict__ boxes, Cube* __restrict__ cube,
+              Key* __restrict__ keys, int n, int parts) {
+    const Cube found = cube_around(joined_in_block<BLOCK>(boxes[min(static_cast<int>(threadIdx.x), parts - 1)]));
+    if (blockIdx.x == 0 && threadIdx.x == 0) *cube = found;
+    const int k = blockIdx.x * BLOCK + threadIdx.x;
+    if (k < n) keys[k] = key_of(cell_of(bodies[k], found));
+}
+#endif
+
+#if KERNEL == 3
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    tree_order(const Body* __restrict__ bodies, const Key* __restrict__ keys, const long long* __restrict__ order,
+               Body* __restrict__ sorted, Begun* __restrict__ all_begun, int* __restrict__ counts, int n) {
+    __shared__ Key around[BLOCK + 2 * LEAF];
+    __shared__ int of_warps[warps_of_block][BITS];
+    const int first = blockIdx.x * BLOCK;
+    for (int place = threadIdx.x; place < BLOCK + 2 * LEAF; place += BLOCK) {
+        const int k = first - LEAF + place;
+        if (k >= 0 && k < n) around[place] = keys[order[k]];
+    }
+    __syncthreads();
+    const int k = first + threadIdx.x;
+    Begun begun = {1, 0, 0};
+    if (k < n) {
+        sorted[k] = bodies[order[k]];
+        const Key* own = around + LEAF + threadIdx.x;
+        begun = begun_by<LEAF>(own, k, n);
+        if (begun.bodies > LEAF) {
+            // The smallest cell, which cannot be divided: look for the first body with another key.
+            int least = k + LEAF, end = n;
+            while (least + 1 < end) {
+                const int middle = least + (end - least) / 2;
+                if (keys[order[middle]] == own[0]) {
+                    least = middle;
+                } else {
+                    end = middle;
+                }
+            }
+            begun.bodies = end - k;
+        }
+        all_begun[k] = begun;
+    }
+    for (int level = 1; level <= BITS; ++level) {
+        const unsigned found = cells_in_warp(begun, level);
+        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][level - 1] = __popc(found);
+    }
+    __syncthreads();
+    for (int level = threadIdx.x; level < BITS; level += BLOCK) {
+        int sum = 0;
+        for (int warp = 0; warp < warps_of_block; ++warp) sum += of_warps[warp][level];
+        counts[level * gridDim.x + blockIdx.x] = sum;
+    }
+}
+#endif
+
+#if KERNEL == 4
+// Block l replaces the numbers of cells of level l + 1 by their sums before each block of bodies; `totals` gets the sum
+// of all.
+extern "C" __global__ void __launch_bounds__(SCAN)
+    tree_scan(int* __restrict__ counts, int* __restrict__ totals, int blocks) {
+    __shared__ int of_warps[SCAN / 32];
+    int* const own = counts + blockIdx.x * blocks;
+    const int each = (blocks + SCAN - 1) / SCAN;
+    const int begin = min(static_cast<int>(threadIdx.x) * each, blocks), end = min(begin + each, blocks);
+    int sum = 0;
+    for (int k = begin; k < end; ++k) sum += own[k];
+    const int lane = threadIdx.x % 32;
+    int before = sum;
+#pragma unroll
+    for (int apart = 1; apart < 32; apart <<= 1) {
+        const int other = __shfl_up_sync(0xffffffff, before, apart);
+        if (lane >= apart) before += other;
+    }
+    if (lane == 31) of_warps[threadIdx.x / 32] = before;
+    __syncthreads();
+    for (int warp = 0; warp < static_cast<int>(threadIdx.x) / 32; ++warp) before += of_warps[warp];
+    if (threadIdx.x == SCAN - 1) totals[blockIdx.x] = before;
+    before -= sum;
+    for (int k = begin; k < end; ++k) {
+        const int here = own[k];
+        own[k] = before;
+        before += here;
+    }
+}
+#endif
+
+#if KERNEL == 5
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    tree_nodes(const Begun* __restrict__ all_begun, const Key* __restrict__ keys, const long long* __restrict__ order,
+               const int* __restrict__ counts, const int* __restrict__ totals, Bound* __restrict__ bounds,
+               Link* __restrict__ links, int* __restrict__ pending, int* __restrict__ tree, int n, int blocks,
+               int capacity) {
+    __shared__ int of_warps[warps_of_block][BITS];
+    __shared__ int base[BITS];
+    __shared__ int last_level;
+    const int k = blockIdx.x * BLOCK + threadIdx.x, lane = threadIdx.x % 32, own_warp_number = threadIdx.x / 32;
+    const Begun begun = k < n ? all_begun[k] : Begun{1, 0, 0};
+    for (int level = 1; level <= BITS; ++level) {
+        const unsigned found = cells_in_warp(begun, level);
+        if (lane == 0) of_warps[own_warp_number][level - 1] = __popc(found);
+    }
+    for (int level = threadIdx.x; level < BITS; level += BLOCK) base[level] = totals[level];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        // Node 0 is the root; the nodes of each level follow those of the level above, as far as there is room.
+        int next = 1, level = 0;
+        for (; level < BITS && base[level] > 0 && base[level] <= capacity - next; ++level) {
+            const int own = base[level];
+            base[level] = next;
+            next += own;
+        }
+        last_level = level;
+        if (blockIdx.x == 0) {
+            *tree = next;
+            bounds[0] = Bound{0, level == 0 ? n : 0, 0, -1};
+        }
+    }
+    __syncthreads();
+    for (int level = threadIdx.x; level < last_level; level += BLOCK) {
+        int sum = base[level] + counts[level * blocks + blockIdx.x];
+        for (int warp = 0; warp < warps_of_block; ++warp) {
+            const int own = of_warps[warp][level];
+            of_warps[warp][level] = sum;
+            sum += own;
+        }
+    }
+    __syncthreads();
+    // The last node of the level above that begins at this body or before: the one around it.
+    int above = 0;
+    for (int level = 1; level <= last_level; ++level) {
+        const unsigned found = cells_in_warp(begun, level);
+        const int node = of_warps[own_warp_number][level - 1] + __popc(found & (0xffffffffu >> (31 - lane))) - 1;
+        if (found >> lane & 1) {
+            if (level > begun.least || k == 0) links[above].begin = node;
+            atomicAdd(pending + above, 0x10001);
+            int bodies = 0;
+            if (level == begun.deepest) {
+                bodies = begun.bodies;
+            } else if (level == last_level) {
+                // There is no room for its children.
+                const Key own = keys[order[k]];
+                int least = k, end = n;
+                while (least + 1 < end) {
+                    const int middle = least + (end - least) / 2;
+                    if (equal_digits(keys[order[middle]], own) >= level) {
+                        least = middle;
+                    } else {
+                        end = middle;
+                    }
+                }
+                bodies = end - k;
+            }
+            bounds[node] = Bound{k, bodies, level, above};
+        }
+        above = node;
+    }
+}
+#endif

@@ -1,0 +1,504 @@
+// Let cells act on cells: gravity of n bodies in a number of operations that grows with n, all of it on the GPU.
+//
+// Against resident_tree: a cell that is far from another acts on all its bodies at once, through Taylor expansions
+// about both centres (expansions.cuh), where a body or a group of bodies met every cell by itself. Expected: a million
+// bodies meet 500 bodies each and 10 cells for each body, instead of hundreds, and higher orders make errors smaller at
+// little cost.
+//
+// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 goes up it, a thread for each leaf, which goes
+// on to the parent if it is the last of its children to arrive: centres of mass, multipoles, the farthest body, the
+// least acceleration. 7 finds for every target cell of one level, a warp each, which cells are far from it. Its
+// candidates are those that its parent left over, together 32 at a time: a far one goes to its list, and so does a near
+// leaf if the target is a leaf; of others the larger cell is divided: the children of a source are looked at at once,
+// and those of the target find the source in what is left over. 8 adds up, for a target, the local expansions of the
+// far cells, a source for each lane. 9 adds up for each leaf those of the cells around it. 0 adds the pulls of the
+// bodies of near leaves and of the leaf's local expansion.
+//
+// Each pair of cells is computed for both of its targets by itself: so a warp keeps all sums in registers, nothing is
+// added up in memory, and results do not depend on the order in which warps run.
+//
+// JUDGED 0: cells are far from each other where theta times their distance d is more than the sum of the distances of
+// their farthest bodies from their centres. 1: where, besides, mass (b / d)^ORDER / d^2 is less than a part of the
+// least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in proportion to it.
+// Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Errors of
+// a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
+// not meet all others. Where bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10
+// finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two
+// leaves of a few bodies are near, as their bodies cost less.
+//
+// Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
+// that takes long and is right.
+//
+// Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
+// last: n lengths of accelerations, or NaN.
+#include "tree_box.cuh"
+#include "tree_cells.cuh"
+#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
+#include "tree_keys.cuh"
+#endif
+#if KERNEL == 3 || KERNEL == 5
+#include "tree_levels.cuh"
+#endif
+#if KERNEL == 6
+// OPENING 2: with the farthest body of a cell.
+#include "tree_moments.cuh"
+#endif
+#if KERNEL == 0 || KERNEL == 6 || KERNEL == 8 || KERNEL == 9
+#include "expansions.cuh"
+#endif
+#if KERNEL == 0 || KERNEL >= 6
+#include "pair_lists.cuh"
+#endif
+
+#include "tree_build.cuh"
+
+#if KERNEL == 6
+// A cell's size as a source is the mean distance of its mass from the centre, in the sense of power ORDER.
+__device__ __forceinline__ real powered(real distance) {
+    real power = distance;
+#pragma unroll
+    for (int k = 1; k < ORDER; ++k) power *= distance;
+    return power;
+}
+
+__device__ __forceinline__ real root(real power) {
+    return power > 0 ? pow(power, static_cast<real>(1) / ORDER) : 0;
+}
+
+__device__ __forceinline__ real part_of(const Body& body, const Body& whole) {
+    return whole.mass > 0 ? body.mass / whole.mass : 0;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2)
+    fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
+                      const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
+                      Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
+                      int* again) {
+    const int nodes = *tree;
+    const Cube whole = *cube;
+    const real unit = unit_of(whole);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
+    for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
+        const Bound bound = bounds[leaf];
+        if (bound.bodies == 0) continue;
+        int node = leaf, begin = bound.first, count = bound.bodies, parent = bound.parent;
+        Moments moments = moments_of_bodies(sorted, begin, count);
+        real sums[multipoles] = {};
+        real slowest = 0, spread = 0;
+        for (int k = begin; k < begin + count; ++k) {
+            const Body body = sorted[k];
+            const real x = unit * (moments.centre.x - body.x), y = unit * (moments.centre.y - body.y),
+                       z = unit * (moments.centre.z - body.z);
+            const real part = part_of(body, moments.centre);
+            add_body(sums, part, x, y, z);
+            if (JUDGED) {
+                spread += part * powered(sqrt(x * x + (y * y + z * z)));
+                // A NaN is no length.
+                const real length = last[order[k]];
+                slowest = k == begin ? length : (length >= slowest ? slowest : length);
+            }
+        }
+        slowest = slowest > 0 ? slowest : 0;
+        spread = root(spread);
+        while (true) {
+            centres[node] = moments.centre;
+            links[node] = Link{moments.farthest, begin, count};
+            if (JUDGED) {
+                sizes[node] = spread / unit;
+                least[node] = slowest;
+                found[node] = static_cast<real>(3e38);
+            }
+#pragma unroll
+            for (int k = 0; k < multipole_rows; ++k) {
+                Row row;
+#pragma unroll
+                for (int word = 0; word < 4; ++word) {
+                    row.of[word] = 4 * k + word < multipoles ? sums[min(4 * k + word, multipoles - 1)] : 0;
+                }
+                rows[node * multipole_rows + k] = row;
+            }
+            node = parent;
+            if (node < 0) break;
+            __threadfence();
+            // In the lower half the children that have not arrived, in the upper half all of them.
+            const int left = atomicAdd(pending + node, -1) - 1;
+            if (left & 0xffff) break;
+            __threadfence();
+            pending[node] = 0;
+            const int children = left >> 16;
+            begin = __ldcg(&links[node].begin);
+            count = -children;
+            parent = bounds[node].parent;
+            moments = moments_of_cells(centres, nullptr, links, begin, children);
+#pragma unroll
+            for (int k = 0; k < multipoles; ++k) sums[k] = 0;
+            spread = 0;
+#pragma unroll 1
+            for (int child = begin; child < begin + children; ++child) {
+                const Body own = fresh(centres + child);
+                const real x = unit * (moments.centre.x - own.x), y = unit * (moments.centre.y - own.y),
+                           z = unit * (moments.centre.z - own.z);
+                const real part = part_of(own, moments.centre);
+                add_cell(sums, rows + child * multipole_rows, part, x, y, z);
+                if (JUDGED) {
+                    // No mean of the parent's is larger, by Minkowski's inequality.
+                    const real away = unit * __ldcg(sizes + child) + sqrt(x * x + (y * y + z * z));
+                    spread += part * powered(away);
+                    const real length = __ldcg(least + child);
+                    slowest = child == begin ? length : min(slowest, length);
+                }
+            }
+            spread = root(spread);
+        }
+    }
+}
+#endif
+
+#if KERNEL == 7
+constexpr unsigned all_lanes = 0xffffffff;
+
+// A warp's own part of shared memory. A step pushes at most 32 ranges of nodes, which lie deeper in the tree than what
+// remains below: a stack of 32 ranges for each level never overflows.
+struct WarpRoom {
+    Collected far, near, rest;
+    unsigned ranges[32 * (BITS + 1)];
+};
+
+// Two leaves of fewer pairs of bodies than that are near each other, wherever they are.
+constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 : 48));
+
+// The accepted part of the pull itself, as a part of that of the acceleration.
+constexpr real of_the_pull = static_cast<real>(1) / 16;
+
+__device__ __forceinline__ bool is_far(const Body& target, const Link& own, const Body& source, const Link& other,
+                                       real size, real pull, real part, real eps2, real theta2, real shortest2) {
+    const real x = target.x - source.x, y = target.y - source.y, z = target.z - source.z;
+    const real r2 = x * x + (y * y + z * z);
+    const real both = own.reach + other.reach;
+    if (!(theta2 * r2 > both * both && r2 + eps2 > shortest2)) return false;
+#if JUDGED
+    if (pull > 0) {
+        const real ratio2 = (own.reach + size) * (own.reach + size) / r2;
+        real power = ORDER % 2 ? sqrt(ratio2) : 1;
+#pragma unroll
+        for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
+        return source.mass * power < pull * (r2 + eps2) || power < of_the_pull * part;
+    }
+#endif
+    return true;
+}
+
+extern "C" __global__ void __launch_bounds__(P)
+    fast_multipole_pairs(const Body* __restrict__ centres, const Link* __restrict__ links,
+                         const Bound* __restrict__ bounds, const int* __restrict__ totals,
+                         const Cube* __restrict__ cube, const real* __restrict__ sizes, const real* __restrict__ least,
+                         Heads* __restrict__ heads, int* __restrict__ pool, Used* __restrict__ used, int capacity,
+                         int pool_capacity, int level, real eps2, real theta2, real part, const int* __restrict__ again,
+                         int pass) {
+    if (pass > 0 && *again == 0) return;
+    used += pass;
+    __shared__ WarpRoom rooms[P / 32];
+    WarpRoom& room = rooms[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32;
+    const unsigned up_to_lane = all_lanes >> (31 - lane), before_lane = up_to_lane >> 1;
+    // Node 0 is the root; the nodes of each level follow those of the level above.
+    int first = 0, end = 1;
+    for (int above = 0; above < level; ++above) {
+        const int here = totals[above];
+        if (here == 0 || here > capacity - end) return;
+        first = end;
+        end += here;
+    }
+    if (level == 0 && blockIdx.x == 0 && threadIdx.x == 0) {
+        // The candidates of the root: the root.
+        pool[0] = 1;
+        pool[1] = none;
+        pool[2] = 0;
+        *used = 4;
+    }
+    __syncwarp();
+    // Nearer than that, powers of the distance would leave float32.
+    const real shortest = cube->width * static_cast<real>(1e-7);
+    for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
+        const Body centre = centres[target];
+        const Link own = links[target];
+        const bool leaf = own.count > 0;
+        const real pull = JUDGED ? part * least[target] : 0;
+        Heads found = {none, none, none, 0};
+        int far = 0, near = 0, rest = 0, top = 0;
+        int segment = level == 0 ? 0 : heads[bounds[target].parent].rest, at = 0;
+        while (true) {
+            bool valid;
+            int node = 0;
+            if (top > 0) {
+                // Take ranges from the stack, as many as have 32 nodes at most.
+                const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
+                const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
+                int up_to = length;
+#pragma unroll
+                for (int apart = 1; apart < 32; apart <<= 1) {
+                    const int other = __shfl_up_sync(all_lanes, up_to, apart);
+                    if (lane >= apart) up_to += other;
+                }
+                const bool taken = lane < top && up_to <= 32;
+                const int ranges = __popc(__ballot_sync(all_lanes, taken));
+                const int taken_nodes = __shfl_sync(all_lanes, up_to, ranges - 1);
+                unsigned begins = taken ? 1u << (up_to - length) : 0;
+#pragma unroll
+                for (int apart = 16; apart > 0; apart >>= 1) begins |= __shfl_xor_sync(all_lanes, begins, apart);
+                begins &= up_to_lane;
+                const unsigned from = __shfl_sync(all_lanes, range, __popc(begins) - 1);
+                valid = lane < taken_nodes;
+                if (valid) node = static_cast<int>(from >> 3) + lane - (31 - __clz(begins));
+                top -= ranges;
+            } else {
+                if (segment == none) break;
+                const int count = pool[segment];
+                valid = at + lane < count;
+                if (valid) node = pool[segment + 2 + at + lane];
+                at += 32;
+                if (at >= count) {
+                    segment = pool[segment + 1];
+                    at = 0;
+                }
+            }
+            const Body source = centres[node];
+            const Link other = links[node];
+            const bool other_leaf = other.count > 0;
+            bool is_near = valid && leaf && other_leaf;
+            bool accepted = valid && is_far(centre, own, source, other, JUDGED ? sizes[node] : 0, pull, part, eps2,
+                                            theta2, shortest * shortest);
+            // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
+            if (is_near && own.count <= few_pairs && other.count <= few_pairs && own.count * other.count <= few_pairs) {
+                accepted = false;
+            }
+            is_near = is_near && !accepted;
+            const bool open = valid && !accepted && !is_near;
+            const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
+            append(room.far, far, found.far, accepted, node, pool, used, pool_capacity);
+            append(room.near, near, found.near, is_near, node, pool, used, pool_capacity);
+            append(room.rest, rest, found.rest, open && !divided, node, pool, used, pool_capacity);
+            const unsigned pushed = __ballot_sync(all_lanes, divided);
+            if (divided) {
+                room.ranges[top + __popc(pushed & before_lane)] =
+                    static_cast<unsigned>(other.begin) << 3 | static_cast<unsigned>(-other.count - 1);
+            }
+            top += __popc(pushed);
+            __syncwarp();
+        }
+        if (far > 0) found.far = store_segment(pool, used, pool_capacity, room.far, far, found.far);
+        if (near > 0) found.near = store_segment(pool, used, pool_capacity, room.near, near, found.near);
+        if (rest > 0) found.rest = store_segment(pool, used, pool_capacity, room.rest, rest, found.rest);
+        if (lane == 0) heads[target] = found;
+        __syncwarp();
+    }
+}
+#endif
+
+#if KERNEL == 8
+constexpr int padded = (locals + 31) / 32 * 32;
+
+// Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
+// other half away.
+template <int HALF, int APART>
+__device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
+    const bool upper = lane & APART;
+#pragma unroll
+    for (int k = 0; k < HALF; ++k) {
+        const real kept = upper ? all[k + HALF] : all[k], given = upper ? all[k] : all[k + HALF];
+        all[k] = kept + __shfl_xor_sync(0xffffffff, given, APART);
+    }
+    int begin = upper ? HALF : 0;
+    if constexpr (APART > 1) begin += add_up<HALF / 2, APART / 2>(all, lane);
+    return begin;
+}
+
+extern "C" __global__ void __launch_bounds__(P)
+    fast_multipole_far(const Body* __restrict__ centres, const Row* __restrict__ rows, const int* __restrict__ tree,
+                       const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
+                       const Used* __restrict__ used, real* __restrict__ expansions, int pool_capacity, real eps2,
+                       const int* __restrict__ again, int pass) {
+    if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
+    const int lane = threadIdx.x % 32, nodes = *tree;
+    const real unit = unit_of(*cube);
+    const real scaled_eps2 = eps2 * unit * unit;
+    const real inverse_mass = centres[0].mass > 0 ? 1 / centres[0].mass : 0;
+    for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
+        int segment = heads[target].far;
+        if (segment == none) continue;
+        const Body centre = centres[target];
+        real sums[locals] = {};
+        while (segment != none) {
+            const int count = pool[segment];
+#pragma unroll 1
+            for (int k = lane; k < count; k += 32) {
+                const int node = pool[segment + 2 + k];
+                const Body source = centres[node];
+                real d[derivatives_kept];
+                derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y), unit * (centre.z - source.z),
+                            scaled_eps2, source.mass * inverse_mass);
+                add_far(sums, rows + node * multipole_rows, d);
+            }
+            segment = pool[segment + 1];
+        }
+        real all[padded];
+#pragma unroll
+        for (int k = 0; k < padded; ++k) all[k] = k < locals ? sums[min(k, locals - 1)] : 0;
+        const int begin = add_up<padded / 2, 16>(all, lane);
+#pragma unroll
+        for (int k = 0; k < padded / 32; ++k) {
+            if (begin + k < 4 * local_rows) expansions[target * (4 * local_rows) + begin + k] = all[k];
+        }
+    }
+}
+#endif
+
+#if KERNEL == 9
+extern "C" __global__ void __launch_bounds__(P)
+    fast_multipole_down(const Body* __restrict__ centres, const Bound* __restrict__ bounds,
+                        const int* __restrict__ tree, const Cube* __restrict__ cube, const Heads* __restrict__ heads,
+                        const Used* __restrict__ used, Row* expansions, int pool_capacity,
+                        const int* __restrict__ again, int pass) {
+    if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
+    const int nodes = *tree;
+    const real unit = unit_of(*cube);
+    for (int leaf = blockIdx.x * P + threadIdx.x; leaf < nodes; leaf += gridDim.x * P) {
+        const Bound bound = bounds[leaf];
+        if (bound.bodies == 0) continue;
+        const Body centre = centres[leaf];
+        real sums[locals] = {};
+#pragma unroll 1
+        for (int node = leaf; node >= 0; node = bounds[node].parent) {
+            if (heads[node].far == none) continue;
+            const Body from = centres[node];
+            add_shifted(sums, expansions + node * local_rows, unit * (centre.x - from.x), unit * (centre.y - from.y),
+                        unit * (centre.z - from.z));
+        }
+#pragma unroll
+        for (int k = 0; k < local_rows; ++k) {
+            Row row;
+#pragma unroll
+            for (int word = 0; word < 4; ++word) {
+                row.of[word] = 4 * k + word < locals ? sums[min(4 * k + word, locals - 1)] : 0;
+            }
+            expansions[leaf * local_rows + k] = row;
+        }
+    }
+}
+#endif
+
+#if KERNEL == 10
+// Find the least acceleration of every cell anew. What is not negative has the order of its bits.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fast_multipole_least(const Bound* __restrict__ bounds, const int* __restrict__ tree,
+                         const long long* __restrict__ order, const real* __restrict__ last, real* found,
+                         const int* __restrict__ again) {
+    if (*again == 0) return;
+    const int nodes = *tree;
+    for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
+        const Bound bound = bounds[leaf];
+        if (bound.bodies == 0) continue;
+        real slowest = static_cast<real>(3e38);
+        for (int k = bound.first; k < bound.first + bound.bodies; ++k) slowest = min(slowest, last[order[k]]);
+        for (int node = leaf; node >= 0; node = bounds[node].parent) {
+            atomicMin(reinterpret_cast<int*>(found + node), __float_as_int(slowest));
+        }
+    }
+}
+#endif
+
+#if KERNEL == 0
+constexpr unsigned all_lanes = 0xffffffff;
+
+// Add the pulls of the bodies from `begin` on, of `count` ranges that the lanes have one of each, staged 32 at a time;
+// every part of the warp takes a share of them.
+__device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,
+                                           int begin, int count, int part, int parts, real eps2) {
+    const int lane = threadIdx.x % 32;
+    int up_to = count;
+#pragma unroll
+    for (int apart = 1; apart < 32; apart <<= 1) {
+        const int other = __shfl_up_sync(all_lanes, up_to, apart);
+        if (lane >= apart) up_to += other;
+    }
+    const int all_bodies = __shfl_sync(all_lanes, up_to, 31);
+    const int origin = begin - (up_to - count);
+    for (int done = 0; done < all_bodies; done += 32) {
+        // Find the range of the body that this lane brings: the first that ends behind it.
+        int range = 0;
+#pragma unroll
+        for (int step = 16; step > 0; step >>= 1) {
+            if (__shfl_sync(all_lanes, up_to, range + step - 1) <= done + lane) range += step;
+        }
+        const int k = __shfl_sync(all_lanes, origin, range) + done + lane;
+        staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
+        __syncwarp();
+        const int here = min(32, all_bodies - done);
+#pragma unroll 4
+        for (int other = part; other < here; other += parts) interact(sums, own, staged[other], eps2);
+        __syncwarp();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(P, 1024 / P)
+    fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Link* __restrict__ links,
+                   const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
+                   const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
+                   const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
+                   const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
+                   real eps2, int* again, int pass) {
+    if (pass > 0 && *again == 0) return;
+    __shared__ Body rooms[P / 32][32];
+    Body* const staged = rooms[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, nodes = *tree;
+    const bool complete = used[pass] <= pool_capacity;
+    const real unit = unit_of(*cube);
+    for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
+        const Bound leaf = bounds[target];
+        for (int done = 0; done < leaf.bodies; done += 32) {
+            // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
+            const int count = min(32, leaf.bodies - done);
+            const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
+            const int part = lane / width, parts = 32 / width, number = lane % width;
+            const int k = leaf.first + done + min(number, count - 1);
+            const Body own = sorted[k];
+            Sums sums = {};
+            if (complete) {
+                int segment = heads[target].near;
+                while (segment != none) {
+                    const int leaves = pool[segment];
+                    for (int at = 0; at < leaves; at += 32) {
+                        Link near = {};
+                        if (at + lane < leaves) near = links[pool[segment + 2 + at + lane]];
+                        add_ranges(sums, own, sorted, staged, near.begin, near.count, part, parts, eps2);
+                    }
+                    segment = pool[segment + 1];
+                }
+            } else {
+                add_ranges(sums, own, sorted, staged, 0, lane == 0 ? n : 0, part, parts, eps2);
+            }
+            for (int apart = width; apart < 32; apart <<= 1) {
+                sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
+                sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
+                sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
+            }
+            if (complete) {
+                const Body centre = centres[target];
+                add_field(sums, expansions + target * local_rows, unit * (own.x - centre.x), unit * (own.y - centre.y),
+                          unit * (own.z - centre.z), centres[0].mass * unit * unit);
+            }
+            if (part == 0 && number < count) {
+                const int home = static_cast<int>(order[k]);
+                accelerations[home] = sums;
+#if JUDGED
+                const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+                last[home] = length;
+                // The cells were judged by an acceleration that these bodies do not have.
+                const real assumed = least[target];
+                if (pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *again = 1;
+#endif
+            }
+        }
+    }
+}
+#endif

@@ -1,0 +1,78 @@
+"""Build an octree on the GPU: the kernels of ``tree_build.cuh``, between them the library's sort, and their memory."""
+
+import numpy as np
+
+from gravbench.variants.resident import tree_buffers
+
+KERNELS = {
+    "tree_box": (1, "BLOCK"),
+    "tree_keys": (2, "BLOCK BITS HILBERT"),
+    "tree_order": (3, "BLOCK BITS LEAF"),
+    "tree_scan": (4, "SCAN"),
+    "tree_nodes": (5, "BLOCK BITS"),
+}
+"""The kernels: the number by which the source tells each apart, and the constants that it depends on."""
+
+BLOCK = 256
+"""Threads per block of all these kernels; a body or a node each."""
+SCAN = 1024
+"""Threads that add up the numbers of cells of one level."""
+SORT_KERNELS = 6
+"""Kernels of the library's sort, at least."""
+
+CURVES = ("morton", "hilbert")
+
+
+def compiled(gpu, kernels, constants):
+    """Compile kernels, each given as in ``KERNELS``, in their order."""
+    return [
+        gpu.compile(stem, KERNEL=number, **{name: constants[name] for name in names.split()})
+        for stem, (number, names) in kernels.items()
+    ]
+
+
+class Tree:
+    """The kernels that build a tree over the bodies, compiled, and its memory in ``has``."""
+
+    def __init__(self, gpu, n, *, bits, leaf_size, curve, quadrupole):
+        """Allocate for n bodies and compile.
+
+        Raises:
+            ToolkitMissingError: the toolkit has no sort on the device; then nothing is compiled.
+        """
+        self.gpu = gpu
+        self.has = tree_buffers.Buffers(gpu, n, bits=bits, leaf_size=leaf_size, quadrupole=quadrupole, block=BLOCK)
+        gpu.argsort(self.has.keys)
+        self.constants = {
+            "BITS": bits,
+            "HILBERT": int(curve == "hilbert"),
+            "LEAF": leaf_size,
+            "BLOCK": BLOCK,
+            "SCAN": SCAN,
+        }
+        self.bits = bits
+        self.kernels = compiled(gpu, KERNELS, self.constants)
+        self.blocks = -(-n // BLOCK)
+        self.node_blocks = min(-(-self.has.capacity // BLOCK), 8 * gpu.multiprocessors)
+        self.launches = len(KERNELS) + SORT_KERNELS
+        self.counts = np.int32(n), np.int32(self.blocks), np.int32(self.has.capacity)
+
+    def build(self, own, lap):
+        """Build it over rows of bodies, telling ``lap`` of each stage; return the places of the bodies in order."""
+        box, keys, order, scan, nodes = self.kernels
+        has, blocks = self.has, self.blocks
+        n, number_of_blocks, capacity = self.counts
+        parts = min(BLOCK, blocks)
+        box(parts, BLOCK, own, has.boxes, n)
+        keys(blocks, BLOCK, own, has.boxes, has.cube, has.keys, n, np.int32(parts))
+        lap("keys")
+        places = self.gpu.argsort(has.keys)
+        lap("sort")
+        order(blocks, BLOCK, own, has.keys, places, has.sorted, has.begun, has.counts, n)
+        scan(self.bits, SCAN, has.counts, has.totals, number_of_blocks)
+        nodes(
+            blocks, BLOCK, has.begun, has.keys, places, has.counts, has.totals, has.bounds, has.links, has.pending,
+            has.tree, n, number_of_blocks, capacity,
+        )  # fmt: skip
+        lap("build")
+        return places
