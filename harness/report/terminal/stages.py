@@ -107,7 +107,7 @@ def _accuracy(slowest: float) -> list[Column[Record]]:
         Column("theta", lambda record: str(record.axes["theta"])),
         Column("ms", _ms),
         Column("bodies", lambda record: f"{record.computed.get('body_body', 0):,.0f}"),
-        Column("cells", lambda record: f"{record.computed.get('body_cell', 0) + record.computed.get('cell_cell', 0):,.0f}"),
+        Column("cells", lambda record: f"{sum(map(record.computed.get, ('body_cell', 'cell_cell'), (0, 0))):,.0f}"),
         Column("median", lambda record: relative_error(record.error_median)),
         Column("90 %", lambda record: relative_error(record.error_p90), 1),
         Column("99 %", lambda record: relative_error(record.error_p99)),
