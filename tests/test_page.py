@@ -39,7 +39,6 @@ from test_report import many, record
 
 H200 = ROOT / "reports" / "h200"
 RUNS = sorted(path.parent for path in H200.glob("*/records.jsonl"))
-LATER = sorted(path.parent for path in H200.glob("later/*/records.jsonl"))
 VARIANTS = discover()
 
 
@@ -207,12 +206,7 @@ def page_of(runs, file) -> Path:
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory) -> Path:
     """Return the page of all committed runs."""
-    return page_of([*RUNS, *LATER], tmp_path_factory.mktemp("page") / "all.html")
-
-
-@pytest.fixture(scope="module")
-def h200(tmp_path_factory) -> Path:
-    return page_of(RUNS, tmp_path_factory.mktemp("page") / "h200.html")
+    return page_of(RUNS, tmp_path_factory.mktemp("page") / "all.html")
 
 
 def test_the_page_is_whole_and_says_what_it_is_to_a_screen_reader(committed):
@@ -421,7 +415,7 @@ def test_no_field_of_a_record_is_forgotten():
 
 def test_the_page_of_all_committed_runs_has_all_their_records_and_is_small(committed):
     text = committed.read_text("utf-8")
-    count = sum(len(RecordFile(folder).read()) for folder in [*RUNS, *LATER])
+    count = sum(len(RecordFile(folder).read()) for folder in RUNS)
     assert json.loads(re.search(r'id="records-data">(.*?)</script>', text, re.DOTALL).group(1))["count"] == count
     assert committed.stat().st_size < 4.5e6
     assert "samples_seconds" not in text
@@ -698,9 +692,9 @@ def load_seconds(browser, file):
 
 
 @pytest.fixture
-def opened(browser, h200):
+def opened(browser, committed):
     browser.get_log("browser")
-    load_seconds(browser, h200)
+    load_seconds(browser, committed)
     yield browser
     assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
 
