@@ -18,6 +18,7 @@ from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import comparing as reference
+from gravbench.measuring.conserved import energy_drift, momentum_drift, summed_energy
 from gravbench.measuring.environment import fingerprint
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call
@@ -113,20 +114,45 @@ def test_a_look_in_between_does_not_disturb_the_steps():
 
 def test_a_circular_orbit_keeps_its_energy_and_its_radius():
     stepper = stepper_of(circular_orbit(), 0.01)
-    assert abs(stepper.energy_drift(1000)) < 1e-8
+    assert abs(energy_drift(circular_orbit(), stepper.after(1000))) < 1e-8
     assert_allclose(np.linalg.norm(stepper.now().position, axis=1), 0.5, rtol=1e-4)
 
 
 def test_the_drift_of_the_energy_is_that_of_a_program_of_its_own():
     stepper = stepper_of(circular_orbit(), 0.05, "damped_euler")
-    drift = stepper.energy_drift(100)
-    before, end = circular_orbit().energy(), stepper.now().energy()
+    found = stepper.after(100)
+    drift = energy_drift(circular_orbit(), found)
+    before, end = circular_orbit().energy(), found.energy()
     assert drift == pytest.approx((end - before) / abs(before))
     assert abs(drift) > 0.01
 
 
 def test_without_energy_there_is_no_drift():
-    assert stepper_of(Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), EPS), 0.1).energy_drift(2) is None
+    still = Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), EPS)
+    assert energy_drift(still, stepper_of(still, 0.1).after(2)) is None
+    assert momentum_drift(still, still) is None
+
+
+def test_the_energy_by_the_sums_of_all_rows_is_that_by_pairs():
+    bodies = generators.plummer(300, 5, 0.1)
+    assert summed_energy(bodies, on_gpu=False) == pytest.approx(bodies.energy(), rel=1e-12)
+
+
+def test_the_momentum_drifts_where_forces_are_not_mutual():
+    bodies = generators.plummer(200, 5, 0.05)
+    direct, tree = (
+        momentum_drift(bodies, stepper_of(bodies, 0.01, name=name, dtype=dtype).after(20))
+        for name, dtype in (("numba_direct", "float64"), ("barnes_hut_cpu", "float32"))
+    )
+    assert direct < 1e-14
+    assert 1e-7 < tree < 1e-2
+
+
+def test_a_pushed_body_has_the_momentum_it_was_given():
+    speed = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
+    at_first = Bodies(np.array([1.0, 3.0]), np.zeros((2, 3)), speed, EPS)
+    pushed = Bodies(at_first.mass, at_first.position, speed + np.array([[0.0, 0.0, 0.0], [0.0, 4.0, 0.0]]), EPS)
+    assert momentum_drift(at_first, pushed) == pytest.approx(12 / (1 + 3 * np.sqrt(17)))
 
 
 def test_damped_euler_of_a_free_body_is_a_geometric_series():
@@ -499,6 +525,7 @@ def test_a_run_of_all_three_from_end_to_end(tmp_path):
         assert one.damping == (None if one.integrator == "leapfrog" else 0.995)
         drift = abs(one.energy_drift)
         assert drift < 1e-5 if one.integrator == "leapfrog" else drift > 0.1
+        assert one.momentum_drift < 1e-6
     for one in by_timed["force"] + by_timed["call"]:
         assert (one.steps_per_second, one.energy_drift, one.drift_steps, one.integrator, one.dt) == (None,) * 5
     line = json.loads((tmp_path / "out" / "records.jsonl").read_text().splitlines()[0])

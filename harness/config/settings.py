@@ -34,9 +34,11 @@ PROCESSES_ON_CPU, PROCESSES_ON_GPU = 4, 1
 """That measure each case unless ``measure.processes`` says so: on a CPU they differ by more than their samples do."""
 
 DRIFT_STEPS = 100
-"""Steps over which the drift of the energy is recorded."""
-DRIFT_UP_TO = 4096
-"""Bodies above which it is not: the energy takes time in n * n on the host."""
+"""Steps over which the drift of the energy and of the momentum is recorded."""
+DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU = 4096, 65536
+"""Bodies above which that of the energy is not: it takes time in n * n, on the host and on a GPU."""
+DRIFT_SECONDS = 2.0
+"""That the steps may take where there are more bodies than the first of these; then there is no drift."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
-from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
 from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
@@ -289,8 +289,9 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
         if case.toolkit == CPU
         else min(case.n, ALL_ROWS_ON_GPU) / GPU_REFERENCE_INTERACTIONS_PER_SECOND
     )
-    if case.timed == "step" and case.n <= DRIFT_UP_TO:
-        verifying += DRIFT_STEPS * evaluation
+    if case.timed == "step":
+        stepping = DRIFT_STEPS * evaluation
+        verifying += stepping if case.n <= DRIFT_UP_TO or stepping <= DRIFT_SECONDS else evaluation
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
     least = FEWEST_SAMPLES * evaluation

@@ -8,11 +8,14 @@ bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) da
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
+from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
+from gravbench.measuring.conserved import energy_drift, momentum_drift
 from gravbench.measuring.timed import Timed
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Stepping
@@ -34,9 +37,22 @@ Array = NDArray[np.float64]
 class Stepper(Timed):
     """A step: the force, then the integrator."""
 
-    def __init__(self, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, integrator: str, dt: float) -> None:
-        """Upload the velocities and compile the integrator for the variant's layout."""
+    def __init__(
+        self,
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,
+        integrator: str,
+        dt: float,
+        *,
+        on_gpu: bool = False,
+    ) -> None:
+        """Upload the velocities and compile the integrator for the variant's layout.
+
+        ``on_gpu`` adds up energies there.
+        """
         super().__init__(toolkit, prepared)
+        self.on_gpu = on_gpu
         self.n = bodies.n
         self.leapfrog = integrator == LEAPFROG
         self.dt = dt
@@ -130,35 +146,44 @@ class Stepper(Timed):
         return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
 
     def finish(self) -> tuple[Stepping, str | None]:
-        """Return the relative drift of the energy over the first ``DRIFT_STEPS`` steps."""
+        """Return what drifted over the first ``DRIFT_STEPS`` steps, unless they take too long."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"
-        drift = None
-        if self.n <= DRIFT_UP_TO and not objection:
+        energy = momentum = None
+        if not objection and (self.n <= DRIFT_UP_TO or DRIFT_STEPS * self._step_seconds() <= DRIFT_SECONDS):
             try:
-                drift = self.energy_drift(DRIFT_STEPS)
+                now = self.after(DRIFT_STEPS)
             except InputError as error:
                 objection = f"after {DRIFT_STEPS} steps {error}"
+            else:
+                energy = energy_drift(self.first, now, on_gpu=self.on_gpu)
+                momentum = momentum_drift(self.first, now)
         self._rewind()
         found = Stepping(
-            energy_drift=drift,
-            drift_steps=None if drift is None else DRIFT_STEPS,
+            energy_drift=energy,
+            momentum_drift=momentum,
+            drift_steps=None if energy is momentum is None else DRIFT_STEPS,
             damping=None if self.leapfrog else self.damping,
         )
         return found, objection
 
-    def energy_drift(self, steps: int) -> float | None:
-        """Return (energy after so many steps - energy at first) / |energy at first|; None where that is zero.
+    def after(self, steps: int) -> Bodies:
+        """Do so many steps from the first bodies on, and copy what they led to.
 
         Raises:
-            InputError: the steps led to bodies that are not finite.
+            InputError: they led to bodies that are not finite.
         """
         self.start()
         for _ in range(steps):
             self.launch()
-        before = self.first.energy()
-        return (self.now().energy() - before) / abs(before) if before else None
+        return self.now()
+
+    def _step_seconds(self) -> float:
+        began = perf_counter()
+        self.launch()
+        self.toolkit.synchronize()
+        return perf_counter() - began
 
     def _integrate(self, kick: float, damping: float = 1.0, drift: float = 0.0) -> None:
         self._at_first = False

@@ -261,7 +261,7 @@ def _work(
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
-    timed = _timed(case, holder, prepared, bodies)
+    timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     if job.settings and job.behind is not None and case.timed == "force":
         # A first look, for which one verdict is enough: what is far behind is never recommended.
         begin(WARMING_UP)
@@ -313,12 +313,12 @@ def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
     return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
 
 
-def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> Timed:
+def _timed(case: Case, toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies, *, on_gpu: bool) -> Timed:
     """Make what ``case.timed`` names ready for one prepared variant."""
     if case.timed == "call":
         return Call(toolkit, prepared, bodies)
     if case.integrator is not None and case.dt is not None:
-        return Stepper(toolkit, prepared, bodies, case.integrator, case.dt)
+        return Stepper(toolkit, prepared, bodies, case.integrator, case.dt, on_gpu=on_gpu)
     return Timed(toolkit, prepared)
 
 

@@ -142,12 +142,15 @@ class Measurement(BaseModel, frozen=True):
 class Stepping(BaseModel, frozen=True):
     """What the stepping of a case with ``timed: step`` gave; None for others.
 
-    ``energy_drift`` is (energy after - energy before) / |energy before| over ``drift_steps`` steps from the first
-    bodies on, energies in float64; None above 4,096 bodies. ``damping`` is the damped Euler integrator's factor.
+    Over ``drift_steps`` steps from the first bodies on, in float64: ``energy_drift`` is (energy after - energy before)
+    / |energy before|, None above 4,096 bodies on a CPU and 65,536 on a GPU; ``momentum_drift`` is the length of the
+    change of the momentum over the sum of mass |velocity|. Both are None where the steps take longer than two seconds.
+    ``damping`` is the damped Euler integrator's factor.
     """
 
     steps_per_second: Amount | None = None
     energy_drift: float | None = None
+    momentum_drift: Amount | None = None
     drift_steps: Count | None = None
     damping: Amount | None = None
 

@@ -199,6 +199,7 @@ def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 0),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
+        Column("momentum\ndrift", lambda rung: relative_error(rung.best.momentum_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
         Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),

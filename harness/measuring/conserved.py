@@ -1,0 +1,40 @@
+"""What a step should leave as it is: the energy and the momentum of all bodies together, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gravbench.config.settings import DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
+from gravbench.measuring.direct_sums import direct_sums
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction_files import find
+
+
+def energy(bodies: Bodies, *, on_gpu: bool) -> float | None:
+    """Return the total energy; None where there are too many bodies to add up all pairs in a moment."""
+    if bodies.n <= DRIFT_UP_TO:
+        return bodies.energy()
+    return summed_energy(bodies, on_gpu=True) if on_gpu and bodies.n <= DRIFT_UP_TO_ON_GPU and bodies.eps else None
+
+
+def summed_energy(bodies: Bodies, *, on_gpu: bool) -> float:
+    """Return the total energy by the direct sums that kernels are judged by; the softening length is above zero."""
+    hermite = find("hermite")
+    sums = direct_sums(hermite, bodies, np.arange(bodies.n), "float64", on_gpu=on_gpu).exact
+    # The sum has the pair of each body with itself.
+    potential = sums[:, hermite.sums.index("potential")] + bodies.mass / bodies.eps
+    return 0.5 * float(bodies.mass @ (np.square(bodies.velocity).sum(axis=1) + potential))
+
+
+def energy_drift(first: Bodies, now: Bodies, *, on_gpu: bool = False) -> float | None:
+    """Return (energy now - energy at first) / |energy at first|; None where that is zero or was not added up."""
+    before = energy(first, on_gpu=on_gpu)
+    after = energy(now, on_gpu=on_gpu) if before else None
+    return None if not before or after is None else (after - before) / abs(before)
+
+
+def momentum_drift(first: Bodies, now: Bodies) -> float | None:
+    """Return |momentum now - momentum at first| / sum of mass |velocity| now; None where nothing moves."""
+    change = now.mass @ now.velocity - first.mass @ first.velocity
+    scale = float(now.mass @ np.linalg.norm(now.velocity, axis=1))
+    return float(np.linalg.norm(change)) / scale if scale else None
