@@ -346,6 +346,11 @@ class Emulator:
         """Sort as a library on the device would."""
         return np.argsort(keys, kind="stable")
 
+    def captured(self, launch):
+        """Launch once, and then each time anew."""
+        launch()
+        return launch
+
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""
         text = re.sub(r"#line.*|asm volatile\(.*", "", cuda_source(self.path, self.interaction))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from threading import get_ident
 from typing import Any
 
@@ -116,6 +116,19 @@ class CupyToolkit(CudaToolkit):
 
     def argsort(self, keys: Any) -> Any:
         return self.cupy.argsort(keys)
+
+    def captured(self, launch: Callable[[], None]) -> Callable[[], None]:
+        cuda = self.cupy.cuda
+        # What is allocated during the capture is used by every replay: from a pool that nobody else takes memory from.
+        pool, stream = cuda.MemoryPool(), self.stream()
+        self.synchronize()
+        with cuda.using_allocator(pool.malloc), stream:
+            launch()
+            stream.synchronize()
+            stream.begin_capture()
+            launch()
+            kept = pool, stream.end_capture()
+        return lambda: kept[1].launch(cuda.get_current_stream())
 
     def resources(self, kernel: Any) -> Resources:
         if isinstance(kernel, FirstCall):

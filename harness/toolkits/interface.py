@@ -273,6 +273,16 @@ class CudaToolkit(GpuToolkit):
         """
         raise ToolkitMissingError(f"{self.name} has no sort on the device; accepted: cupy")
 
+    def captured(self, launch: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        """Launch once, and return what queues the same again as one CUDA graph, into whichever stream is current.
+
+        ``launch`` queues work in the current stream and waits for nothing; what it allocates meanwhile stays its own.
+
+        Raises:
+            ToolkitMissingError: the library has no graphs.
+        """
+        raise ToolkitMissingError(f"{self.name} has no CUDA graphs; accepted: cupy")
+
 
 @contextmanager
 def compiling(toolkit: DeviceToolkit) -> Iterator[None]:

@@ -7,7 +7,8 @@ share the bodies of a group, and then what they add up: all find the same cells,
 ``opening`` says when a cell is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of
 mass, or a ``quadrupole`` beside it. With ``opening`` "acceleration" the cells are judged by the acceleration of the
 evaluation before, of which ``part`` may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are
-sorted in half the time, and put bodies that are closer than a thousandth of the whole into one leaf.
+sorted in half the time, and put bodies that are closer than a thousandth of the whole into one leaf. With ``graph`` an
+evaluation is one CUDA graph, and the host launches once.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -39,6 +40,7 @@ KERNELS = {
         "boxes": (1, 2, 4, 8, 16),
         "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
+        "graph": (0, 1),
     },
     defaults={
         "theta": 0.7,
@@ -52,6 +54,7 @@ KERNELS = {
         "boxes": 4,
         "curve": "hilbert",
         "bits": 21,
+        "graph": 1,
     },
     ranges={
         "theta": accuracy.THETA,
@@ -65,7 +68,7 @@ KERNELS = {
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     tolerance=accuracy.of_axes,
 )
-def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, warps, boxes, curve, bits):
+def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, warps, boxes, curve, bits, graph):
     """One thread per body or node in the build; in the walk ``warps`` per ``group`` bodies, p threads per block."""
     n = bodies.n
     quadrupole = moments == "quadrupole"
@@ -120,11 +123,14 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         body_body, body_cell = (float(one) for one in found[:, :2].mean(axis=0, dtype=np.float64))
         return {"computed": {"body_body": body_body, "body_cell": body_cell}}
 
+    def launch():
+        evaluate(tree_buffers.no_lap)
+
     if opening == "acceleration":
         # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first.
-        evaluate(tree_buffers.no_lap)
+        launch()
     return Prepared(
-        lambda: evaluate(tree_buffers.no_lap),
+        gpu.captured(launch) if graph else launch,
         own,
         accelerations,
         walk,
