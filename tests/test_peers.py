@@ -22,6 +22,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.driver import HOLD, DriverError
 from gravbench.toolkits.interface import LONGEST_HOLD, FirstCall
 from gravbench.toolkits.opening import open_toolkit
+from recorder import asked_for
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
@@ -139,21 +140,26 @@ def test_jzfmm_itself_takes_what_it_is_asked(real, order, theta):
 
 
 @pytest.mark.parametrize("capability", [80, 90, 100, 120])
-def test_the_triton_kernel_compiles_without_a_spill_and_without_float64(capability):
+@pytest.mark.parametrize("name", ["triton_tiles", "gluon_tiles"])
+def test_a_triton_kernel_compiles_without_a_spill_and_without_float64(name, capability):
     library("triton")
     import triton
+    import triton.experimental.gluon.language
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
-    variant = VARIANTS["triton_tiles"]
+    variant = VARIANTS[name]
     axes = variant.complete({})
-    kernel = variant.module.triton_kernel(triton, np.float32, P=axes["p"], TILE=axes["tile"])
+    ((_, constants),) = asked_for(variant, "float32", axes)
+    kernel = variant.module.triton_kernel(triton, np.float32, **dict(constants))
     signature = {name: "i32" if name == "n" else "*fp32" for name in kernel.arg_names}
-    source = ASTSource(fn=kernel, signature=signature, constexprs={})
+    source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, {})
     compiled = triton.compile(source, GPUTarget("cuda", capability, 32), {"num_warps": axes["warps"]})
     ptx = compiled.asm["ptx"]
     assert ".f64" not in ptx
-    assert ptx.count("rsqrt.approx") == axes["p"] * axes["tile"] // (32 * axes["warps"])
+    rows = axes["p"] if "p" in axes else 32 * axes["warps"] * axes["r"]
+    assert ptx.count("rsqrt.approx") == rows * axes["tile"] // (32 * axes["warps"])
     assert ".local" not in ptx
 
 

@@ -1,4 +1,4 @@
-"""Triton: kernels written for blocks of numbers, over arrays of PyTorch."""
+"""Triton and Gluon: kernels written for blocks of numbers, over arrays of PyTorch."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class TritonToolkit(TorchToolkit):
     def start(self) -> None:
         super().start()
         import triton
+        import triton.experimental.gluon.language
         import triton.language
 
         self.triton = triton
