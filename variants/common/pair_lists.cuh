@@ -7,9 +7,10 @@
 constexpr int none = -1;
 constexpr int segment_entries = 224;  // whole warps: only the last segment of a list has fewer
 
-// The first segments of what a cell has: cells far from it, leaves near it, cells that its children have to look at.
+// The first segments of what a cell has: cells far from it, leaves near it, cells that its children have to look at,
+// cells that act on each of its bodies by itself.
 struct __align__(16) Heads {
-    int far, near, rest, nothing;
+    int far, near, rest, seen;
 };
 
 typedef unsigned long long Used;

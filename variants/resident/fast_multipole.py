@@ -22,7 +22,7 @@ KERNELS = {
     "fast_multipole_up": (6, "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE"),
     "fast_multipole_pairs": (7, "ORDER JUDGED BITS P"),
     "fast_multipole_far": (8, "ORDER P"),
-    "fast_multipole_down": (9, "ORDER P"),
+    "fast_multipole_down": (9, "ORDER BITS P"),
     "fast_multipole_least": (10, "BLOCK"),
 }
 """The kernels beside those that build, as in ``tree_build``."""
@@ -121,14 +121,14 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         passes = again, np.int32(number)
         for level, blocks in enumerate(of_levels):
             pairs(
-                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by, lists.heads,
-                lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2,
-                judged_part, *passes,
+                blocks, p, has.sorted, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by,
+                lists.heads, lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2,
+                theta2, judged_part, *passes,
             )  # fmt: skip
         lap("pairs")
         far(
-            cells, p, has.centres, multipoles, has.tree, has.cube, lists.heads, lists.pool, lists.used, expansions,
-            lists.capacity, eps2, *passes,
+            cells, p, has.sorted, has.centres, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
+            lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
