@@ -216,12 +216,11 @@ struct Judge {
 
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_pairs(const Body* __restrict__ sorted, const Body* __restrict__ centres,
-                         const Link* __restrict__ links,
-                         const Bound* __restrict__ bounds, const int* __restrict__ totals,
-                         const Cube* __restrict__ cube, const real* __restrict__ sizes, const real* __restrict__ least,
-                         Heads* __restrict__ heads, int* __restrict__ pool, Used* __restrict__ used, int capacity,
-                         int pool_capacity, int level, real eps2, real theta2, real part, const int* __restrict__ again,
-                         int pass) {
+                         const Link* __restrict__ links, const Bound* __restrict__ bounds,
+                         const int* __restrict__ totals, const Cube* __restrict__ cube, const real* __restrict__ sizes,
+                         const real* __restrict__ least, Heads* __restrict__ heads, int* __restrict__ pool,
+                         Used* __restrict__ used, int capacity, int pool_capacity, int level, real eps2, real theta2,
+                         real part, const int* __restrict__ again, int pass) {
     if (pass > 0 && *again == 0) return;
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
@@ -374,13 +373,19 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
     __syncwarp();
 }
 
+// A warp's own part of shared memory: the sources of 32 lanes.
+struct WarpRoom {
+    Row rows[32 * pitch];
+    Body centres[32];
+};
+
 // Compute what the cells that a leaf's bodies see act on each of them. The threads of `width` lanes have a body each,
 // and every part of the warp takes a share of the cells.
 __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segment, const Body* __restrict__ sorted,
                                               const Body* __restrict__ centres, const Row* __restrict__ rows,
                                               const int* __restrict__ pool, const long long* __restrict__ order,
                                               Sums* __restrict__ accelerations, real unit, real scaled_eps2,
-                                              real inverse_mass) {
+                                              real inverse_mass, WarpRoom& room) {
     const int lane = threadIdx.x % 32;
     const real factor = centres[0].mass * unit * unit;
     for (int done = 0; done < leaf.count; done += 32) {
@@ -392,17 +397,23 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
         Sums sums = {};
         for (int segment = first_segment; segment != none; segment = pool[segment + 1]) {
             const int cells = pool[segment];
+            for (int at = 0; at < cells; at += 32) {
+                const int node = pool[segment + 2 + min(at + lane, cells - 1)];
+                bring(room.rows, rows, node);
+                room.centres[lane] = centres[node];
+                __syncwarp();
+                const int here = min(32, cells - at);
 #pragma unroll 1
-            for (int at = part; at < cells; at += parts) {
-                const int node = pool[segment + 2 + at];
-                const Body source = centres[node];
-                real d[derivatives_kept];
-                derivatives(d, unit * (own.x - source.x), unit * (own.y - source.y), unit * (own.z - source.z),
-                            scaled_eps2, source.mass * inverse_mass);
-                add_pull(sums, rows + node * multipole_rows, d);
+                for (int cell = part; cell < here; cell += parts) {
+                    const Body source = room.centres[cell];
+                    real d[derivatives_kept];
+                    derivatives(d, unit * (own.x - source.x), unit * (own.y - source.y), unit * (own.z - source.z),
+                                scaled_eps2, source.mass * inverse_mass);
+                    add_pull(sums, room.rows + cell * pitch, d);
+                }
+                __syncwarp();
             }
         }
-        __syncwarp();
         for (int apart = width; apart < 32; apart <<= 1) {
             sums.ax += __shfl_xor_sync(0xffffffff, sums.ax, apart);
             sums.ay += __shfl_xor_sync(0xffffffff, sums.ay, apart);
@@ -425,8 +436,8 @@ extern "C" __global__ void __launch_bounds__(P)
                        real* __restrict__ expansions, Sums* __restrict__ accelerations, int pool_capacity, real eps2,
                        const int* __restrict__ again, int pass) {
     if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
-    __shared__ Row rooms[P / 32][32 * pitch];
-    Row* const staged = rooms[threadIdx.x / 32];
+    __shared__ WarpRoom rooms[P / 32];
+    WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, nodes = *tree;
     const real unit = unit_of(*cube);
     const real scaled_eps2 = eps2 * unit * unit;
@@ -435,7 +446,7 @@ extern "C" __global__ void __launch_bounds__(P)
         const Heads lists = heads[target];
         if (lists.seen != none) {
             act_on_bodies(links[target], lists.seen, sorted, centres, rows, pool, order, accelerations, unit,
-                          scaled_eps2, inverse_mass);
+                          scaled_eps2, inverse_mass, room);
         }
         int segment = lists.far;
         if (segment == none) continue;
@@ -447,14 +458,14 @@ extern "C" __global__ void __launch_bounds__(P)
 #pragma unroll 1
             for (int done = 0; done < count; done += 32) {
                 const Body source = centres[node];
-                bring(staged, rows, node);
+                bring(room.rows, rows, node);
                 // The node after this one is on its way in the meantime.
                 node = pool[segment + 2 + min(done + 32 + lane, count - 1)];
                 if (done + lane < count) {
                     real d[derivatives_kept];
                     derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y),
                                 unit * (centre.z - source.z), scaled_eps2, source.mass * inverse_mass);
-                    add_far(sums, staged + lane * pitch, d);
+                    add_far(sums, room.rows + lane * pitch, d);
                 }
                 __syncwarp();
             }
@@ -574,6 +585,103 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
+// What the kernel reads, and writes the accelerations to.
+struct Near {
+    const Body *sorted, *centres;
+    const Link* links;
+    const Heads* heads;
+    const int* pool;
+    const Row* expansions;
+    const long long* order;
+    real* last;
+    const real* least;
+    Sums* accelerations;
+    int* again;
+    real unit, eps2;
+    int n, pass;
+    bool complete;
+};
+
+// Sum up the pulls on the bodies of a leaf, of which `workers` warps of the block take a share of the near leaves each;
+// the first of them adds up what the others leave in `of_warps`.
+template <int WORKERS>
+__device__ __forceinline__ void pull_leaf(const Near& given, int target, const Bound& leaf, Body* staged,
+                                          Sums (*of_warps)[32]) {
+    const int lane = threadIdx.x % 32, worker = WORKERS == 1 ? 0 : threadIdx.x / 32;
+    for (int done = 0; done < leaf.bodies; done += 32) {
+        // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
+        const int count = min(32, leaf.bodies - done);
+        const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
+        const int part = lane / width, parts = 32 / width, number = lane % width;
+        const int k = leaf.first + done + min(number, count - 1);
+        const Body own = given.sorted[k];
+        Sums sums = {};
+        if (given.complete) {
+            int segment = given.heads[target].near;
+            while (segment != none) {
+                const int leaves = given.pool[segment];
+                for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
+                    Link near = {};
+                    if (at + lane < leaves) near = given.links[given.pool[segment + 2 + at + lane]];
+                    add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
+                }
+                segment = given.pool[segment + 1];
+            }
+        } else {
+            add_ranges(sums, own, given.sorted, staged, 0, lane == 0 ? given.n : 0, part, parts, given.eps2);
+        }
+        for (int apart = width; apart < 32; apart <<= 1) {
+            sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
+            sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
+            sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
+        }
+        if (WORKERS > 1) {
+            of_warps[worker][lane] = sums;
+            __syncthreads();
+            if (worker == 0) {
+                for (int other = 1; other < WORKERS; ++other) {
+                    const Sums found = of_warps[other][lane];
+                    sums.ax += found.ax;
+                    sums.ay += found.ay;
+                    sums.az += found.az;
+                }
+            }
+            __syncthreads();
+            if (worker > 0) continue;
+        }
+        if (given.complete) {
+            const Body centre = given.centres[target];
+            const real unit = given.unit;
+            add_field(sums, given.expansions + target * local_rows, unit * (own.x - centre.x),
+                      unit * (own.y - centre.y), unit * (own.z - centre.z), given.centres[0].mass * unit * unit);
+        }
+        if (part == 0 && number < count) {
+            const int home = static_cast<int>(given.order[k]);
+            if (given.complete && given.heads[target].seen != none) {
+                const Sums of_cells = given.accelerations[home];
+                sums.ax += of_cells.ax;
+                sums.ay += of_cells.ay;
+                sums.az += of_cells.az;
+            }
+            given.accelerations[home] = sums;
+#if JUDGED
+            const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+            given.last[home] = length;
+            // The cells were judged by an acceleration that these bodies do not have.
+            const real assumed = given.least[target];
+            if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
+#endif
+        }
+    }
+}
+
+// A list of more than one segment is long: a warp would work it off when all others have long ended.
+__device__ __forceinline__ bool is_long(const Near& given, int target) {
+    if (!given.complete) return false;
+    const int segment = given.heads[target].near;
+    return segment != none && given.pool[segment + 1] != none;
+}
+
 extern "C" __global__ void __launch_bounds__(P, 1024 / P)
     fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Link* __restrict__ links,
                    const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
@@ -582,63 +690,33 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                    const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
                    real eps2, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
-    __shared__ Body rooms[P / 32][32];
-    Body* const staged = rooms[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, nodes = *tree;
-    const bool complete = used[pass] <= pool_capacity;
-    const real unit = unit_of(*cube);
-    for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
-        const Bound leaf = bounds[target];
-        for (int done = 0; done < leaf.bodies; done += 32) {
-            // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
-            const int count = min(32, leaf.bodies - done);
-            const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
-            const int part = lane / width, parts = 32 / width, number = lane % width;
-            const int k = leaf.first + done + min(number, count - 1);
-            const Body own = sorted[k];
-            Sums sums = {};
-            if (complete) {
-                int segment = heads[target].near;
-                while (segment != none) {
-                    const int leaves = pool[segment];
-                    for (int at = 0; at < leaves; at += 32) {
-                        Link near = {};
-                        if (at + lane < leaves) near = links[pool[segment + 2 + at + lane]];
-                        add_ranges(sums, own, sorted, staged, near.begin, near.count, part, parts, eps2);
-                    }
-                    segment = pool[segment + 1];
-                }
-            } else {
-                add_ranges(sums, own, sorted, staged, 0, lane == 0 ? n : 0, part, parts, eps2);
-            }
-            for (int apart = width; apart < 32; apart <<= 1) {
-                sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
-                sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
-                sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
-            }
-            if (complete) {
-                const Body centre = centres[target];
-                add_field(sums, expansions + target * local_rows, unit * (own.x - centre.x), unit * (own.y - centre.y),
-                          unit * (own.z - centre.z), centres[0].mass * unit * unit);
-            }
-            if (part == 0 && number < count) {
-                const int home = static_cast<int>(order[k]);
-                if (complete && heads[target].seen != none) {
-                    const Sums of_cells = accelerations[home];
-                    sums.ax += of_cells.ax;
-                    sums.ay += of_cells.ay;
-                    sums.az += of_cells.az;
-                }
-                accelerations[home] = sums;
-#if JUDGED
-                const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
-                last[home] = length;
-                // The cells were judged by an acceleration that these bodies do not have.
-                const real assumed = least[target];
-                if (pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *again = 1;
-#endif
+    constexpr int warps = P / 32;
+    __shared__ Body rooms[warps][32];
+    __shared__ Sums of_warps[warps][32];
+    __shared__ unsigned long_ones[warps];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, nodes = *tree;
+    const Near given = {
+        sorted, centres,       links, heads,          pool, expansions, order, last,
+        least,  accelerations, again, unit_of(*cube), eps2, n,          pass,  used[pass] <= pool_capacity};
+    // Leaves with long lists, by all warps of a block together; those that follow each other in different blocks.
+    const int blocks = gridDim.x, own_targets = (nodes + blocks - 1) / blocks;
+    for (int first = 0; warps > 1 && given.complete && first < own_targets; first += P) {
+        const int target = (first + threadIdx.x) * blocks + blockIdx.x;
+        const unsigned found = __ballot_sync(all_lanes, target < nodes && is_long(given, target));
+        if (lane == 0) long_ones[warp] = found;
+        __syncthreads();
+        for (int of = 0; of < warps; ++of) {
+            for (unsigned left = long_ones[of]; left; left &= left - 1) {
+                const int found_target = (first + 32 * of + __popc((left & (0 - left)) - 1)) * blocks + blockIdx.x;
+                pull_leaf<warps>(given, found_target, bounds[found_target], rooms[warp], of_warps);
             }
         }
+        __syncthreads();
+    }
+    for (int target = blockIdx.x * warps + warp; target < nodes; target += blocks * warps) {
+        const Bound leaf = bounds[target];
+        if (leaf.bodies == 0 || (warps > 1 && is_long(given, target))) continue;
+        pull_leaf<1>(given, target, leaf, rooms[warp], of_warps);
     }
 }
 #endif
