@@ -323,10 +323,19 @@ extern "C" __global__ void __launch_bounds__(P)
             top += __popc(pushed);
             __syncwarp();
         }
-        if (far > 0) found.far = store_segment(pool, used, pool_capacity, room.far, far, found.far);
-        if (near > 0) found.near = store_segment(pool, used, pool_capacity, room.near, near, found.near);
-        if (rest > 0) found.rest = store_segment(pool, used, pool_capacity, room.rest, rest, found.rest);
-        if (seen > 0) found.seen = store_segment(pool, used, pool_capacity, room.seen, seen, found.seen);
+        // Room for what is left of all lists is taken at once: all warps have to wait for each other there.
+        int words = 0;
+        words += far > 0 ? far + 2 : 0;
+        words += near > 0 ? near + 2 : 0;
+        words += rest > 0 ? rest + 2 : 0;
+        words += seen > 0 ? seen + 2 : 0;
+        if (words > 0) {
+            int begin = take(used, pool_capacity, words);
+            found.far = write_segment(pool, begin, room.far, far, found.far);
+            found.near = write_segment(pool, begin, room.near, near, found.near);
+            found.rest = write_segment(pool, begin, room.rest, rest, found.rest);
+            found.seen = write_segment(pool, begin, room.seen, seen, found.seen);
+        }
         if (lane == 0) heads[target] = found;
         __syncwarp();
     }
