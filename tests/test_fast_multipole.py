@@ -176,22 +176,21 @@ def test_bodies_far_out_in_a_large_leaf_are_right_and_do_not_meet_all_bodies(run
 
 
 def test_the_largest_error_over_a_plummer_sphere_is_a_few_times_the_percentile(run):
-    bodies = generators.plummer(1500, 2, 0.025)
+    bodies = generators.plummer(1000, 2, 0.025)
     _, found = run(bodies, leaf_size=32)
     errors = relative_errors(bodies, found)
-    assert errors.max() < 5 * np.quantile(errors, 0.99) < 1.5e-2
+    nearly = np.quantile(errors, 0.99)
+    assert nearly < 3e-3
+    assert errors.max() < min(5 * nearly, 6e-3)
 
 
-def test_a_long_list_of_near_leaves_is_shared_by_the_warps_of_a_block(run):
-    bodies = generators.plummer(600, 3, EPS)
-    axes = {"order": 3, "theta": 0.05, "leaf_size": 1}
-    _, by_one = run(bodies, p=32, **axes)
-    _, by_two = run(bodies, p=64, **axes)
+def test_a_list_of_near_leaves_that_the_warps_of_a_block_share_is_complete(run):
+    bodies = generators.plummer(260, 3, EPS)
+    _, found = run(bodies, order=3, opening="geometric", theta=0, leaf_size=1, p=64)
     tree, heads, pool = (Noting.arguments["fast_multipole"][k] for k in (4, 6, 7))
     near = heads[: int(tree[0]), 1]
     assert (pool[near[near >= 0] + 1] >= 0).any()
-    assert np.allclose(by_two, by_one, rtol=1e-4, atol=1e-5)
-    assert relative_errors(bodies, by_two).max() < 1e-4
+    assert relative_errors(bodies, found).max() < 1e-4
 
 
 GENERATOR = np.random.default_rng(1)

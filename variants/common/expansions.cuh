@@ -228,22 +228,17 @@ __device__ __forceinline__ void shift(real (&sums)[locals], real hx, real hy, re
 // Add the acceleration, in units of the expansion, that a cell causes at a point where its derivatives are `d`.
 __device__ __forceinline__ void add_pull(Sums& sums, const Row* __restrict__ rows, const real (&d)[derivatives_kept]) {
 #pragma unroll
-    for (int row = 0; row < multipole_rows; ++row) {
-        const Row four = rows[row];
+    for (int degree = 0; degree < ORDER; ++degree) {
+        if (degree == 1) continue;
 #pragma unroll
-        for (int degree = 0; degree < ORDER; ++degree) {
-            if (degree == 1) continue;
+        for (int i = 0; i <= degree; ++i) {
 #pragma unroll
-            for (int i = 0; i <= degree; ++i) {
-#pragma unroll
-                for (int j = 0; j <= degree - i; ++j) {
-                    const int k = degree - i - j;
-                    if (multipole_place(i, j, k) / 4 != row) continue;
-                    const real multipole = four.of[multipole_place(i, j, k) % 4];
-                    sums.ax += multipole * d[place(i + 1, j, k)];
-                    sums.ay += multipole * d[place(i, j + 1, k)];
-                    sums.az += multipole * d[place(i, j, k + 1)];
-                }
+            for (int j = 0; j <= degree - i; ++j) {
+                const int k = degree - i - j;
+                const real multipole = rows[multipole_place(i, j, k) / 4].of[multipole_place(i, j, k) % 4];
+                sums.ax += multipole * d[place(i + 1, j, k)];
+                sums.ay += multipole * d[place(i, j + 1, k)];
+                sums.az += multipole * d[place(i, j, k + 1)];
             }
         }
     }

@@ -5,8 +5,9 @@ to the cells and bodies within it. So the work grows with n and no faster. Expan
 terms up to ``order``, of the softened potential itself. Two cells are far from each other where ``theta`` times their
 distance exceeds the sum of their sizes; with ``opening`` "acceleration" the error that they cause has, besides, to be
 less than a ``part`` of the least acceleration in the target, as the evaluation before found it: errors of bodies are
-then in proportion to their accelerations. Where that acceleration turns out to be wrong, as at first, the pairs are
-found and computed a second time; the device decides, and the host waits for nothing.
+then in proportion to their accelerations. Where that turns out to be wrong, as at first, the pairs are found and
+computed a second time; the device decides, and the host waits for nothing. Cells that are small beside a leaf would
+all be wrong in the same direction: they act on each of its bodies by itself.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
