@@ -363,22 +363,20 @@ __device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
 // Rows of a source in shared memory: an odd number, so that all banks are busy when each lane reads its own source.
 constexpr int pitch = multipole_rows | 1;
 
-// Bring the multipoles of each lane's node, neighbouring lanes reading neighbouring rows.
+// Bring the multipoles of each lane's node, those of a few nodes in a step, neighbouring lanes reading neighbouring
+// rows. Lanes too many for whole nodes do what others do.
 __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows, int node) {
-    const int lane = threadIdx.x % 32;
-    Row brought[multipole_rows];
+    constexpr int nodes = 32 / multipole_rows, steps = (32 + nodes - 1) / nodes;
+    const int lane = threadIdx.x % 32, own = min(lane / multipole_rows, nodes - 1), row = lane % multipole_rows;
+    Row brought[steps];
 #pragma unroll
-    for (int k = 0; k < multipole_rows; ++k) {
-        const int number = 32 * k + lane;
-        const int of = __shfl_sync(0xffffffff, node, number / multipole_rows);
-        brought[k] = rows[of * multipole_rows + number % multipole_rows];
+    for (int k = 0; k < steps; ++k) {
+        const int of = __shfl_sync(0xffffffff, node, min(k * nodes + own, 31));
+        brought[k] = rows[of * multipole_rows + row];
     }
     __syncwarp();
 #pragma unroll
-    for (int k = 0; k < multipole_rows; ++k) {
-        const int number = 32 * k + lane;
-        staged[number / multipole_rows * pitch + number % multipole_rows] = brought[k];
-    }
+    for (int k = 0; k < steps; ++k) staged[min(k * nodes + own, 31) * pitch + row] = brought[k];
     __syncwarp();
 }
 
@@ -437,7 +435,10 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
     }
 }
 
-extern "C" __global__ void __launch_bounds__(P)
+// Blocks that a multiprocessor holds at once: as many as the registers for all coefficients allow.
+constexpr int held = (ORDER == 3 ? 7 : (ORDER == 4 ? 5 : (ORDER == 5 ? 3 : 2))) * 128 / P;
+
+extern "C" __global__ void __launch_bounds__(P, held)
     fast_multipole_far(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                        const Link* __restrict__ links, const Row* __restrict__ rows, const int* __restrict__ tree,
                        const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
