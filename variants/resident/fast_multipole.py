@@ -5,8 +5,9 @@ to the cells and bodies within it. So the work grows with n and no faster. Expan
 terms up to ``order``, of the softened potential itself. Two cells are far from each other where ``theta`` times their
 distance exceeds the sum of their sizes; with ``opening`` "acceleration" the error that they cause has, besides, to be
 less than a ``part`` of the least acceleration in the target, as the evaluation before found it: errors of bodies are
-then in proportion to their accelerations. Where that acceleration turns out to be wrong, as at first, the pairs are
-found and computed a second time; the device decides, and the host waits for nothing.
+then in proportion to their accelerations. Where that turns out to be wrong, as at first, the pairs are found and
+computed a second time; the device decides, and the host waits for nothing. Cells that are small beside a leaf would
+all be wrong in the same direction: they act on each of its bodies by itself.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -22,7 +23,7 @@ KERNELS = {
     "fast_multipole_up": (6, "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE"),
     "fast_multipole_pairs": (7, "ORDER JUDGED BITS P"),
     "fast_multipole_far": (8, "ORDER P"),
-    "fast_multipole_down": (9, "ORDER P"),
+    "fast_multipole_down": (9, "ORDER BITS P"),
     "fast_multipole_least": (10, "BLOCK"),
 }
 """The kernels beside those that build, as in ``tree_build``."""
@@ -121,14 +122,14 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         passes = again, np.int32(number)
         for level, blocks in enumerate(of_levels):
             pairs(
-                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by, lists.heads,
-                lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2,
-                judged_part, *passes,
+                blocks, p, has.sorted, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by,
+                lists.heads, lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2,
+                theta2, judged_part, *passes,
             )  # fmt: skip
         lap("pairs")
         far(
-            cells, p, has.centres, multipoles, has.tree, has.cube, lists.heads, lists.pool, lists.used, expansions,
-            lists.capacity, eps2, *passes,
+            cells, p, has.sorted, has.centres, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
+            lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
