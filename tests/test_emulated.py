@@ -23,7 +23,7 @@ CASES = [
     ("symmetric", "float32", {"p": 32, "r": 1, "unroll": 8, "copies": 4}),
     # What chips without TF32 do.
     ("tensor", "float32", {"p": 64, "r": 4, "parts": 2, "copies": 4}),
-    ("tensor", "float32", {"p": 32}),
+    ("tensor", "float32", {"p": 32, "reorder": 0}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "dtype", "axes"),
@@ -88,6 +88,21 @@ def heavy_and_light(n):
     mass = bodies.mass * np.logspace(-6, 0, n)
     mass[::7] = 0
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
+
+
+@pytest.mark.parametrize("reorder", [0, 1, 2])
+def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered(libraries, reorder):
+    variant = discover()["tensor"]
+    bodies = generators.collision(300, 5, EPS)
+    emulator = Emulator(variant, "float32", libraries, tensor_cores=True)
+    prepared = variant.prepare(emulator, bodies, **variant.complete({"p": 32, "r": 2, "reorder": reorder}))
+    for turn in range(3):
+        position = np.roll(bodies.position, 70 * turn, axis=0) * (1 + turn)
+        moved = Bodies(bodies.mass, position, bodies.velocity, EPS)
+        prepared.bodies[:, :3] = position
+        prepared.launch()
+        expected = direct_accelerations(moved, np.arange(bodies.n), "float32")
+        assert reference.compare(prepared.accelerations[:, :3], expected).error_rms < 1e-6
 
 
 @pytest.mark.parametrize("r", [2, 4])

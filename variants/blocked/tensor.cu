@@ -20,6 +20,11 @@
 // `parts`, one warp each. Sums leave by atomic additions to one of `copies` places per body, so that each place adds up
 // few terms. tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
 //
+// Blocks are runs of the order along Hilbert's curve: KERNEL 1 finds the box of the bodies and 2 the key of each
+// (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, by which the library sorts the
+// blocks. 7 puts the bodies into that order, 8 takes the sums out of it. Which pairs of blocks are far apart is decided
+// where they meet, so that an order found for other positions costs time and no accuracy.
+//
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
 // square root, two multiplications, half a conversion and 3/8 of a matrix product (TERMS 2: 4 instructions more). The
 // limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and compute
@@ -31,7 +36,17 @@
 #error "tensor computes in float32"
 #endif
 
+#if KERNEL == 1 || KERNEL == 2
+#include "tree_box.cuh"
+#else
 constexpr int width = 32 * R;  // bodies per block
+#endif
+#if KERNEL == 2
+#include "tree_keys.cuh"
+#endif
+#include "tree_build.cuh"
+
+#if KERNEL == 0
 constexpr int tiles = width / 16;
 constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
@@ -55,6 +70,22 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
     atomicAdd(&to->az, sums.az);
 #endif
 }
+#endif
+
+#if KERNEL == 0 || KERNEL == 6
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
+    return value;
+}
+#endif
+
+#if KERNEL == 7 || KERNEL == 8
+// The place of a body in `order`, which is sorted along the curve: the blocks follow each other as `ranks` says.
+__device__ __forceinline__ int before(const long long* ranks, int k) {
+    return static_cast<int>(ranks[k / width]) * width + k % width;
+}
+#endif
 
 #if KERNEL == 0
 // Add to the sums of `count` bodies, two per lane at a time, their interactions with `others` bodies, in float32.
@@ -76,12 +107,6 @@ __device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int fi
 }
 
 #if __CUDA_ARCH__ >= 800
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
-    return value;
-}
-
 // The bits of non-negative numbers are in the order of the numbers.
 __device__ __forceinline__ float largest_of_warp(float value) {
     return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
@@ -380,26 +405,59 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #endif
     }
 }
-#elif KERNEL == 1
+#elif KERNEL == 6
+// The square of each block's radius about the mean of its positions, as the bits of a float, one warp per block. A last
+// block that is not full stays behind all others.
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_radii(const Body* __restrict__ bodies, const long long* __restrict__ order, unsigned* __restrict__ radii,
+                 int n, int blocks) {
+    const int block = blockIdx.x * (P / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    if (block >= blocks) return;
+    Body own[R];
+    Body middle = {};
+#pragma unroll
+    for (int k = 0; k < R; ++k) {
+        own[k] = bodies[order[min(block * width + 32 * k + lane, n - 1)]];
+        middle.x += own[k].x;
+        middle.y += own[k].y;
+        middle.z += own[k].z;
+    }
+    middle.x = sum_of_warp(middle.x) * (1.0f / width);
+    middle.y = sum_of_warp(middle.y) * (1.0f / width);
+    middle.z = sum_of_warp(middle.z) * (1.0f / width);
+    float radius2 = 0;
+#pragma unroll
+    for (int k = 0; k < R; ++k) {
+        const float x = own[k].x - middle.x, y = own[k].y - middle.y, z = own[k].z - middle.z;
+        radius2 = max(radius2, x * x + (y * y + z * z));
+    }
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) radius2 = max(radius2, __shfl_xor_sync(0xffffffff, radius2, apart));
+    const bool full = (block + 1) * width <= n;
+    if (lane == 0) radii[block] = full ? static_cast<unsigned>(__float_as_int(radius2)) : 0xffffffffu;
+}
+#elif KERNEL == 7
 // Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_gather(const Body* __restrict__ bodies, const int* __restrict__ order, Body* __restrict__ placed,
-                  Sums* __restrict__ sums, int n, int places, int copies) {
+    tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order,
+                  const long long* __restrict__ ranks, Body* __restrict__ placed, Sums* __restrict__ sums, int n,
+                  int places, int copies) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= places) return;
-    Body own = bodies[order[min(k, n - 1)]];
+    Body own = bodies[order[min(before(ranks, k), n - 1)]];
     if (k >= n) own.mass = 0;
     placed[k] = own;
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
 }
-#else
+#elif KERNEL == 8
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_scatter(Sums* __restrict__ accelerations, const int* __restrict__ order, const Sums* __restrict__ sums,
-                   int n, int places, int copies) {
+    tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order,
+                   const long long* __restrict__ ranks, const Sums* __restrict__ sums, int n, int places, int copies) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= n) return;
     Sums total = {};
     for (int copy = 0; copy < copies; ++copy) add(total, sums[static_cast<long long>(copy) * places + k]);
-    accelerations[order[k]] = total;
+    accelerations[order[before(ranks, k)]] = total;
 }
 #endif
