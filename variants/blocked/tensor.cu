@@ -50,12 +50,13 @@ constexpr int width = 32 * R;  // bodies per block
 constexpr int tiles = width / 16;
 constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
+constexpr int together = TOGETHER;
 
 // What a warp keeps in shared memory. A column of pulls is padded by four words, against bank conflicts.
 struct __align__(16) Staged {
-    float4 left[width * 2];
-    float4 right[step * 4];
-    float4 squares[step / 2];
+    uint4 left[width * 2];
+    uint2 right[step * 4];
+    float positions[3][step + 8];
     float2 far[tiles][32];
     unsigned own_pulls[8][width / 2 + 4];
     unsigned pulls[8][step / 2 + 4];
@@ -126,15 +127,6 @@ __device__ __forceinline__ int exponent_of(float value) {
     return static_cast<int>(__float_as_uint(value) >> 23) - 127;
 }
 
-// The part of a number that TF32 represents; the remainder fits into TF32 except for two bits.
-__device__ __forceinline__ float high(float value) {
-    return __uint_as_float(__float_as_uint(value) & 0xffffe000u);
-}
-
-__device__ __forceinline__ unsigned bits(float value) {
-    return __float_as_uint(value);
-}
-
 // Two FP16 numbers in a word, the first in the low half.
 __device__ __forceinline__ unsigned pack(float first, float second) {
     unsigned packed;
@@ -151,18 +143,26 @@ __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, floa
     return pack(first - kept_first, second - kept_second);
 }
 
+// The sum of the FP16 numbers in the low halves of two words.
+__device__ __forceinline__ float sum_of_parts(unsigned high, unsigned low) {
+    float first, second;
+    asm("{.reg .f16 a, b, c; mov.b32 {a, c}, %2; mov.b32 {b, c}, %3; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}"
+        : "=f"(first), "=f"(second)
+        : "r"(high), "r"(low));
+    return first + second;
+}
+
 __device__ __forceinline__ unsigned transposed(unsigned packed) {
     unsigned result;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(packed));
     return result;
 }
 
-// d = A B + c in TF32, A of 16 rows and 8 columns, B of 8 rows and 8 columns.
-__device__ __forceinline__ void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+// d = A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
+__device__ __forceinline__ void product_f16(float (&d)[4], const uint4& a, const uint2& b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(bits(a.x)), "r"(bits(a.y)), "r"(bits(a.z)), "r"(bits(a.w)), "r"(bits(b0)), "r"(bits(b1)), "f"(c.x),
-          "f"(c.y), "f"(c.z), "f"(c.w));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "f"(0.0f));
 }
 
 // d += A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
@@ -173,33 +173,51 @@ __device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigne
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
 }
 
-// The place of the four numbers of body j that lanes with lane % 4 == part read: neither writes nor reads have bank
-// conflicts.
-__device__ __forceinline__ int place(int j, int part) {
-    return 8 * (j / 2) + ((j % 2 * 4 + part) ^ (j / 2 % 8));
+// The low half of one word and the low or the high half of another.
+__device__ __forceinline__ unsigned low_and_low(unsigned one, unsigned other) {
+    return (one & 0xffffu) | other << 16;
 }
 
-// Write the factors of the distances for block I: the high and low parts of each coordinate and of the square. Those of
-// bodies i and i + 8 are interleaved as the matrix product takes them, in four consecutive registers.
-__device__ __forceinline__ void write_left(float4* left, int i, const Body& body, float square) {
-    const float numbers[4] = {body.x, body.y, body.z, square};
-    float* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
+__device__ __forceinline__ unsigned low_and_high(unsigned one, unsigned other) {
+    return (one & 0xffffu) | (other & 0xffff0000u);
+}
+
+constexpr float unit = 1.0f / 256;  // what the squares of block J are multiplied by
+
+// Write the factors of the distances for block I: the high and low parts of each coordinate, each twice, and those of
+// the square, each beside the unit. Words of bodies i and i + 8 are interleaved as the matrix product takes them.
+__device__ __forceinline__ void write_left(uint4* left, int i, const Body& body, float square, int length) {
+    const float scale = power_of_two(-length - 1);
+    const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
+    unsigned* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-        to[4 * part] = high(numbers[part]);
-        to[4 * part + 2] = numbers[part] - high(numbers[part]);
+    for (int part = 0; part < 3; ++part) {
+        const unsigned twice = pack(numbers[part], numbers[part]);
+        to[4 * part] = twice;
+        to[4 * part + 2] = pack_rest(twice, numbers[part], numbers[part]);
     }
+    square *= power_of_two(-length);
+    square *= power_of_two(-length);
+    const unsigned both = pack(square, unit);
+    to[12] = both;
+    to[14] = low_and_high(pack_rest(both, square, unit), both);
 }
 
-// The same for block J, whose squares are the addend of the product: -2 (h, h, l, l) of each coordinate and, for the
-// squares of block I, (1, 1, 0, 0), all multiplied by the scale.
-__device__ __forceinline__ void write_right(float4* right, int j, const Body& body, float scale) {
-    const float times = -2 * scale;
-    const float x = high(body.x), y = high(body.y), z = high(body.z);
-    right[place(j, 0)] = make_float4(x * times, x * times, (body.x - x) * times, (body.x - x) * times);
-    right[place(j, 1)] = make_float4(y * times, y * times, (body.y - y) * times, (body.y - y) * times);
-    right[place(j, 2)] = make_float4(z * times, z * times, (body.z - z) * times, (body.z - z) * times);
-    right[place(j, 3)] = make_float4(scale, scale, 0, 0);
+// The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
+// and what the square of I is multiplied by, beside the high and the low part of the square of J.
+__device__ __forceinline__ void write_right(uint2* right, const Body& body, float square, int length, int own_length) {
+    const float scale = -2 * power_of_two(-length), other = power_of_two(own_length + 1 - length);
+    const float numbers[3] = {body.x * scale * other, body.y * scale * other, body.z * scale * other};
+#pragma unroll
+    for (int part = 0; part < 3; ++part) {
+        const unsigned twice = pack(numbers[part], numbers[part]);
+        const unsigned word = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
+        right[part] = make_uint2(word, word);
+    }
+    const float times = power_of_two(2 * (own_length - length));
+    square *= power_of_two(-2 * length) * (1 / unit);
+    const unsigned both = pack(times, square);
+    right[3] = make_uint2(both, low_and_high(both, pack_rest(both, times, square)));
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
@@ -215,6 +233,33 @@ __device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int wor
         pulls[2 * c][word] = packed;
         pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
     }
+}
+
+// Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
+__device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], float (&w)[2][4], const uint2& others,
+                                         const uint2& own) {
+    unsigned kept[4], rest[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        // Columns of the first and the second eight bodies of J; upper and lower rows.
+        float& a = w[k / 2][k % 2 * 2];
+        float& b = w[k / 2][k % 2 * 2 + 1];
+        a = inverse_sqrt(a);
+        b = inverse_sqrt(b);
+        a = a * a * a;
+        b = b * b * b;
+        kept[k] = pack(a, b);
+        if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
+    }
+    multiply_f16(on_i, kept[0], kept[1], kept[2], kept[3], others);
+    if (TERMS == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        kept[k] = transposed(kept[k]);
+        if (TERMS == 2) rest[k] = transposed(rest[k]);
+    }
+    multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
+    if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
 }
 
 // Read two bodies relative to a point, and the squares of their distances from it.
@@ -276,13 +321,14 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             radius2 = max(radius2, max(square[0], square[1]));
         }
         radius2 = largest_of_warp(radius2);
+        const float radius = sqrtf(radius2);
         const int own_length = exponent_of(radius2) / 2 + 1;
         const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
         __syncwarp();
         for (int k = 2 * lane; k < width; k += step) {
             see(seen, square, bodies + i_first + k, middle);
-            write_left(staged.left, k, seen[0], square[0] + eps2);
-            write_left(staged.left, k + 1, seen[1], square[1] + eps2);
+            write_left(staged.left, k, seen[0], square[0], own_length);
+            write_left(staged.left, k + 1, seen[1], square[1], own_length);
             write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
         }
 #pragma unroll
@@ -298,81 +344,71 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, bodies + j_first + 2 * lane, middle);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
-            // Lengths are scaled so that the largest w is just below the largest FP16 number (64,000 at separation
-            // 1.25). Within a factor of 16 in distance the smallest w still has some bits. A float holds the cube of
-            // the scale.
-            const int length = (exponent_of(nearest + eps2) >> 1) + 3;
-            constexpr float separation = SEPARATION / 100.0f;
-            if (!same && nearest > separation * separation * radius2 && furthest < 256 * (nearest + eps2) &&
+            // No pair is nearer than this. Lengths are scaled so that the largest w is below the largest FP16 number;
+            // within a factor of 32 in distance the smallest w still has some bits. A float holds the cube of the
+            // scale.
+            const float between = max(sqrtf(nearest) - radius, 0.0f);
+            const float least = between * between + eps2;
+            const int length = (exponent_of(least) >> 1) + (TERMS == 1 ? 3 : 5);
+            constexpr float apart = SEPARATION / 100.0f;
+            constexpr float cancelled = (1 + apart * apart) / ((apart - 1) * (apart - 1));
+            if (!same && radius2 + nearest + eps2 < cancelled * least && furthest + eps2 < 1024 * least &&
                 abs(length) <= 40) {
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
-                const float scale = power_of_two(-2 * length);
                 __syncwarp();
-                write_right(staged.right, 2 * lane, seen[0], scale);
-                write_right(staged.right, 2 * lane + 1, seen[1], scale);
-                staged.squares[lane] =
-                    make_float4(square[0] * scale, square[1] * scale, square[0] * scale, square[1] * scale);
+                write_right(staged.right + 8 * lane, seen[0], square[0] + eps2, length, own_length);
+                write_right(staged.right + 8 * lane + 4, seen[1], square[1] + eps2, length, own_length);
+#pragma unroll
+                for (int axis = 0; axis < 3; ++axis) {
+                    staged.positions[axis][2 * lane] = (&seen[0].x)[axis];
+                    staged.positions[axis][2 * lane + 1] = (&seen[1].x)[axis];
+                }
                 write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
                 const bool is_mass = part == 3;
                 const float cube = power_of_two(-3 * length);
                 const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-                const float half_back = 0.5f * power_of_two(2 * length);
-                const float4* const right = staged.right + place(group, part);
-                const float4* const right_8 = staged.right + place(group + 8, part);
+                const uint2* const right = staged.right + lane;
+                const float* const positions = &staged.positions[is_mass ? 0 : part][group];
                 const unsigned* const pulls = &staged.pulls[group][part];
                 const unsigned* const own_pulls = &staged.own_pulls[group][part];
                 real* const to = &home[j_first + group].ax + part;
                 float on_i[tiles][4] = {};
 #pragma unroll unroll
-                for (int tile_j = 0; tile_j < step / 16; ++tile_j) {
-                    const float4 first = right[64 * tile_j];
-                    const float4 second = right_8[64 * tile_j];
-                    const uint2 other_pulls = make_uint2(pulls[8 * tile_j], pulls[8 * tile_j + 4]);
-                    const float4 first_squares = staged.squares[8 * tile_j + part];
-                    const float4 second_squares = staged.squares[8 * tile_j + 4 + part];
-                    float of_j[4] = {};
+                for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
+                    uint2 others[together][2], other_pulls[together];
+                    float of_j[together][4] = {};
+#pragma unroll
+                    for (int k = 0; k < together; ++k) {
+                        others[k][0] = right[64 * (tile_j + k)];
+                        others[k][1] = right[64 * (tile_j + k) + 32];
+                        other_pulls[k] = make_uint2(pulls[8 * (tile_j + k)], pulls[8 * (tile_j + k) + 4]);
+                    }
 #pragma unroll
                     for (int tile = 0; tile < tiles; ++tile) {
-                        const float4 left = staged.left[32 * tile + lane];
-                        float w[2][4];
-                        multiply_tf32(w[0], left, first.x, first.y, first_squares);
-                        multiply_tf32(w[1], left, second.x, second.y, second_squares);
-                        multiply_tf32(w[0], left, first.z, first.w, make_float4(w[0][0], w[0][1], w[0][2], w[0][3]));
-                        multiply_tf32(w[1], left, second.z, second.w, make_float4(w[1][0], w[1][1], w[1][2], w[1][3]));
-                        unsigned kept[4], rest[4];
-#pragma unroll
-                        for (int k = 0; k < 4; ++k) {
-                            // Columns of the first and the second eight bodies of J; upper and lower rows.
-                            float& a = w[k / 2][k % 2 * 2];
-                            float& b = w[k / 2][k % 2 * 2 + 1];
-                            a = inverse_sqrt(a);
-                            b = inverse_sqrt(b);
-                            a = a * a * a;
-                            b = b * b * b;
-                            kept[k] = pack(a, b);
-                            if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
-                        }
-                        multiply_f16(on_i[tile], kept[0], kept[1], kept[2], kept[3], other_pulls);
-                        if (TERMS == 2) multiply_f16(on_i[tile], rest[0], rest[1], rest[2], rest[3], other_pulls);
-#pragma unroll
-                        for (int k = 0; k < 4; ++k) {
-                            kept[k] = transposed(kept[k]);
-                            if (TERMS == 2) rest[k] = transposed(rest[k]);
-                        }
+                        const uint4 left = staged.left[32 * tile + lane];
                         const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
-                        multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
-                        if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+                        float w[together][2][4];
+#pragma unroll
+                        for (int k = 0; k < together; ++k) {
+                            product_f16(w[k][0], left, others[k][0]);
+                            product_f16(w[k][1], left, others[k][1]);
+                        }
+#pragma unroll
+                        for (int k = 0; k < together; ++k) pull_far(on_i[tile], of_j[k], w[k], other_pulls[k], own);
                     }
-                    // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
-                    const float up = (of_j[0] + of_j[1]) * on_j;
-                    const float down = (of_j[2] + of_j[3]) * on_j;
-                    const float up_mass = __shfl_sync(0xffffffff, up, lane | 3) * half_back;
-                    const float down_mass = __shfl_sync(0xffffffff, down, lane | 3) * half_back;
-                    if (!is_mass) {
-                        // first.x + first.z is -2 x_j multiplied by the scale.
-                        atomicAdd(to + 64 * tile_j, up + (first.x + first.z) * up_mass);
-                        atomicAdd(to + 64 * tile_j + 32, down + (second.x + second.z) * down_mass);
+#pragma unroll
+                    for (int k = 0; k < together; ++k) {
+                        // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
+                        const float up = (of_j[k][0] + of_j[k][1]) * on_j;
+                        const float down = (of_j[k][2] + of_j[k][3]) * on_j;
+                        const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
+                        const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
+                        if (!is_mass) {
+                            const int j = 16 * (tile_j + k);
+                            atomicAdd(to + 4 * j, up - positions[j] * up_mass);
+                            atomicAdd(to + 4 * j + 32, down - positions[j + 8] * down_mass);
+                        }
                     }
                 }
                 const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
@@ -391,13 +427,14 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) {
             const float2 far = staged.far[tile][lane];
+            const float own_scale = power_of_two(own_length + 1);
             const float up_mass = __shfl_sync(0xffffffff, far.x, lane | 3);
             const float down_mass = __shfl_sync(0xffffffff, far.y, lane | 3);
             real* const to = &home[i_first + 16 * tile + group].ax + part;
             if (part < 3) {
-                const float4 left = staged.left[32 * tile + lane];
-                const float x_up = left.x + left.z;
-                const float x_down = left.y + left.w;
+                const uint4 left = staged.left[32 * tile + lane];
+                const float x_up = sum_of_parts(left.x, left.z) * own_scale;
+                const float x_down = sum_of_parts(left.y, left.w) * own_scale;
                 atomicAdd(to, far.x - x_up * up_mass);
                 atomicAdd(to + 32, far.y - x_down * down_mass);
             }

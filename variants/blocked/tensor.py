@@ -134,6 +134,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warp
         R=r,
         TERMS=terms,
         UNROLL=unroll,
+        TOGETHER=1,
         SEPARATION=round(100 * separation),
         RESIDENT=blocks.resident(p, warps),
     )
