@@ -262,12 +262,16 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
     if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
 }
 
-// Read two bodies relative to a point, and the squares of their distances from it.
-__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body* bodies, const Body& from) {
+__device__ __forceinline__ void load(Body (&two)[2], const Body* bodies) {
+    two[0] = bodies[0];
+    two[1] = bodies[1];
+}
+
+// See two bodies from a point: their positions relative to it, and the squares of their distances from it.
+__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body (&two)[2], const Body& from) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-        const Body body = bodies[k];
-        seen[k] = Body{body.x - from.x, body.y - from.y, body.z - from.z, body.mass};
+        seen[k] = Body{two[k].x - from.x, two[k].y - from.y, two[k].z - from.z, two[k].mass};
         square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
     }
 }
@@ -313,11 +317,12 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         middle.x = sum_of_warp(middle.x) * (1.0f / width);
         middle.y = sum_of_warp(middle.y) * (1.0f / width);
         middle.z = sum_of_warp(middle.z) * (1.0f / width);
-        Body seen[2];
+        Body two[2], seen[2];
         float square[2];
         float radius2 = 0;
         for (int k = 2 * lane; k < width; k += step) {
-            see(seen, square, bodies + i_first + k, middle);
+            load(two, bodies + i_first + k);
+            see(seen, square, two, middle);
             radius2 = max(radius2, max(square[0], square[1]));
         }
         radius2 = largest_of_warp(radius2);
@@ -326,7 +331,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
         __syncwarp();
         for (int k = 2 * lane; k < width; k += step) {
-            see(seen, square, bodies + i_first + k, middle);
+            load(two, bodies + i_first + k);
+            see(seen, square, two, middle);
             write_left(staged.left, k, seen[0], square[0], own_length);
             write_left(staged.left, k + 1, seen[1], square[1], own_length);
             write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
@@ -338,10 +344,15 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int j_begin = (i_block + unit - begin) * width;
         const int j_end = (i_block + row_end - begin) * width;
         unit = row_end;
+#if __CUDA_ARCH__ >= 800
+        load(two, bodies + j_begin + 2 * lane);
+#endif
         for (int j_first = j_begin; j_first < j_end; j_first += step) {
             const bool same = j_first < i_first + width;
 #if __CUDA_ARCH__ >= 800
-            see(seen, square, bodies + j_first + 2 * lane, middle);
+            see(seen, square, two, middle);
+            // The next bodies are on their way while these are computed.
+            if (j_first + step < j_end) load(two, bodies + j_first + step + 2 * lane);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
             // No pair is nearer than this. Lengths are scaled so that the largest w is below the largest FP16 number;

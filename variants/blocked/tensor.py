@@ -18,7 +18,7 @@ from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks
 from gravbench.variants.common import ranges
 
-LARGE = 500_000
+LARGE = 50_000
 """Above so many bodies, few are near each other even in larger blocks, which share more loads."""
 
 LONGEST = 8192
@@ -79,7 +79,8 @@ def compact_order(position, width):
         "r": (0, 2, 4),
         "terms": (1, 2),
         "unroll": (1, 2, 4),
-        "separation": (1.25, 1.5, 2.0, 3.0),
+        "together": (1, 2),
+        "separation": (0.0, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0),
         "parts": (0, 1, 2, 4, 8, 16, 32, 64, 128),
         "copies": (0, 1, 2, 4, 8, 16, 32),
         "warps": (0, 8, 12, 16, 20, 24),
@@ -90,7 +91,8 @@ def compact_order(position, width):
         "r": 0,
         "terms": 2,
         "unroll": 1,
-        "separation": 1.5,
+        "together": 1,
+        "separation": 0.0,
         "parts": 0,
         "copies": 0,
         "warps": 0,
@@ -100,24 +102,26 @@ def compact_order(position, width):
         "p": Range(32, 128, "whole warps; 48 KB of shared memory", step=32),
         "r": Range(2, 20, "64 bodies meet at a time; 48 KB of shared memory", step=2),
         "unroll": Range(1, 4, "the loop has four iterations"),
+        "together": Range(1, 2, "registers"),
         "separation": Range(
-            1.25, 10.0, "the kernel has it in hundredths; below 1.25 a pull may leave the range of FP16", step=0.01
+            1.05, 10.0, "the kernel has it in hundredths; below 1.05 too few digits of a distance are left", step=0.01
         ),
         "parts": ranges.PARTS,
         "copies": ranges.COPIES,
         "warps": ranges.WARPS,
         "reorder": Range(1, 1_000_000, "launches from one ordering to the next"),
     },
-    when="p // 32 * (2048 * (r or 4) + 5888) <= 49152",
+    when="p // 32 * (2048 * (r or 4) + 4192) <= 49152",
     dtypes=("float32",),
     of_positions=lambda axes: axes.get("reorder") != 1,
-    loads="n / (64 * (r or (4 if n > 500000 else 2)))",
+    loads="n / (64 * (r or (4 if n > 50000 else 2)))",
 )
-def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warps, reorder):
-    """One warp per part of each line of pairs of blocks; 0 of p to warps: chosen for n and the device."""
+def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, copies, warps, reorder):
+    """One warp per part of each line of pairs of blocks; 0 of r to warps: chosen for n and the device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
-    warps = warps or 16
+    warps = warps or (18 if r > 2 else 20)
+    separation = separation or (1.5 if terms == 1 else 1.2)
     width = 32 * r
     count = -(-n // width)
     lines = -(-count // 2)
@@ -134,7 +138,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, separation, parts, copies, warp
         R=r,
         TERMS=terms,
         UNROLL=unroll,
-        TOGETHER=1,
+        TOGETHER=together,
         SEPARATION=round(100 * separation),
         RESIDENT=blocks.resident(p, warps),
     )
