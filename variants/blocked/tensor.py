@@ -120,7 +120,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     """One warp per part of each line of pairs of blocks; 0 of r to warps: chosen for n and the device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
-    warps = warps or (18 if r > 2 else 20)
+    warps = warps or {1: 18 if r > 2 else 20, 2: 16}[terms]
     separation = separation or (1.5 if terms == 1 else 1.2)
     width = 32 * r
     count = -(-n // width)
