@@ -21,8 +21,8 @@
 // few terms. tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
 //
 // Blocks are runs of the order along Hilbert's curve: KERNEL 1 finds the box of the bodies and 2 the key of each
-// (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, by which the library sorts the
-// blocks. 7 puts the bodies into that order, 8 takes the sums out of it. Which pairs of blocks are far apart is decided
+// (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, and 9 sorts the blocks by it.
+// 7 puts the bodies into that order, 8 takes the sums out of it. Which pairs of blocks are far apart is decided
 // where they meet, so that an order found for other positions costs time and no accuracy.
 //
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
@@ -83,8 +83,8 @@ __device__ __forceinline__ float sum_of_warp(float value) {
 
 #if KERNEL == 7 || KERNEL == 8
 // The place of a body in `order`, which is sorted along the curve: the blocks follow each other as `ranks` says.
-__device__ __forceinline__ int before(const long long* ranks, int k) {
-    return static_cast<int>(ranks[k / width]) * width + k % width;
+__device__ __forceinline__ int before(const int* ranks, int k) {
+    return ranks[k / width] * width + k % width;
 }
 #endif
 
@@ -485,12 +485,28 @@ extern "C" __global__ void __launch_bounds__(P)
     const bool full = (block + 1) * width <= n;
     if (lane == 0) radii[block] = full ? static_cast<unsigned>(__float_as_int(radius2)) : 0xffffffffu;
 }
+#elif KERNEL == 9
+// Sort the blocks by their radii, one warp per block: it counts the blocks before its own.
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_ranks(const unsigned* __restrict__ radii, int* __restrict__ ranks, int blocks) {
+    const int block = blockIdx.x * (P / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    if (block >= blocks) return;
+    const unsigned own = radii[block];
+    int before = 0;
+#pragma unroll 4
+    for (int first = 0; first < blocks; first += 32) {
+        const int k = first + lane;
+        const unsigned other = k < blocks ? radii[k] : 0xffffffffu;
+        before += __popc(__ballot_sync(0xffffffff, other < own || (other == own && k < block)));
+    }
+    if (lane == 0) ranks[before] = block;
+}
 #elif KERNEL == 7
 // Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order,
-                  const long long* __restrict__ ranks, Body* __restrict__ placed, Sums* __restrict__ sums, int n,
-                  int places, int copies) {
+    tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order, const int* __restrict__ ranks,
+                  Body* __restrict__ placed, Sums* __restrict__ sums, int n, int places, int copies) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= places) return;
     Body own = bodies[order[min(before(ranks, k), n - 1)]];
@@ -500,8 +516,8 @@ extern "C" __global__ void __launch_bounds__(P)
 }
 #elif KERNEL == 8
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order,
-                   const long long* __restrict__ ranks, const Sums* __restrict__ sums, int n, int places, int copies) {
+    tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order, const int* __restrict__ ranks,
+                   const Sums* __restrict__ sums, int n, int places, int copies) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= n) return;
     Sums total = {};

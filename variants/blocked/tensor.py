@@ -28,6 +28,7 @@ KERNELS = {
     "tree_box": (1, "BLOCK"),
     "tree_keys": (2, "BLOCK BITS HILBERT"),
     "tensor_radii": (6, "P R"),
+    "tensor_ranks": (9, "P R"),
     "tensor_gather": (7, "P R"),
     "tensor_scatter": (8, "P R"),
 }
@@ -41,6 +42,9 @@ BITS = 10
 
 SORT_KERNELS = 6
 """Kernels of one sort of the library, at least."""
+
+WAVES = 6
+"""How many warps follow each other in one place, at least: some meet more near bodies than others, and take longer."""
 
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
@@ -126,7 +130,11 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     count = -(-n // width)
     lines = -(-count // 2)
     at_once = gpu.multiprocessors * warps
-    parts = parts or max(blocks.parts_for(lines, count + 1, at_once), -(-(count + 1) * width // LONGEST))
+    parts = parts or max(
+        blocks.parts_for(lines, count + 1, at_once),
+        -(-(count + 1) * width // LONGEST),
+        min(-(-WAVES * at_once // lines), count + 1),
+    )
     copies = copies or blocks.power_of_two(count / ADDITIONS, 32)
     grid = -(-lines * parts * 32 // p)
 
@@ -176,6 +184,7 @@ class _Order:
         self.gpu, self.reorder, self.n = gpu, reorder, len(position)
         self.blocks = -(-self.n // width)
         self.p = constants["P"]
+        self.grid = -(-self.blocks * 32 // self.p)
         self.turn = 0
         constants = constants | {"BLOCK": BLOCK, "BITS": BITS, "HILBERT": 1}
         if reorder:
@@ -183,21 +192,22 @@ class _Order:
             self.cube = gpu.device_array(4, gpu.real)
             self.keys = gpu.device_array(self.n, np.uint32)
             self.radii = gpu.device_array(self.blocks, np.uint32)
-            gpu.argsort(self.radii)
+            self.ranks = gpu.device_array(self.blocks, np.int32)
+            gpu.argsort(self.keys)
         else:
-            self.along = self._sent(compact_order(position, width))
-            self.ranks = self._sent(np.arange(self.blocks))
-        (self.box, self.key, self.radius, self.gather, self.scatter) = (
+            self.along = self._sent(compact_order(position, width).astype(np.int64))
+            self.ranks = self._sent(np.arange(self.blocks, dtype=np.int32))
+        (self.box, self.key, self.radius, self.rank, self.gather, self.scatter) = (
             gpu.compile(stem, KERNEL=number, **{name: constants[name] for name in names.split()})
             if reorder or stem in ("tensor_gather", "tensor_scatter")
             else None
             for stem, (number, names) in KERNELS.items()
         )
-        self.kernels = 3 if reorder != 1 else 3 + 3 + 2 * SORT_KERNELS
+        self.kernels = 3 if reorder != 1 else 3 + 4 + SORT_KERNELS
 
     def _sent(self, places):
-        array, stream = self.gpu.device_array(len(places), np.int64), self.gpu.stream()
-        self.gpu.send(array, places.astype(np.int64), stream)
+        array, stream = self.gpu.device_array(len(places), places.dtype), self.gpu.stream()
+        self.gpu.send(array, places, stream)
         self.gpu.wait(stream)
         return array
 
@@ -211,10 +221,8 @@ class _Order:
             lap("keys")
             self.along = self.gpu.argsort(self.keys)
             lap("sort")
-            self.radius(
-                -(-self.blocks * 32 // self.p), self.p, own, self.along, self.radii, number, np.int32(self.blocks)
-            )
-            self.ranks = self.gpu.argsort(self.radii)
+            self.radius(self.grid, self.p, own, self.along, self.radii, number, np.int32(self.blocks))
+            self.rank(self.grid, self.p, self.radii, self.ranks, np.int32(self.blocks))
             lap("blocks")
         self.turn += 1
         return self.along, self.ranks
