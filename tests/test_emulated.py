@@ -90,6 +90,37 @@ def heavy_and_light(n):
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
 
 
+@pytest.mark.parametrize("n", [1, 64, 1000, 2560])
+def test_tensor_orders_every_body_once_and_the_most_compact_block_first(libraries, n):
+    variant = discover()["tensor"]
+    emulator = Emulator(variant, "float32", libraries)
+    bodies = generators.collision(n, 5, EPS)
+    axes = {"p": 64, "r": 2, "reorder": 1}
+    gathered = []
+    launch = emulator.compile
+
+    def compile_(stem, **constants):
+        kernel = launch(stem, **constants)
+
+        def kept(grid, threads, *arguments):
+            kernel(grid, threads, *arguments)
+            if stem == "tensor_gather":
+                gathered.append(arguments[3][:n].copy())
+
+        return kept
+
+    emulator.compile = compile_
+    variant.prepare(emulator, bodies, **variant.complete(axes)).launch()
+    (placed,) = gathered
+    own = np.column_stack([bodies.position, bodies.mass]).astype(np.float32)
+    assert sorted(map(tuple, placed)) == sorted(map(tuple, own))
+    whole = placed[: n // 64 * 64, :3].reshape(-1, 64, 3)
+    radius = np.linalg.norm(whole - whole.mean(axis=1, keepdims=True), axis=2).max(axis=1)
+    assert np.all(np.diff(radius) >= -1e-5 * radius[1:])
+    # Blocks of an order that is none are as wide as the whole.
+    assert n < 1000 or np.median(radius) < 0.5 * np.linalg.norm(bodies.position - bodies.position.mean(0), axis=1).max()
+
+
 @pytest.mark.parametrize("reorder", [0, 1, 2])
 def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered(libraries, reorder):
     variant = discover()["tensor"]

@@ -5,14 +5,18 @@
 // multiplications per pair between them. The difficulty is cancellation: in r^2 where bodies are near each other, and
 // in the two sums where bodies are near each other and far from the origin. So bodies form blocks of 32 * R that are
 // near each other in space. A warp takes one block, I, and reads the others, J, 64 bodies at a time, relative to the
-// centre of I. Groups of 64 with no body nearer to that centre than SEPARATION / 100 times the radius of I go through
-// the tensor cores, the others through float32.
+// centre of I. A group of 64 goes through the tensor cores where the least distance to it, softening included, is not
+// much smaller than what it is computed from; without softening, where no body of it is nearer to the centre than
+// SEPARATION / 100 times the radius of I. The others are computed in float32.
 //
-// Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together. (h + l)(h' + l') of
-// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8; the square of j is their
-// addend. Sums: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is
-// always two FP16 numbers, 22 bits. Scaling by powers of two brings both into the range of FP16. The tensor core adds
-// up a block of pairs, which is scaled back and added in float32.
+// Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
+// products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
+// rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is always two FP16
+// numbers. Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of pairs, which
+// is scaled back and added in float32.
+//
+// TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
+// square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
 //
 // Each pair is used twice, as in symmetric: the transpose of w (movmatrix) times the bodies of I accelerates J. A pair
 // of blocks is computed by the block with the smaller number; blocks are numbered by radius, the most compact first.
@@ -26,9 +30,9 @@
 // where they meet, so that an order found for other positions costs time and no accuracy.
 //
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
-// square root, two multiplications, half a conversion and 3/8 of a matrix product (TERMS 2: 4 instructions more). The
-// limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and compute
-// everything in float32.
+// square root, two multiplications, half a conversion and a quarter of a matrix product (TERMS 2: 4 instructions more).
+// The limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and
+// compute everything in float32.
 //
 // Global loads per body: n / (64 * R) of 16 bytes where blocks are far apart. bodies[i] = x, y, z, mass;
 // accelerations[i] = x, y, z, 0; n rows each.

@@ -2,7 +2,7 @@
 
 Against symmetric: five of its 17 instructions per pair remain, because squared distances are a matrix product of
 positions, and accelerations one of r^-3 and positions. Positions are relative to the centre of 32 * r bodies that are
-near each other, and float32 numbers are split into TF32 and FP16. Bodies nearer than that are computed in float32. With
+near each other, and float32 numbers are split into two of FP16. Bodies nearer than that are computed in float32. With
 terms 1, r^-3 is one FP16 number; with terms 2 the sum of two.
 
 The bodies of a block follow each other along Hilbert's curve. Every ``reorder`` launches they are put into that order
@@ -106,7 +106,7 @@ def compact_order(position, width):
         "p": Range(32, 128, "whole warps; 48 KB of shared memory", step=32),
         "r": Range(2, 20, "64 bodies meet at a time; 48 KB of shared memory", step=2),
         "unroll": Range(1, 4, "the loop has four iterations"),
-        "together": Range(1, 2, "registers"),
+        "together": Range(1, 2, "more would not fit into the registers"),
         "separation": Range(
             1.05, 10.0, "the kernel has it in hundredths; below 1.05 too few digits of a distance are left", step=0.01
         ),
