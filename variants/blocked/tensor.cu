@@ -121,6 +121,10 @@ __device__ __forceinline__ float smallest_of_warp(float value) {
     return __uint_as_float(__reduce_min_sync(0xffffffff, __float_as_uint(value)));
 }
 
+__device__ __forceinline__ float root_of(float value) {
+    return value > 0 ? value * inverse_sqrt(value) : 0;
+}
+
 // 2^exponent, with the exponent clamped to the range of a float less a margin for products.
 __device__ __forceinline__ float power_of_two(int exponent) {
     return __uint_as_float(static_cast<unsigned>(127 + max(-120, min(120, exponent))) << 23);
@@ -330,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             radius2 = max(radius2, max(square[0], square[1]));
         }
         radius2 = largest_of_warp(radius2);
-        const float radius = sqrtf(radius2);
+        const float radius = root_of(radius2);
         const int own_length = exponent_of(radius2) / 2 + 1;
         const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
         __syncwarp();
@@ -362,7 +366,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             // No pair is nearer than this. Lengths are scaled so that the largest w is below the largest FP16 number;
             // within a factor of 32 in distance the smallest w still has some bits. A float holds the cube of the
             // scale.
-            const float between = max(sqrtf(nearest) - radius, 0.0f);
+            const float between = max(root_of(nearest) - radius, 0.0f);
             const float least = between * between + eps2;
             const int length = (exponent_of(least) >> 1) + (TERMS == 1 ? 3 : 5);
             constexpr float apart = SEPARATION / 100.0f;
