@@ -23,7 +23,7 @@ CASES = [
     ("symmetric", "float32", {"p": 32, "r": 1, "unroll": 8, "copies": 4}),
     # What chips without TF32 do.
     ("tensor", "float32", {"p": 64, "r": 4, "parts": 2, "copies": 4}),
-    ("tensor", "float32", {"p": 32}),
+    ("tensor", "float32", {"p": 32, "reorder": 0}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "dtype", "axes"),
@@ -88,6 +88,52 @@ def heavy_and_light(n):
     mass = bodies.mass * np.logspace(-6, 0, n)
     mass[::7] = 0
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
+
+
+@pytest.mark.parametrize("n", [1, 64, 1000, 2560])
+def test_tensor_orders_every_body_once_and_the_most_compact_block_first(libraries, n):
+    variant = discover()["tensor"]
+    emulator = Emulator(variant, "float32", libraries)
+    bodies = generators.collision(n, 5, EPS)
+    axes = {"p": 64, "r": 2, "reorder": 1}
+    gathered = []
+    launch = emulator.compile
+
+    def compile_(stem, **constants):
+        kernel = launch(stem, **constants)
+
+        def kept(grid, threads, *arguments):
+            kernel(grid, threads, *arguments)
+            if stem == "tensor_gather":
+                gathered.append(arguments[3][:n].copy())
+
+        return kept
+
+    emulator.compile = compile_
+    variant.prepare(emulator, bodies, **variant.complete(axes)).launch()
+    (placed,) = gathered
+    own = np.column_stack([bodies.position, bodies.mass]).astype(np.float32)
+    assert sorted(map(tuple, placed)) == sorted(map(tuple, own))
+    whole = placed[: n // 64 * 64, :3].reshape(-1, 64, 3)
+    radius = np.linalg.norm(whole - whole.mean(axis=1, keepdims=True), axis=2).max(axis=1)
+    assert np.all(np.diff(radius) >= -1e-5 * radius[1:])
+    # Blocks of an order that is none are as wide as the whole.
+    assert n < 1000 or np.median(radius) < 0.5 * np.linalg.norm(bodies.position - bodies.position.mean(0), axis=1).max()
+
+
+@pytest.mark.parametrize("reorder", [0, 1, 2])
+def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered(libraries, reorder):
+    variant = discover()["tensor"]
+    bodies = generators.collision(300, 5, EPS)
+    emulator = Emulator(variant, "float32", libraries, tensor_cores=True)
+    prepared = variant.prepare(emulator, bodies, **variant.complete({"p": 32, "r": 2, "reorder": reorder}))
+    for turn in range(3):
+        position = np.roll(bodies.position, 70 * turn, axis=0) * (1 + turn)
+        moved = Bodies(bodies.mass, position, bodies.velocity, EPS)
+        prepared.bodies[:, :3] = position
+        prepared.launch()
+        expected = direct_accelerations(moved, np.arange(bodies.n), "float32")
+        assert reference.compare(prepared.accelerations[:, :3], expected).error_rms < 1e-6
 
 
 @pytest.mark.parametrize("r", [2, 4])

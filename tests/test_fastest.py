@@ -93,7 +93,7 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
     able = [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
         and one.axes.get("dim", 3) == 3 and one.axes.keys() == DEFAULTS[one.variant].keys()
-        and not VARIANTS[one.variant].of_positions and error_of(one) is not None
+        and not VARIANTS[one.variant].suits_positions(one.axes) and error_of(one) is not None
     ]  # fmt: skip
     place = of.n.index
     for choice in of.choices:
@@ -184,7 +184,7 @@ def test_turns_steps_planes_the_unknown_and_the_outdated_are_left_out():
         record(0.1, variant="own", axes={}),
         measured(0.1, variant="split", status="invalid"),
         measured(0.1, variant="split", axes={"once": 1}),
-        measured(0.1, variant="tensor"),
+        measured(0.1, variant="tensor", axes=VARIANTS["tensor"].complete({"reorder": 0})),
     ]
     (choice,) = made(measured(1.0), *others).of("cupy").choices
     assert choice.variant == "tiled"

@@ -230,7 +230,7 @@ def _work(
     toolkit.on_compiling = begin.compiling
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
-    if variant.of_positions:
+    if variant.suits_positions(case.axes):
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.

@@ -141,7 +141,8 @@ class Declaration:
     is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
     function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
-    others a launch is as accurate, but not as fast.
+    others a launch is as accurate, but not as fast. Where that depends on the axes, it is a function of them, which a
+    record may lack that is older than an axis.
     """
 
     parent: str | None
@@ -155,7 +156,7 @@ class Declaration:
     any_interaction: bool = False
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
-    of_positions: bool = False
+    of_positions: bool | Callable[[Axes], bool] = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
 
 
@@ -187,6 +188,10 @@ class Variant(Declaration):
     def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
         """Return the errors that count as right for these values of the axes."""
         return (self.tolerance(axes) if callable(self.tolerance) else self.tolerance)[dtype]
+
+    def suits_positions(self, axes: Axes) -> bool:
+        """Tell whether what is prepared with these axes suits the positions it was given (``of_positions``)."""
+        return self.of_positions(axes) if callable(self.of_positions) else self.of_positions
 
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""

@@ -178,7 +178,7 @@ def _read(path: Path, _written: int, _size: int) -> Table:
                 objection = f"{choice.variant} is no variant; {nearest(choice.variant, list(variants))}"
             elif measured.toolkit not in own.toolkits or choice.dtype not in own.dtypes:
                 objection = f"{choice.variant} has no kernel for {measured.toolkit} in {choice.dtype}"
-            elif own.of_positions:
+            elif own.suits_positions(choice.axes):
                 objection = f"{choice.variant} would have to be prepared for every call; accepted: any other"
             elif set(choice.axes) != set(own.axes):
                 objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; make the table again"
@@ -254,7 +254,7 @@ def _usable(record: Record, variant: Variant | None) -> bool:
         and record.cycle == 1
         and all(record.conditions.get(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
         and variant is not None
-        and not variant.of_positions
+        and not variant.suits_positions(record.axes)
         and set(record.axes) == set(variant.axes)
     )
 
