@@ -121,7 +121,7 @@ def compact_order(position, width):
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
 )
 def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, copies, warps, reorder):
-    """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and the device."""
+    """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
     warps = warps or {1: 18 if r > 2 else 20, 2: 16}[terms]
