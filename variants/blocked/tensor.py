@@ -46,6 +46,9 @@ SORT_KERNELS = 6
 WAVES = 6
 """How many warps follow each other in one place, at least: some meet more near bodies than others, and take longer."""
 
+FEWEST = 4
+"""Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
+
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
 
@@ -132,7 +135,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     parts = parts or max(
         blocks.parts_for(lines, count + 1, at_once),
         -(-(count + 1) * width // LONGEST),
-        min(-(-WAVES * at_once // lines), count + 1),
+        min(-(-WAVES * at_once // lines), (count + 1) // FEWEST),
     )
     copies = copies or blocks.power_of_two(count / ADDITIONS, 32)
     grid = -(-lines * parts * 32 // p)
