@@ -5,9 +5,8 @@
 // multiplications per pair between them. The difficulty is cancellation: in r^2 where bodies are near each other, and
 // in the two sums where bodies are near each other and far from the origin. So bodies form blocks of 32 * R that are
 // near each other in space. A warp takes one block, I, and reads the others, J, 64 bodies at a time, relative to the
-// centre of I. A group of 64 goes through the tensor cores where the least distance to it, softening included, is not
-// much smaller than what it is computed from; without softening, where no body of it is nearer to the centre than
-// SEPARATION / 100 times the radius of I. The others are computed in float32.
+// centre of I. Groups of 64 with no body nearer to that centre than SEPARATION / 100 times the radius of I go through
+// the tensor cores, the others through float32.
 //
 // Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
@@ -369,9 +368,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             const float between = max(root_of(nearest) - radius, 0.0f);
             const float least = between * between + eps2;
             const int length = (exponent_of(least) >> 1) + (TERMS == 1 ? 3 : 5);
-            constexpr float apart = SEPARATION / 100.0f;
-            constexpr float cancelled = (1 + apart * apart) / ((apart - 1) * (apart - 1));
-            if (!same && radius2 + nearest + eps2 < cancelled * least && furthest + eps2 < 1024 * least &&
+            constexpr float separation = SEPARATION / 100.0f;
+            if (!same && nearest > separation * separation * radius2 && furthest + eps2 < 1024 * least &&
                 abs(length) <= 40) {
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
                 __syncwarp();

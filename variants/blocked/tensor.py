@@ -46,6 +46,9 @@ SORT_KERNELS = 6
 WAVES = 6
 """How many warps follow each other in one place, at least: some meet more near bodies than others, and take longer."""
 
+FEWEST = 4
+"""Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
+
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
 
@@ -84,7 +87,7 @@ def compact_order(position, width):
         "terms": (1, 2),
         "unroll": (1, 2, 4),
         "together": (1, 2),
-        "separation": (0.0, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0),
+        "separation": (1.1, 1.2, 1.35, 1.5, 2.0, 3.0),
         "parts": (0, 1, 2, 4, 8, 16, 32, 64, 128),
         "copies": (0, 1, 2, 4, 8, 16, 32),
         "warps": (0, 8, 12, 16, 20, 24),
@@ -96,7 +99,7 @@ def compact_order(position, width):
         "terms": 2,
         "unroll": 1,
         "together": 1,
-        "separation": 0.0,
+        "separation": 1.5,
         "parts": 0,
         "copies": 0,
         "warps": 0,
@@ -121,11 +124,10 @@ def compact_order(position, width):
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
 )
 def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, copies, warps, reorder):
-    """One warp per part of each line of pairs of blocks; 0 of r to warps: chosen for n and the device."""
+    """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
     warps = warps or {1: 18 if r > 2 else 20, 2: 16}[terms]
-    separation = separation or (1.5 if terms == 1 else 1.2)
     width = 32 * r
     count = -(-n // width)
     lines = -(-count // 2)
@@ -133,7 +135,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     parts = parts or max(
         blocks.parts_for(lines, count + 1, at_once),
         -(-(count + 1) * width // LONGEST),
-        min(-(-WAVES * at_once // lines), count + 1),
+        min(-(-WAVES * at_once // lines), (count + 1) // FEWEST),
     )
     copies = copies or blocks.power_of_two(count / ADDITIONS, 32)
     grid = -(-lines * parts * 32 // p)
