@@ -362,12 +362,12 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             if (j_first + step < j_end) load(two, bodies + j_first + step + 2 * lane);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
-            // No pair is nearer than this. Lengths are scaled so that the largest w is below the largest FP16 number;
-            // within a factor of 32 in distance the smallest w still has some bits. A float holds the cube of the
-            // scale.
+            // No pair is nearer than this. Lengths are scaled so that squared distances begin at 2^-6, where the
+            // smallest FP16 numbers are still fine enough, and w is at most 512; within a factor of 32 in distance the
+            // smallest w still has some bits. A float holds the cube of the scale.
             const float between = max(root_of(nearest) - radius, 0.0f);
             const float least = between * between + eps2;
-            const int length = (exponent_of(least) >> 1) + (TERMS == 1 ? 3 : 5);
+            const int length = (exponent_of(least) >> 1) + 3;
             constexpr float separation = SEPARATION / 100.0f;
             if (!same && nearest > separation * separation * radius2 && furthest + eps2 < 1024 * least &&
                 abs(length) <= 40) {
