@@ -98,7 +98,7 @@ def compact_order(position, width):
         "r": 0,
         "terms": 2,
         "unroll": 1,
-        "together": 1,
+        "together": 2,
         "separation": 1.5,
         "parts": 0,
         "copies": 0,
