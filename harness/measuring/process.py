@@ -33,8 +33,14 @@ class Worker:
     the worker started.
     """
 
-    def __init__(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> None:
-        """Start it; ``measure`` has the limits of what it may use and how long it may take."""
+    def __init__(
+        self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure, *, several: bool = False
+    ) -> None:
+        """Start it; ``measure`` has the limits of what it may use and how long it may take.
+
+        Where ``several`` GPUs are asked for it sees the others of the device's kind too. The libraries of other cases
+        may open whatever they see: their worker sees one.
+        """
         context = _context(gpu=device.is_gpu)
         self.timeout = measure.timeout_seconds
         self.connection, theirs = context.Pipe()
@@ -42,6 +48,7 @@ class Worker:
         self.process = context.Process(
             target=serve,
             args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic()),
+            kwargs={"several": several},
             daemon=True,
         )
         with forking.held_back():

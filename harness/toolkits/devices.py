@@ -10,12 +10,12 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.device import Device, Reading
+from gravbench.model.device import Device, Reading, together
 from gravbench.model.variant import CPU
 
 # The bits of nvmlClocksEventReasons. NVML never changes them, while its Python names vary between versions.
@@ -154,6 +154,12 @@ def _reasons(mask: int) -> tuple[str, ...]:
     known = [word for bit, word in CLOCK_REASONS.items() if mask & bit]
     unknown = mask & ~sum(CLOCK_REASONS)
     return (*known, f"unknown reason {unknown:#x}") if unknown else tuple(known)
+
+
+def read_all(sensors: Sequence[Callable[[], Reading]]) -> Reading | None:
+    """Read the GPUs that share an evaluation, as one; None where there is none."""
+    readings = [read() for read in sensors]
+    return together(readings) if len(readings) > 1 else next(iter(readings), None)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@
 // back. Expected: 1 / gpus of the time, and some 30 microseconds for the two transfers and their events.
 //
 // Global loads per body: n / (64 * R) of 16 bytes, on all GPUs together. Shapes and units as in symmetric.
+#if KERNEL < 3
 #include "symmetric.cu"
-
-#if KERNEL > 2
+#else
 #include "several.cuh"
 #endif

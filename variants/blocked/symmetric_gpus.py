@@ -21,8 +21,6 @@ ADDITIONS = 512
 SMALL = 8192
 """Up to so many bodies, four per thread are faster than eight, because they make more warps."""
 
-UNROLL = 8
-
 
 @variant(
     parent="symmetric",
@@ -31,11 +29,12 @@ UNROLL = 8
         "gpus": several.VALUES,
         "p": (32, 64, 128, 256),
         "r": (0, 1, 2, 4, 8, 16),
+        "unroll": (1, 2, 4, 8, 16, 32),
         "equal_mass": (0, 1),
         "copies": (0, 1, 2, 4, 8, 16, 32),
         "parts": (0, 1, 2, 4, 8, 16, 32, 64, 128),
     },
-    defaults={"gpus": 1, "p": 128, "r": 0, "equal_mass": 0, "copies": 0, "parts": 0},
+    defaults={"gpus": 1, "p": 128, "r": 0, "unroll": 8, "equal_mass": 0, "copies": 0, "parts": 0},
     ranges={
         "gpus": several.GPUS,
         "p": Range(32, 384, "whole warps; 48 KB of shared memory in float64", step=32),
@@ -45,7 +44,7 @@ UNROLL = 8
     },
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
-def prepare(gpu, bodies, *, gpus, p, r, equal_mass, copies, parts):
+def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
     """On each GPU as symmetric does; 0 of r, parts or copies: chosen for n, the device and the number of GPUs."""
     n = bodies.n
     r = r or (8 if n > SMALL else 4)
@@ -57,7 +56,7 @@ def prepare(gpu, bodies, *, gpus, p, r, equal_mass, copies, parts):
     constants = {
         "P": p,
         "R": r,
-        "UNROLL": UNROLL,
+        "UNROLL": unroll,
         "RESIDENT": blocks.resident(p, warps),
         "SHARED": 1,
         "EQUAL": equal_mass,
@@ -71,7 +70,7 @@ def prepare(gpu, bodies, *, gpus, p, r, equal_mass, copies, parts):
     if parts:
         parts = -(-parts // together)
     else:
-        most = max(1, ring * (32 // UNROLL) // 2 // together)
+        most = max(1, ring * (32 // unroll) // 2 // together)
         parts = blocks.parts_for(count, most, gpu.multiprocessors * warps // together)
         parts = max(parts, min(most, -(-ring // (LONGEST * together))))
     parts *= together
@@ -105,7 +104,7 @@ def prepare(gpu, bodies, *, gpus, p, r, equal_mass, copies, parts):
     shares = [share_of(member, span) for member, span in zip(members, spans, strict=True)]
     if alone:
         return Prepared(shares[0][0], own, accelerations, kernels[0], kernels=2)
-    add = gpu.compile("add_shares", KERNEL=3, **constants)
+    add = gpu.compile("add_shares", KERNEL=4, **constants)
     found = [several.seen(gpu, member, sums) for member, (_, sums) in zip(members, shares, strict=True)]
     read = [array for array, _ in found]
     read += read[:1] * (several.MOST - len(read))

@@ -1,6 +1,6 @@
 // What GPUs that share an evaluation do before and after their pairs. Each has bodies and sums of its own; what is on
-// another one is read through peer access.
-
+// another one is read through peer access. KERNEL: which of the two is compiled.
+#if KERNEL == 3
 // Bring the bodies here, unless they are, and clear the sums: `copies` places for each of n bodies.
 extern "C" __global__ void __launch_bounds__(P)
     begin_share(Body* own, const Body* there, Sums* __restrict__ sums, int n, int copies) {
@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(P)
     if (own != there) own[i] = there[i];
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * n + i] = Sums{};
 }
-
+#else
 // Add up the sums of SHARES devices, at most eight, in the order of these.
 extern "C" __global__ void __launch_bounds__(P)
     add_shares(Sums* __restrict__ accelerations, int n, int copies, const Sums* share_0, const Sums* share_1,
@@ -25,3 +25,4 @@ extern "C" __global__ void __launch_bounds__(P)
     }
     accelerations[i] = total;
 }
+#endif
