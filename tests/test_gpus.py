@@ -1,22 +1,43 @@
 """Several GPUs of one host: how work is dealt out, in which order it runs, and what a sweep makes of a case of them."""
 
+import os
+import re
+from contextlib import contextmanager
+from io import StringIO
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from direct import direct_accelerations
 from emulator import COMPILER
-from gravbench.measuring import comparing
+from gravbench.config.load import load
+from gravbench.measuring import checks, comparing, runner, worker
+from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring.plan import plan
 from gravbench.model import generators
+from gravbench.model.device import Device, Reading, together
+from gravbench.model.record import Measurement, Preparation
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
+from gravbench.report.terminal.gpus import render_gpus
+from gravbench.toolkits import devices, driver
+from gravbench.toolkits.cupy import CupyToolkit
+from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissingError
+from gravbench.toolkits.several import HOST, PEER, links
 from gravbench.variants.common import several
+from gravbench.verdicts.ranking import named, over_gpus, row
 from pretended import Gpu
+from test_record import record
 
 EPS = 0.05
 SIZES = (1, 2, 31, 127, 128, 129, 1000)
 COUNTS = range(1, 9)
 VARIANTS = {name: discover()[name] for name in ("symmetric_gpus", "tiled_gpus")}
+CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(4)]
+OTHER = Device("cuda:4", "another card", "GPU-4", "600.1")
 
 
 @pytest.mark.parametrize("n", [*SIZES, 65_536])
@@ -119,3 +140,267 @@ def test_evaluations_in_a_row_are_right_in_whatever_order_the_streams_run(librar
                 expected = direct_accelerations(bodies, np.arange(bodies.n), dtype)
                 errors = comparing.compare(accelerations, expected)
                 assert comparing.objection_to(errors, variant.accepted(dtype, {})) is None, (n, count)
+
+
+# What a toolkit opens
+
+
+class FakeRuntime:
+    """CUDA's runtime on four cards, of which the last is another; ``refused`` pairs do not reach each other."""
+
+    class CUDARuntimeError(RuntimeError):
+        def __init__(self, status):
+            super().__init__(status)
+            self.status = status
+
+    def __init__(self, refused=()):
+        self.at = 0
+        self.refused = refused
+        self.enabled = set()
+
+    def getDeviceCount(self):  # noqa: N802
+        return 4
+
+    def getDeviceProperties(self, number):  # noqa: N802
+        return {"name": b"another" if number == 3 else b"a card"}
+
+    def deviceCanAccessPeer(self, one, other):  # noqa: N802
+        return int({one, other} not in self.refused)
+
+    def deviceEnablePeerAccess(self, other):  # noqa: N802
+        if (self.at, other) in self.enabled:
+            raise self.CUDARuntimeError(704)
+        self.enabled.add((self.at, other))
+
+
+def fake_cupy(monkeypatch, **options):
+    """Stand in for CuPy as far as a toolkit opens GPUs with it."""
+    runtime = FakeRuntime(**options)
+
+    class OneDevice:
+        def __init__(self, number=None):
+            self.id = runtime.at if number is None else number
+            self.pci_bus_id = f"0000:0{self.id}:00.0"
+            self.before = []
+
+        def synchronize(self):
+            pass
+
+        def __enter__(self):
+            self.before.append(runtime.at)
+            runtime.at = self.id
+
+        def __exit__(self, *_):
+            runtime.at = self.before.pop()
+
+    class Stream:
+        def __init__(self, *, non_blocking):
+            assert non_blocking
+            self.device = runtime.at
+
+        def __enter__(self):
+            assert runtime.at == self.device, "the stream of another device than the current one"
+
+        def __exit__(self, *_):
+            pass
+
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Device=OneDevice, Stream=Stream))
+    monkeypatch.setitem(__import__("sys").modules, "cupy", cupy)
+    monkeypatch.setattr(devices, "link", lambda _: "NVLink")
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    return runtime
+
+
+def test_cupy_opens_each_gpu_once_with_a_stream_of_its_own_and_says_how_they_are_linked(monkeypatch):
+    runtime = fake_cupy(monkeypatch)
+    toolkit = CupyToolkit(VARIANTS["tiled_gpus"], "float32", Gpu)
+    assert [toolkit.devices(1), toolkit.gpus, toolkit.linked_by] == [[toolkit], 1, None]
+    found = toolkit.devices(3)
+    assert found[0] is toolkit
+    assert [toolkit.gpus, toolkit.linked_by] == [3, f"{PEER}, NVLink"]
+    assert runtime.enabled == {(0, 1), (1, 0), (0, 2), (2, 0)}
+    seen = []
+    for one in found:
+        with one.current():
+            seen.append(runtime.at)
+    assert seen == [0, 1, 2]
+    assert runtime.at == 0
+    assert toolkit.devices(2) == found[:2]
+    # Another toolkit of the process finds peer access enabled already.
+    again = CupyToolkit(VARIANTS["tiled_gpus"], "float32", Gpu)
+    assert again.devices(2)[1].reaches(again)
+    with pytest.raises(ToolkitMissingError, match=r"^gpus=4: this host has 3 usable GPUs of this kind$"):
+        toolkit.devices(4)
+
+
+def test_gpus_without_peer_access_go_through_the_host_and_it_is_said(monkeypatch):
+    fake_cupy(monkeypatch, refused=({0, 2},))
+    toolkit = CupyToolkit(VARIANTS["tiled_gpus"], "float32", Gpu)
+    _, near, far = toolkit.devices(3)
+    assert toolkit.linked_by == f"{PEER}; {HOST}: 0 with 2"
+    assert [near.reaches(toolkit), far.reaches(toolkit)] == [True, False]
+    assert links({1: False, 2: False}, "") == HOST
+    assert links({1: True}, "") == PEER
+
+
+def test_a_toolkit_that_works_on_one_gpu_says_so():
+    pycuda = SimpleNamespace(name="pycuda")
+    assert CudaToolkit.devices(pycuda, 1) == [pycuda]
+    with pytest.raises(ToolkitMissingError, match=r"^gpus=2: pycuda works on one GPU; accepted: cupy$"):
+        CudaToolkit.devices(pycuda, 2)
+
+
+# What a sweep makes of it
+
+
+@pytest.fixture
+def sweep(tmp_path, monkeypatch):
+    """Load a sweep of tiled_gpus over these numbers of GPUs; CuPy counts as installed."""
+
+    def make(gpus, n=(64,)):
+        monkeypatch.setattr(type(catalogue()["cupy"]), "missing", None)
+        path = tmp_path / "sweep.yaml"
+        path.write_text(f"measure: {{processes: 1}}\nn: {[*n]}\nvariants:\n  - {{variant: tiled_gpus, toolkit: cupy, "
+                        f"gpus: {[*gpus]}}}\n")  # fmt: skip
+        return load(str(path))
+
+    return make
+
+
+def test_what_asks_for_more_gpus_of_a_kind_than_there_are_is_skipped(sweep, monkeypatch):
+    monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS[:2], OTHER], None))
+    tasks = plan(sweep([1, 2, 4, 8]), CARDS[:1], None, anchors=False).tasks
+    assert {task.case.gpus: task.skip for task in tasks} == {
+        1: None,
+        2: None,
+        4: "gpus=4: this host has 2 usable GPUs of this kind",
+        8: "gpus=8: this host has 2 usable GPUs of this kind",
+    }
+    (alone,) = plan(sweep([2]), [OTHER], None).tasks
+    assert alone.skip == "gpus=2: this host has 1 usable GPU of this kind"
+    # A worker of a cluster has the one that it was started with.
+    (far,) = plan(sweep([2]), [Device("host:cuda:0", *("a card", "GPU-0", "600.1"))], None).tasks
+    assert far.skip == alone.skip
+
+
+def test_the_anchor_is_a_case_of_one_gpu(sweep, monkeypatch):
+    monkeypatch.setattr(devices, "gpus", lambda: (CARDS, None))
+    tasks = plan(sweep([1, 2, 4], [64, 65]), CARDS[:1], None).tasks
+    assert {task.case.gpus for task in tasks if task.anchor} == {1}
+
+
+class Site:
+    """Processes that are done at once; ``asked`` has for each whether it sees several GPUs, and its cases' numbers."""
+
+    losable = False
+
+    def __init__(self):
+        self.asked = []
+
+    def host(self, _):
+        return ""
+
+    def start(self, *_, several=False):
+        own = (several, [])
+        self.asked.append(own)
+
+        class Process:
+            def ask(self, job, _, turn):
+                turn(job.case.gpus > 1)
+                own[1].append(job.case.gpus)
+                measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
+                return Outcome("ok", None, Found(preparation=Preparation(), measurement=measured))
+
+            def end(self):
+                pass
+
+            stop = end
+
+        return Process()
+
+
+def test_cases_of_several_gpus_have_processes_of_their_own(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "gpus", lambda: (CARDS, None))
+    swept = sweep([1, 2, 4], range(64, 74))
+    site = Site()
+    runner.run(swept, plan(swept, CARDS[:1], None), tmp_path / "out", runner.SILENT, site)
+    found = [(several, {gpus > 1 for gpus in cases}) for several, cases in site.asked]
+    assert {(True, frozenset({True})), (False, frozenset({False}))} == {(one, frozenset(two)) for one, two in found}
+
+
+@pytest.mark.parametrize(("asks", "visible"), [(False, "GPU-1"), (True, "GPU-1,GPU-0,GPU-2,GPU-3")])
+def test_a_process_sees_its_own_gpu_first_and_others_of_its_kind_only_where_asked(monkeypatch, asks, visible):
+    class Connection:
+        def recv(self):
+            raise EOFError
+
+    @contextmanager
+    def sensor(_):
+        yield lambda: None
+
+    monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))
+    monkeypatch.setattr(worker, "guarded", lambda *_: None)
+    monkeypatch.setattr(worker, "sensor", sensor)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+    worker.serve(Connection(), None, CARDS[1], (), None, None, 0.0, asks)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+def test_what_gpus_say_that_share_an_evaluation_is_added_up():
+    one = Reading(1980, 600.0, 60, (), 10.0)
+    other = Reading(1755, 690.0, 71, ("power cap",), 20.0)
+    assert together([one, other]) == Reading(1755, 1290.0, 71, ("power cap",), 30.0)
+    assert together([one, Reading(None, None, None, None)]) == Reading(1980, None, 60, ())
+    assert devices.read_all([]) is None
+    assert devices.read_all([lambda: one]) is one
+    assert devices.read_all([lambda: one, lambda: other]).joules == 30.0
+
+
+def test_several_gpus_may_compute_more_than_one_can(monkeypatch):
+    monkeypatch.setattr(driver, "device_attribute", lambda _: 100)
+    monkeypatch.setattr(driver, "clock_hertz", lambda: 1e9)
+    kind = type("Own", (GpuToolkit,), {"__init__": lambda _: None})
+    kind.__abstractmethods__ = frozenset()
+    toolkit = kind()
+    assert "more than 100 multiprocessors can" in checks.speed(toolkit, 1e13, 1.0)
+    toolkit.gpus = 2
+    assert checks.speed(toolkit, 1e13, 1.0) is None
+
+
+# What a report shows
+
+
+def shared(gpus, seconds, n=65_536, p=256, **changes):
+    axes = {"gpus": gpus, "p": p, "unroll": 32}
+    linked = f"{PEER}, NVLink" if gpus > 1 else None
+    own = {"variant": "tiled_gpus", "toolkit": "cupy", "n": n, "axes": axes, "median_seconds": seconds}
+    return record(**(own | {"gpus_linked_by": linked} | changes))
+
+
+def test_the_report_shows_speed_and_efficiency_against_one_gpu():
+    records = [shared(1, 2e-3), shared(1, 3e-3, p=64), shared(2, 1.25e-3), shared(4, 0.625e-3), shared(4, 1.0, n=1024)]
+    console = Console(file=StringIO(), width=80)
+    render_gpus(records, console)
+    text = console.file.getvalue()
+    lines = [line.split() for line in text.splitlines() if re.match(r" *[0-9]", line)]
+    assert [[*line[:3], *line[4:6]] for line in lines] == [
+        ["1,024", "4", "1e+03", "peer", "access,"],  # nothing to compare it with
+        ["65,536", "1", "2", "1.00", "100.0"],
+        ["65,536", "2", "1.25", "1.60", "80.0"],
+        ["65,536", "4", "0.625", "3.20", "80.0"],
+    ]
+    assert "tiled_gpus, cupy" in text
+    assert text.count("NVLink") == 3
+
+
+def test_what_was_never_on_several_gpus_has_no_such_table():
+    console = Console(file=StringIO(), width=80)
+    render_gpus([shared(1, 1e-3), record()], console)
+    assert console.file.getvalue() == ""
+    assert over_gpus([record()]) == {}
+
+
+def test_each_number_of_gpus_is_a_row_of_the_ladder():
+    assert [row(shared(gpus, 1.0)) for gpus in (1, 4)] == ["tiled_gpus", "tiled_gpus gpus=4"]
+    assert named(shared(4, 1.0)) == "tiled_gpus gpus=4"

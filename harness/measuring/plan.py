@@ -19,7 +19,7 @@ from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
-from gravbench.toolkits.devices import beside, too_few
+from gravbench.toolkits.devices import others_like, too_few
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -131,7 +131,7 @@ def plan(
     usable = [one for one in existing if sweep.search.strategy != "all" or not one.outraced]
     finished = _finished(usable)
     found: list[tuple[Case, list[Device]]] = []
-    on_host = {device: 1 + len(beside(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
+    on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
         reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"

@@ -47,8 +47,7 @@ class Worker:
         self.words, says = context.Pipe(duplex=False)
         self.process = context.Process(
             target=serve,
-            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic()),
-            kwargs={"several": several},
+            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic(), several),
             daemon=True,
         )
         with forking.held_back():

@@ -44,7 +44,7 @@ from gravbench.model.record import (
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
 from gravbench.toolkits.cpu import counting_numba
-from gravbench.toolkits.devices import beside, read_all, sensor
+from gravbench.toolkits.devices import others_like, read_all, sensor
 from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
@@ -136,7 +136,6 @@ def serve(
     log: Path,
     limits: Limits,
     asked: float,
-    *,
     several: bool = False,
 ) -> None:
     """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
@@ -148,7 +147,7 @@ def serve(
     START.asked = asked
     guarded(connection, words, log, limits)
     # A UUID does not depend on who counts.
-    uuids = [one.uuid for one in (device, *(beside(device) if several else ())) if one.uuid]
+    uuids = [one.uuid for one in (device, *(others_like(device) if several else ())) if one.uuid]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
 
     def turn(alone: bool) -> bool:

@@ -103,7 +103,7 @@ def gpus() -> tuple[list[Device], str | None]:
     return found, None
 
 
-def beside(device: Device) -> list[Device]:
+def others_like(device: Device) -> list[Device]:
     """List the other usable GPUs of a device's kind on this host; none beside one of another host."""
     if not device.is_gpu or device.selector.count(":") > 1:
         return []
