@@ -149,6 +149,8 @@ class FakeRuntime:
     """CUDA's runtime on four cards, of which the last is another; ``refused`` pairs do not reach each other."""
 
     class CUDARuntimeError(RuntimeError):
+        """Has the number of an error."""
+
         def __init__(self, status):
             super().__init__(status)
             self.status = status
