@@ -26,8 +26,8 @@ from gravbench.model.initial_conditions import SUBSETS
 from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 gpus ladder lee2008 "
-    "quick"
+    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 gpus ladder "
+    "lee2008 quick"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
