@@ -30,6 +30,7 @@ from gravbench.toolkits.several import HOST, PEER, links
 from gravbench.variants.common import several
 from gravbench.verdicts.ranking import named, over_gpus, row
 from pretended import Gpu
+from recorder import Recorder
 from test_record import record
 
 EPS = 0.05
@@ -253,6 +254,30 @@ def test_a_toolkit_that_works_on_one_gpu_says_so():
         CudaToolkit.devices(pycuda, 2)
 
 
+class OfOneGpu(Recorder):
+    """Lets a variant ask for what every toolkit with CUDA C has, and not for what those of several GPUs have beside."""
+
+    def __getattribute__(self, name):
+        if not name.startswith("_") and name not in ("asked", "launched", "real", "interaction", "multiprocessors"):
+            assert hasattr(CudaToolkit, name), name
+        return super().__getattribute__(name)
+
+    def devices(self, count):
+        return CudaToolkit.devices(self, count)
+
+    def current(self):
+        return CudaToolkit.current(self)
+
+
+@pytest.mark.parametrize("axes", [{}, {"copies": 4}], ids=str)
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_on_one_gpu_no_toolkit_lacks_anything(variant, axes):
+    own = variant.complete({axis: value for axis, value in axes.items() if axis in variant.axes})
+    recorder = OfOneGpu("float32")
+    variant.prepare(recorder, generators.plummer(100, 3, EPS), **own).launch()
+    assert recorder.launched
+
+
 # What a sweep makes of it
 
 
@@ -347,6 +372,30 @@ def test_a_process_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     worker.serve(Connection(), None, CARDS[1], (), None, None, 0.0, asks)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_are_linked(sweep, monkeypatch, gpus):
+    class Opened(Recorder):
+        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+
+        def devices(self, count):
+            self.gpus, self.linked_by = count, HOST if count > 1 else None
+            return super().devices(count)
+
+    class EnoughError(Exception):
+        pass
+
+    def turn(alone):
+        told.append(alone)
+        raise EnoughError
+
+    told = []
+    monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
+    monkeypatch.setattr(worker, "_make_ready", lambda *_: None)
+    outcome = worker.work(worker.Job(sweep([gpus]).cases[0], None), (), lambda: None, lambda _: None, turn)
+    assert told == [gpus > 1]
+    assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
 
 
 def test_what_gpus_say_that_share_an_evaluation_is_added_up():

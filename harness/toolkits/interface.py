@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -272,6 +272,10 @@ class CudaToolkit(GpuToolkit):
         if count > 1:
             raise ToolkitMissingError(f"gpus={count}: {self.name} works on one GPU; accepted: cupy")
         return [self]
+
+    def current(self) -> AbstractContextManager[None]:
+        """Work on this GPU within the block: in its own stream, and on the first in whichever is current there."""
+        return nullcontext()
 
     def wait(self, stream: Any) -> None:
         """Wait until everything in a stream is done."""

@@ -7,7 +7,6 @@ within ``current()`` of one belongs to it. Streams are ordered by marks, for whi
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from gravbench.toolkits.interface import CudaToolkit
@@ -27,10 +26,6 @@ class Mark(Protocol):
 
 class SeveralToolkit(CudaToolkit):
     """A toolkit that can open the other GPUs of its kind."""
-
-    @abstractmethod
-    def current(self) -> AbstractContextManager[None]:
-        """Work on this GPU within the block: in its own stream, and on the first in whichever is current there."""
 
     @abstractmethod
     def mark(self) -> Mark:

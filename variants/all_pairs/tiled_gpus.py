@@ -14,7 +14,7 @@ from gravbench.variants.common import ranges, several
 
 @variant(
     parent="tiled",
-    source="rows over several GPUs: the atom decomposition of Plimpton 1995",
+    source="Plimpton 1995, atom decomposition",
     axes={
         "gpus": several.VALUES,
         "p": (32, 64, 128, 256, 512, 1024),

@@ -24,7 +24,7 @@ SMALL = 8192
 
 @variant(
     parent="symmetric",
-    source="Newton's third law over several GPUs; the force decomposition of Plimpton 1995",
+    source="Plimpton 1995, atom decomposition with Newton's third law",
     axes={
         "gpus": several.VALUES,
         "p": (32, 64, 128, 256),

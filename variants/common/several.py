@@ -12,7 +12,8 @@ from gravbench.model.variant import Range
 
 VALUES = (1, 2, 4, 8)
 MOST = 8
-GPUS = Range(1, MOST, "a kernel that adds up what they computed takes the sums of as many")
+"""Of which one kernel, ``add_shares``, adds up the sums."""
+GPUS = Range(1, MOST, "of one host; more than one by CuPy alone")
 
 
 def edges(units, shares):
