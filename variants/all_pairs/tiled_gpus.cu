@@ -19,7 +19,8 @@ extern "C" __global__ void __launch_bounds__(P, resident_blocks(P, sizeof(Sums))
     const Body self = bodies[min(i, n - 1)];
     Sums sums = {};
     for (int begin = 0; begin < n; begin += P) {
-        if (begin + thread < n) tile[thread] = bodies[begin + thread];
+        const int other = begin + thread;
+        if (other < n) tile[thread] = bodies[other];
         __syncthreads();
         if (n - begin >= P) {
 #pragma unroll unroll
