@@ -10,18 +10,31 @@ extern "C" __global__ void __launch_bounds__(P)
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * n + i] = Sums{};
 }
 #else
+// The sums of a body as they are in memory. All four are added up, so that a row is one load, also over a link: the
+// last is zero.
+struct __align__(16) Four {
+    real x, y, z, w;
+};
+static_assert(sizeof(Four) == sizeof(Sums), "the sums of gravity");
+
 // Add up the sums of SHARES devices, at most eight, in the order of these.
 extern "C" __global__ void __launch_bounds__(P)
-    add_shares(Sums* __restrict__ accelerations, int n, int copies, const Sums* share_0, const Sums* share_1,
-               const Sums* share_2, const Sums* share_3, const Sums* share_4, const Sums* share_5, const Sums* share_6,
-               const Sums* share_7) {
-    const Sums* const shares[8] = {share_0, share_1, share_2, share_3, share_4, share_5, share_6, share_7};
+    add_shares(Four* __restrict__ accelerations, int n, int copies, const Four* share_0, const Four* share_1,
+               const Four* share_2, const Four* share_3, const Four* share_4, const Four* share_5, const Four* share_6,
+               const Four* share_7) {
+    const Four* const shares[8] = {share_0, share_1, share_2, share_3, share_4, share_5, share_6, share_7};
     const int i = blockIdx.x * P + threadIdx.x;
     if (i >= n) return;
-    Sums total = {};
+    Four total = {};
     for (int copy = 0; copy < copies; ++copy) {
 #pragma unroll
-        for (int share = 0; share < SHARES; ++share) add(total, shares[share][static_cast<long long>(copy) * n + i]);
+        for (int share = 0; share < SHARES; ++share) {
+            const Four one = shares[share][static_cast<long long>(copy) * n + i];
+            total.x += one.x;
+            total.y += one.y;
+            total.z += one.z;
+            total.w += one.w;
+        }
     }
     accelerations[i] = total;
 }
