@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -347,6 +349,26 @@ class Emulator:
         """Launch once, and then each time anew."""
         launch()
         return launch
+
+    def devices(self, count):
+        """Return itself so many times: several GPUs that do everything at once; ``pretended`` has such that do not."""
+        return [self] * count
+
+    def current(self):
+        """Nothing to choose."""
+        return nullcontext()
+
+    def mark(self):
+        """Return what marks nothing: everything has ended when it returns."""
+        return SimpleNamespace(record=lambda: None, wait=lambda: None)
+
+    def reaches(self, other):  # noqa: ARG002
+        """Tell that all of the host's memory is one."""
+        return True
+
+    def copy(self, to, values):
+        """Copy."""
+        to[...] = values
 
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""

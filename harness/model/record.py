@@ -57,13 +57,15 @@ class Preparation(BaseModel, frozen=True):
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is what a variant of the positions
     spends once on the bodies before it is timed, by name: their order, its arrays and copies. ``start_seconds`` is the
-    time from starting the worker's process to a usable device.
+    time from starting the worker's process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
+    evaluation are linked (peer access, or through the host), None of a single one.
     """
 
     bodies_sha256: Hash | None = None
     compute_capability: Text | None = None
     compiler: Text | None = None
     start_seconds: Amount | None = None
+    gpus_linked_by: Text | None = None
     compile_seconds: Amount | None = None
     untimed_seconds: dict[Text, Amount] = Field(default_factory=dict)
 

@@ -297,20 +297,26 @@ def cuda_source(path: Path, interaction: Interaction) -> str:
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
-def _with_included(path: Path) -> str:
-    """Put the text of each shared file that a stem includes in the place of the line that includes it.
+def _with_included(path: Path, *, beside: bool = True) -> str:
+    """Put the text of each file that a stem includes in the place of the line that includes it.
+
+    That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
 
     Raises:
         InputError: there is no such file.
     """
     lines = files.text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        if found := re.fullmatch(r'#include "(.*\.cuh)"\s*', line):
+        if found := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
             name = found[1]
-            accepted = sorted(header.name for header in files.listing(SHARED, "*.cuh") if header.name != HEADER)
+            headers = [one for one in files.listing(SHARED, "*.cuh") if one.name != HEADER]
+            stems = [one for one in files.listing(path.parent, "*.cu") if beside and one.name != path.name]
+            accepted = {one.name: one for one in (*headers, *stems)}
             if name not in accepted:
-                raise InputError(f"{path}, line {number}: no shared file {name}; {nearest(name, accepted)}")
-            text = files.text(SHARED / name)
+                what = "shared" if name.endswith("h") else "other"
+                raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
+            whole = accepted[name] in stems
+            text = _with_included(accepted[name], beside=False) if whole else files.text(accepted[name])
             lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
     return "".join(lines)
 
