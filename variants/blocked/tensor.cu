@@ -10,9 +10,10 @@
 //
 // Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
-// rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is always two FP16
-// numbers. Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of pairs, which
-// is scaled back and added in float32.
+// rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
+// than twice the radius of I: few bodies make up most of the pull of nearer groups, so that their rounding errors do
+// not cancel. The other factor is always two FP16 numbers. Scaling by powers of two brings both into the range of FP16.
+// The tensor core adds up a block of pairs, which is scaled back and added in float32.
 //
 // TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
 // square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
@@ -243,6 +244,7 @@ __device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int wor
 }
 
 // Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
+template <int terms>
 __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], float (&w)[2][4], const uint2& others,
                                          const uint2& own) {
     unsigned kept[4], rest[4];
@@ -256,17 +258,78 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
         a = a * a * a;
         b = b * b * b;
         kept[k] = pack(a, b);
-        if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
+        if (terms == 2) rest[k] = pack_rest(kept[k], a, b);
     }
     multiply_f16(on_i, kept[0], kept[1], kept[2], kept[3], others);
-    if (TERMS == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
+    if (terms == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
         kept[k] = transposed(kept[k]);
-        if (TERMS == 2) rest[k] = transposed(rest[k]);
+        if (terms == 2) rest[k] = transposed(rest[k]);
     }
     multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
-    if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+    if (terms == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+}
+
+// Let block I and the 64 bodies of J that are staged act on each other, with r^-3 as one or two FP16 numbers. `to` are
+// the sums of J; own_length and own_mass are the scales of I, the others those of J.
+template <int terms>
+__device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length, int length, int own_mass, int mass) {
+    const int lane = threadIdx.x % 32;
+    const int group = lane / 4;
+    const int part = lane % 4;
+    const bool is_mass = part == 3;
+    const float cube = power_of_two(-3 * length);
+    const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
+    const uint2* const right = staged.right + lane;
+    const float* const positions = &staged.positions[is_mass ? 0 : part][group];
+    const unsigned* const pulls = &staged.pulls[group][part];
+    const unsigned* const own_pulls = &staged.own_pulls[group][part];
+    real* const to = &to_j[group].ax + part;
+    float on_i[tiles][4] = {};
+#pragma unroll unroll
+    for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
+        uint2 others[together][2], other_pulls[together];
+        float of_j[together][4] = {};
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            others[k][0] = right[64 * (tile_j + k)];
+            others[k][1] = right[64 * (tile_j + k) + 32];
+            other_pulls[k] = make_uint2(pulls[8 * (tile_j + k)], pulls[8 * (tile_j + k) + 4]);
+        }
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            const uint4 left = staged.left[32 * tile + lane];
+            const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
+            float w[together][2][4];
+#pragma unroll
+            for (int k = 0; k < together; ++k) {
+                product_f16(w[k][0], left, others[k][0]);
+                product_f16(w[k][1], left, others[k][1]);
+            }
+#pragma unroll
+            for (int k = 0; k < together; ++k) pull_far<terms>(on_i[tile], of_j[k], w[k], other_pulls[k], own);
+        }
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
+            const float up = (of_j[k][0] + of_j[k][1]) * on_j;
+            const float down = (of_j[k][2] + of_j[k][3]) * on_j;
+            const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
+            const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
+            if (!is_mass) {
+                const int j = 16 * (tile_j + k);
+                atomicAdd(to + 4 * j, up - positions[j] * up_mass);
+                atomicAdd(to + 4 * j + 32, down - positions[j + 8] * down_mass);
+            }
+        }
+    }
+    const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+        staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
+        staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
+    }
 }
 
 __device__ __forceinline__ void load(Body (&two)[2], const Body* bodies) {
@@ -382,58 +445,10 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 }
                 write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
-                const bool is_mass = part == 3;
-                const float cube = power_of_two(-3 * length);
-                const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-                const uint2* const right = staged.right + lane;
-                const float* const positions = &staged.positions[is_mass ? 0 : part][group];
-                const unsigned* const pulls = &staged.pulls[group][part];
-                const unsigned* const own_pulls = &staged.own_pulls[group][part];
-                real* const to = &home[j_first + group].ax + part;
-                float on_i[tiles][4] = {};
-#pragma unroll unroll
-                for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
-                    uint2 others[together][2], other_pulls[together];
-                    float of_j[together][4] = {};
-#pragma unroll
-                    for (int k = 0; k < together; ++k) {
-                        others[k][0] = right[64 * (tile_j + k)];
-                        others[k][1] = right[64 * (tile_j + k) + 32];
-                        other_pulls[k] = make_uint2(pulls[8 * (tile_j + k)], pulls[8 * (tile_j + k) + 4]);
-                    }
-#pragma unroll
-                    for (int tile = 0; tile < tiles; ++tile) {
-                        const uint4 left = staged.left[32 * tile + lane];
-                        const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
-                        float w[together][2][4];
-#pragma unroll
-                        for (int k = 0; k < together; ++k) {
-                            product_f16(w[k][0], left, others[k][0]);
-                            product_f16(w[k][1], left, others[k][1]);
-                        }
-#pragma unroll
-                        for (int k = 0; k < together; ++k) pull_far(on_i[tile], of_j[k], w[k], other_pulls[k], own);
-                    }
-#pragma unroll
-                    for (int k = 0; k < together; ++k) {
-                        // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
-                        const float up = (of_j[k][0] + of_j[k][1]) * on_j;
-                        const float down = (of_j[k][2] + of_j[k][3]) * on_j;
-                        const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
-                        const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
-                        if (!is_mass) {
-                            const int j = 16 * (tile_j + k);
-                            atomicAdd(to + 4 * j, up - positions[j] * up_mass);
-                            atomicAdd(to + 4 * j + 32, down - positions[j + 8] * down_mass);
-                        }
-                    }
-                }
-                const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
-#pragma unroll
-                for (int tile = 0; tile < tiles; ++tile) {
-                    staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
-                    staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
-                }
+                if (TERMS == 1 && nearest > 4 * radius2)
+                    meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
+                else
+                    meet<2>(staged, home + j_first, own_length, length, own_mass, mass);
                 continue;
             }
 #endif
