@@ -56,14 +56,14 @@ constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 constexpr int together = TOGETHER;
 
-// What a warp keeps in shared memory. A column of pulls is padded by four words, against bank conflicts.
+// What a warp keeps in shared memory. Words of pulls hold two bodies, in rows of eight components.
 struct __align__(16) Staged {
     uint4 left[width * 2];
     uint2 right[step * 4];
-    float positions[3][step + 8];
     float2 far[tiles][32];
-    unsigned own_pulls[8][width / 2 + 4];
-    unsigned pulls[8][step / 2 + 4];
+    uint4 own_pulls[width / 2][2];
+    uint4 pulls[step / 2][2];
+    float positions[step][3];
 };
 
 __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
@@ -214,8 +214,9 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
 // The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
 // and what the square of I is multiplied by, beside the high and the low part of the square of J.
 __device__ __forceinline__ void write_right(uint2* right, const Body& body, float square, int length, int own_length) {
-    const float scale = -2 * power_of_two(-length), other = power_of_two(own_length + 1 - length);
-    const float numbers[3] = {body.x * scale * other, body.y * scale * other, body.z * scale * other};
+    // Clamped only where FP16 has no such small number.
+    const float scale = -power_of_two(own_length + 2 - 2 * length);
+    const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
         const unsigned twice = pack(numbers[part], numbers[part]);
@@ -229,18 +230,19 @@ __device__ __forceinline__ void write_right(uint2* right, const Body& body, floa
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
-template <int WORDS>
-__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
-                                            float mass) {
+__device__ __forceinline__ void write_pulls(uint4 (&pulls)[2], const Body (&own)[2], float length, float mass) {
     const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
-    const float first[4] = {own[0].x * length * m0, own[0].y * length * m0, own[0].z * length * m0, m0};
-    const float second[4] = {own[1].x * length * m1, own[1].y * length * m1, own[1].z * length * m1, m1};
+    const float by0 = m0 * length, by1 = m1 * length;
+    const float first[4] = {own[0].x * by0, own[0].y * by0, own[0].z * by0, m0};
+    const float second[4] = {own[1].x * by1, own[1].y * by1, own[1].z * by1, m1};
+    unsigned words[8];
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-        const unsigned packed = pack(first[c], second[c]);
-        pulls[2 * c][word] = packed;
-        pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
+        words[2 * c] = pack(first[c], second[c]);
+        words[2 * c + 1] = pack_rest(words[2 * c], first[c], second[c]);
     }
+    pulls[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    pulls[1] = make_uint4(words[4], words[5], words[6], words[7]);
 }
 
 // Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
@@ -282,9 +284,9 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
     const float cube = power_of_two(-3 * length);
     const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
     const uint2* const right = staged.right + lane;
-    const float* const positions = &staged.positions[is_mass ? 0 : part][group];
-    const unsigned* const pulls = &staged.pulls[group][part];
-    const unsigned* const own_pulls = &staged.own_pulls[group][part];
+    const float* const positions = &staged.positions[group][is_mass ? 0 : part];
+    const unsigned* const pulls = &staged.pulls[part][0].x + group;
+    const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
     real* const to = &to_j[group].ax + part;
     float on_i[tiles][4] = {};
 #pragma unroll unroll
@@ -295,12 +297,12 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
         for (int k = 0; k < together; ++k) {
             others[k][0] = right[64 * (tile_j + k)];
             others[k][1] = right[64 * (tile_j + k) + 32];
-            other_pulls[k] = make_uint2(pulls[8 * (tile_j + k)], pulls[8 * (tile_j + k) + 4]);
+            other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) {
             const uint4 left = staged.left[32 * tile + lane];
-            const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
+            const uint2 own = make_uint2(own_pulls[64 * tile], own_pulls[64 * tile + 32]);
             float w[together][2][4];
 #pragma unroll
             for (int k = 0; k < together; ++k) {
@@ -319,8 +321,8 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
             const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
             if (!is_mass) {
                 const int j = 16 * (tile_j + k);
-                atomicAdd(to + 4 * j, up - positions[j] * up_mass);
-                atomicAdd(to + 4 * j + 32, down - positions[j + 8] * down_mass);
+                atomicAdd(to + 4 * j, up - positions[3 * j] * up_mass);
+                atomicAdd(to + 4 * j + 32, down - positions[3 * j + 24] * down_mass);
             }
         }
     }
@@ -405,7 +407,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, two, middle);
             write_left(staged.left, k, seen[0], square[0], own_length);
             write_left(staged.left, k + 1, seen[1], square[1], own_length);
-            write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
+            write_pulls(staged.own_pulls[k / 2], seen, power_of_two(-own_length), power_of_two(-own_mass));
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
@@ -440,10 +442,10 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 write_right(staged.right + 8 * lane + 4, seen[1], square[1] + eps2, length, own_length);
 #pragma unroll
                 for (int axis = 0; axis < 3; ++axis) {
-                    staged.positions[axis][2 * lane] = (&seen[0].x)[axis];
-                    staged.positions[axis][2 * lane + 1] = (&seen[1].x)[axis];
+                    staged.positions[2 * lane][axis] = (&seen[0].x)[axis];
+                    staged.positions[2 * lane + 1][axis] = (&seen[1].x)[axis];
                 }
-                write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
+                write_pulls(staged.pulls[lane], seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
                 if (TERMS == 1 && nearest > 4 * radius2)
                     meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
