@@ -142,16 +142,16 @@ def few_are_many(monkeypatch):
     monkeypatch.setitem(discover()["tensor"].prepare.__globals__, "MANY", 0)
 
 
-@pytest.mark.parametrize("r", [2, 4])
+@pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
 @pytest.mark.parametrize(
     "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
 )
-def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_many, bodies, r):  # noqa: ARG001
+def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_many, bodies, r, warps):  # noqa: ARG001
     """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     rms = {}
     for terms in (1, 2):
-        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2}
+        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2, "warps": warps}
         found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
         rms[terms] = reference.compare(found, expected).error_rms
     assert rms[2] < 1e-6

@@ -56,14 +56,18 @@ constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 constexpr int together = TOGETHER;
 
+// Whether the words of J that a matrix product takes twice are kept once, so that more warps have room.
+constexpr bool narrow = R == 4 && RESIDENT * (P / 32) > 18;
+
 // What a warp keeps in shared memory. Words of pulls hold two bodies, in rows of eight components.
 struct __align__(16) Staged {
     uint4 left[width * 2];
-    uint2 right[step * 4];
+    unsigned right[step * (narrow ? 4 : 8)];
     float2 far[tiles][32];
     uint4 own_pulls[width / 2][2];
     uint4 pulls[step / 2][2];
     float positions[step][3];
+    unsigned short rests[narrow ? step : 2];
 };
 
 __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
@@ -213,20 +217,36 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
 
 // The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
 // and what the square of I is multiplied by, beside the high and the low part of the square of J.
-__device__ __forceinline__ void write_right(uint2* right, const Body& body, float square, int length, int own_length) {
+__device__ __forceinline__ void write_right(Staged& staged, int j, const Body& body, float square, int length,
+                                            int own_length) {
     // Clamped only where FP16 has no such small number.
     const float scale = -power_of_two(own_length + 2 - 2 * length);
     const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
+    unsigned words[4];
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
         const unsigned twice = pack(numbers[part], numbers[part]);
-        const unsigned word = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
-        right[part] = make_uint2(word, word);
+        words[part] = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
     }
     const float times = power_of_two(2 * (own_length - length));
     square *= power_of_two(-2 * length) * (1 / unit);
-    const unsigned both = pack(times, square);
-    right[3] = make_uint2(both, low_and_high(both, pack_rest(both, times, square)));
+    words[3] = pack(times, square);
+    const unsigned rest = pack_rest(words[3], times, square);
+    uint4* const right = reinterpret_cast<uint4*>(staged.right);
+    if (narrow) {
+        right[j] = make_uint4(words[0], words[1], words[2], words[3]);
+        staged.rests[j] = rest >> 16;
+    } else {
+        right[2 * j] = make_uint4(words[0], words[0], words[1], words[1]);
+        right[2 * j + 1] = make_uint4(words[2], words[2], words[3], low_and_high(words[3], rest));
+    }
+}
+
+// What a lane takes of body j from where its own words begin.
+__device__ __forceinline__ uint2 read_right(const unsigned* right, const unsigned short* rests, int j, bool is_last) {
+    if (!narrow) return reinterpret_cast<const uint2*>(right)[4 * j];
+    const unsigned word = right[4 * j];
+    return make_uint2(word, is_last ? low_and_low(word, rests[j]) : word);
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
@@ -283,7 +303,8 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
     const bool is_mass = part == 3;
     const float cube = power_of_two(-3 * length);
     const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-    const uint2* const right = staged.right + lane;
+    const unsigned* const right = staged.right + (narrow ? 1 : 2) * lane;
+    const unsigned short* const rests = staged.rests + group;
     const float* const positions = &staged.positions[group][is_mass ? 0 : part];
     const unsigned* const pulls = &staged.pulls[part][0].x + group;
     const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
@@ -295,8 +316,8 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
         float of_j[together][4] = {};
 #pragma unroll
         for (int k = 0; k < together; ++k) {
-            others[k][0] = right[64 * (tile_j + k)];
-            others[k][1] = right[64 * (tile_j + k) + 32];
+            others[k][0] = read_right(right, rests, 16 * (tile_j + k), is_mass);
+            others[k][1] = read_right(right, rests, 16 * (tile_j + k) + 8, is_mass);
             other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
         }
 #pragma unroll
@@ -438,8 +459,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 abs(length) <= 40) {
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
                 __syncwarp();
-                write_right(staged.right + 8 * lane, seen[0], square[0] + eps2, length, own_length);
-                write_right(staged.right + 8 * lane + 4, seen[1], square[1] + eps2, length, own_length);
+                write_right(staged, 2 * lane, seen[0], square[0] + eps2, length, own_length);
+                write_right(staged, 2 * lane + 1, seen[1], square[1] + eps2, length, own_length);
 #pragma unroll
                 for (int axis = 0; axis < 3; ++axis) {
                     staged.positions[2 * lane][axis] = (&seen[0].x)[axis];
