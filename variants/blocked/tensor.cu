@@ -232,21 +232,23 @@ __device__ __forceinline__ void write_right(Staged& staged, int j, const Body& b
     square *= power_of_two(-2 * length) * (1 / unit);
     words[3] = pack(times, square);
     const unsigned rest = pack_rest(words[3], times, square);
-    uint4* const right = reinterpret_cast<uint4*>(staged.right);
     if (narrow) {
-        right[j] = make_uint4(words[0], words[1], words[2], words[3]);
+        reinterpret_cast<uint4*>(staged.right)[j] = make_uint4(words[0], words[1], words[2], words[3]);
         staged.rests[j] = rest >> 16;
     } else {
-        right[2 * j] = make_uint4(words[0], words[0], words[1], words[1]);
-        right[2 * j + 1] = make_uint4(words[2], words[2], words[3], low_and_high(words[3], rest));
+        uint2* const right = reinterpret_cast<uint2*>(staged.right) + 4 * j;
+#pragma unroll
+        for (int part = 0; part < 3; ++part) right[part] = make_uint2(words[part], words[part]);
+        right[3] = make_uint2(words[3], low_and_high(words[3], rest));
     }
 }
 
-// What a lane takes of body j from where its own words begin.
-__device__ __forceinline__ uint2 read_right(const unsigned* right, const unsigned short* rests, int j, bool is_last) {
-    if (!narrow) return reinterpret_cast<const uint2*>(right)[4 * j];
-    const unsigned word = right[4 * j];
-    return make_uint2(word, is_last ? low_and_low(word, rests[j]) : word);
+// What a lane takes of body j of its column.
+__device__ __forceinline__ uint2 read_right(const Staged& staged, int j) {
+    const int lane = threadIdx.x % 32;
+    if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * j + lane];
+    const unsigned word = staged.right[4 * j + lane];
+    return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[j + lane / 4]) : word);
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
@@ -303,8 +305,6 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
     const bool is_mass = part == 3;
     const float cube = power_of_two(-3 * length);
     const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-    const unsigned* const right = staged.right + (narrow ? 1 : 2) * lane;
-    const unsigned short* const rests = staged.rests + group;
     const float* const positions = &staged.positions[group][is_mass ? 0 : part];
     const unsigned* const pulls = &staged.pulls[part][0].x + group;
     const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
@@ -316,8 +316,8 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
         float of_j[together][4] = {};
 #pragma unroll
         for (int k = 0; k < together; ++k) {
-            others[k][0] = read_right(right, rests, 16 * (tile_j + k), is_mass);
-            others[k][1] = read_right(right, rests, 16 * (tile_j + k) + 8, is_mass);
+            others[k][0] = read_right(staged, 16 * (tile_j + k));
+            others[k][1] = read_right(staged, 16 * (tile_j + k) + 8);
             other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
         }
 #pragma unroll
