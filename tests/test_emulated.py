@@ -136,20 +136,60 @@ def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered
         assert reference.compare(prepared.accelerations[:, :3], expected).error_rms < 1e-6
 
 
-@pytest.mark.parametrize("r", [2, 4])
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Let tensor take one FP16 number however few the bodies are."""
+    monkeypatch.setitem(discover()["tensor"].prepare.__globals__, "MANY", 0)
+
+
+@pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
 @pytest.mark.parametrize(
     "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
 )
-def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
+def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_many, bodies, r, warps):  # noqa: ARG001
     """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     rms = {}
     for terms in (1, 2):
-        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2}
+        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2, "warps": warps}
         found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
         rms[terms] = reference.compare(found, expected).error_rms
     assert rms[2] < 1e-6
     assert 1.5 * rms[2] < rms[1] < 1e-4
+
+
+@pytest.mark.parametrize(
+    "bodies", [generators.collision(1000, 5, EPS), heavy_and_light(1000)], ids=["collision", "heavy and light"]
+)
+def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(accelerate, bodies):
+    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1}, tensor_cores=True)
+    assert judged("tensor", "float32", bodies, found) is None
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    assert reference.compare(found, expected).error_rms < 1e-6
+
+
+def test_a_few_heavy_bodies_count_as_few_for_one_fp16():
+    count = discover()["tensor"].prepare.__globals__["equal_masses"]
+    assert count(np.full(1000, 3e-30)) == pytest.approx(1000)
+    assert count(np.r_[np.ones(10), np.full(10_000, 1e-9), 0.0]) == pytest.approx(10, rel=1e-4)
+    assert count(np.zeros(5)) == 0
+
+
+@pytest.mark.parametrize(("apart", "terms"), [(1.7, 2), (1.9, 2), (2.4, 1), (5.0, 1)])
+def test_nearer_than_twice_the_radius_of_a_block_tensor_takes_two_fp16(accelerate, few_are_many, apart, terms):  # noqa: ARG001
+    generator = np.random.default_rng(3)
+    ball = generator.normal(size=(64, 3))
+    ball /= np.linalg.norm(ball, axis=1)[:, None]
+    other = generator.normal(size=(64, 3))
+    other *= 1.2 / np.linalg.norm(other, axis=1)[:, None]
+    other[0] = -1.2, 0, 0
+    position = np.r_[ball - ball.mean(0), other + np.array([1.2 + apart, 0, 0])]
+    # What is judged is what the other block does, whose masses are greater.
+    bodies = Bodies(np.r_[np.full(64, 1e-9), np.ones(64)], position, np.zeros((128, 3)), 1e-3)
+    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1, "reorder": 0}, tensor_cores=True)
+    expected = direct_accelerations(bodies, np.arange(64), "float32")
+    error = reference.compare(found[:64], expected).error_max
+    assert error < 1e-6 if terms == 2 else error > 5e-6
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@
 //
 // Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
-// rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is always two FP16
-// numbers. Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of pairs, which
-// is scaled back and added in float32.
+// rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
+// than twice the radius of I: few bodies make up most of the pull of nearer groups, so that their rounding errors do
+// not cancel. The other factor is always two FP16 numbers. Scaling by powers of two brings both into the range of FP16.
+// The tensor core adds up a block of pairs, which is scaled back and added in float32.
 //
 // TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
 // square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
@@ -55,14 +56,18 @@ constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
 constexpr int together = TOGETHER;
 
-// What a warp keeps in shared memory. A column of pulls is padded by four words, against bank conflicts.
+// Whether the words of J that a matrix product takes twice are kept once, so that more warps have room.
+constexpr bool narrow = R == 4 && RESIDENT * (P / 32) > 18;
+
+// What a warp keeps in shared memory. Words of pulls hold two bodies, in rows of eight components.
 struct __align__(16) Staged {
     uint4 left[width * 2];
-    uint2 right[step * 4];
-    float positions[3][step + 8];
+    unsigned right[step * (narrow ? 4 : 8)];
     float2 far[tiles][32];
-    unsigned own_pulls[8][width / 2 + 4];
-    unsigned pulls[8][step / 2 + 4];
+    uint4 own_pulls[width / 2][2];
+    uint4 pulls[step / 2][2];
+    float positions[step][3];
+    unsigned short rests[narrow ? step : 2];
 };
 
 __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
@@ -212,37 +217,58 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
 
 // The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
 // and what the square of I is multiplied by, beside the high and the low part of the square of J.
-__device__ __forceinline__ void write_right(uint2* right, const Body& body, float square, int length, int own_length) {
-    const float scale = -2 * power_of_two(-length), other = power_of_two(own_length + 1 - length);
-    const float numbers[3] = {body.x * scale * other, body.y * scale * other, body.z * scale * other};
+__device__ __forceinline__ void write_right(Staged& staged, int j, const Body& body, float square, int length,
+                                            int own_length) {
+    // Clamped only where FP16 has no such small number.
+    const float scale = -power_of_two(own_length + 2 - 2 * length);
+    const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
+    unsigned words[4];
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
         const unsigned twice = pack(numbers[part], numbers[part]);
-        const unsigned word = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
-        right[part] = make_uint2(word, word);
+        words[part] = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
     }
     const float times = power_of_two(2 * (own_length - length));
     square *= power_of_two(-2 * length) * (1 / unit);
-    const unsigned both = pack(times, square);
-    right[3] = make_uint2(both, low_and_high(both, pack_rest(both, times, square)));
-}
-
-// Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
-template <int WORDS>
-__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
-                                            float mass) {
-    const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
-    const float first[4] = {own[0].x * length * m0, own[0].y * length * m0, own[0].z * length * m0, m0};
-    const float second[4] = {own[1].x * length * m1, own[1].y * length * m1, own[1].z * length * m1, m1};
+    words[3] = pack(times, square);
+    const unsigned rest = pack_rest(words[3], times, square);
+    if (narrow) {
+        reinterpret_cast<uint4*>(staged.right)[j] = make_uint4(words[0], words[1], words[2], words[3]);
+        staged.rests[j] = rest >> 16;
+    } else {
+        uint2* const right = reinterpret_cast<uint2*>(staged.right) + 4 * j;
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-        const unsigned packed = pack(first[c], second[c]);
-        pulls[2 * c][word] = packed;
-        pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
+        for (int part = 0; part < 3; ++part) right[part] = make_uint2(words[part], words[part]);
+        right[3] = make_uint2(words[3], low_and_high(words[3], rest));
     }
 }
 
+// What a lane takes of body j of its column.
+__device__ __forceinline__ uint2 read_right(const Staged& staged, int j) {
+    const int lane = threadIdx.x % 32;
+    if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * j + lane];
+    const unsigned word = staged.right[4 * j + lane];
+    return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[j + lane / 4]) : word);
+}
+
+// Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
+__device__ __forceinline__ void write_pulls(uint4 (&pulls)[2], const Body (&own)[2], float length, float mass) {
+    const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
+    const float by0 = m0 * length, by1 = m1 * length;
+    const float first[4] = {own[0].x * by0, own[0].y * by0, own[0].z * by0, m0};
+    const float second[4] = {own[1].x * by1, own[1].y * by1, own[1].z * by1, m1};
+    unsigned words[8];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+        words[2 * c] = pack(first[c], second[c]);
+        words[2 * c + 1] = pack_rest(words[2 * c], first[c], second[c]);
+    }
+    pulls[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    pulls[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
 // Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
+template <int terms>
 __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], float (&w)[2][4], const uint2& others,
                                          const uint2& own) {
     unsigned kept[4], rest[4];
@@ -256,17 +282,77 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
         a = a * a * a;
         b = b * b * b;
         kept[k] = pack(a, b);
-        if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
+        if (terms == 2) rest[k] = pack_rest(kept[k], a, b);
     }
     multiply_f16(on_i, kept[0], kept[1], kept[2], kept[3], others);
-    if (TERMS == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
+    if (terms == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
         kept[k] = transposed(kept[k]);
-        if (TERMS == 2) rest[k] = transposed(rest[k]);
+        if (terms == 2) rest[k] = transposed(rest[k]);
     }
     multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
-    if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+    if (terms == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+}
+
+// Let block I and the 64 bodies of J that are staged act on each other, with r^-3 as one or two FP16 numbers. `to` are
+// the sums of J; own_length and own_mass are the scales of I, the others those of J.
+template <int terms>
+__device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length, int length, int own_mass, int mass) {
+    const int lane = threadIdx.x % 32;
+    const int group = lane / 4;
+    const int part = lane % 4;
+    const bool is_mass = part == 3;
+    const float cube = power_of_two(-3 * length);
+    const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
+    const float* const positions = &staged.positions[group][is_mass ? 0 : part];
+    const unsigned* const pulls = &staged.pulls[part][0].x + group;
+    const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
+    real* const to = &to_j[group].ax + part;
+    float on_i[tiles][4] = {};
+#pragma unroll unroll
+    for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
+        uint2 others[together][2], other_pulls[together];
+        float of_j[together][4] = {};
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            others[k][0] = read_right(staged, 16 * (tile_j + k));
+            others[k][1] = read_right(staged, 16 * (tile_j + k) + 8);
+            other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
+        }
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            const uint4 left = staged.left[32 * tile + lane];
+            const uint2 own = make_uint2(own_pulls[64 * tile], own_pulls[64 * tile + 32]);
+            float w[together][2][4];
+#pragma unroll
+            for (int k = 0; k < together; ++k) {
+                product_f16(w[k][0], left, others[k][0]);
+                product_f16(w[k][1], left, others[k][1]);
+            }
+#pragma unroll
+            for (int k = 0; k < together; ++k) pull_far<terms>(on_i[tile], of_j[k], w[k], other_pulls[k], own);
+        }
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
+            const float up = (of_j[k][0] + of_j[k][1]) * on_j;
+            const float down = (of_j[k][2] + of_j[k][3]) * on_j;
+            const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
+            const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
+            if (!is_mass) {
+                const int j = 16 * (tile_j + k);
+                atomicAdd(to + 4 * j, up - positions[3 * j] * up_mass);
+                atomicAdd(to + 4 * j + 32, down - positions[3 * j + 24] * down_mass);
+            }
+        }
+    }
+    const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+        staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
+        staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
+    }
 }
 
 __device__ __forceinline__ void load(Body (&two)[2], const Body* bodies) {
@@ -342,7 +428,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, two, middle);
             write_left(staged.left, k, seen[0], square[0], own_length);
             write_left(staged.left, k + 1, seen[1], square[1], own_length);
-            write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
+            write_pulls(staged.own_pulls[k / 2], seen, power_of_two(-own_length), power_of_two(-own_mass));
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
@@ -373,67 +459,19 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 abs(length) <= 40) {
                 const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
                 __syncwarp();
-                write_right(staged.right + 8 * lane, seen[0], square[0] + eps2, length, own_length);
-                write_right(staged.right + 8 * lane + 4, seen[1], square[1] + eps2, length, own_length);
+                write_right(staged, 2 * lane, seen[0], square[0] + eps2, length, own_length);
+                write_right(staged, 2 * lane + 1, seen[1], square[1] + eps2, length, own_length);
 #pragma unroll
                 for (int axis = 0; axis < 3; ++axis) {
-                    staged.positions[axis][2 * lane] = (&seen[0].x)[axis];
-                    staged.positions[axis][2 * lane + 1] = (&seen[1].x)[axis];
+                    staged.positions[2 * lane][axis] = (&seen[0].x)[axis];
+                    staged.positions[2 * lane + 1][axis] = (&seen[1].x)[axis];
                 }
-                write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
+                write_pulls(staged.pulls[lane], seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
-                const bool is_mass = part == 3;
-                const float cube = power_of_two(-3 * length);
-                const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-                const uint2* const right = staged.right + lane;
-                const float* const positions = &staged.positions[is_mass ? 0 : part][group];
-                const unsigned* const pulls = &staged.pulls[group][part];
-                const unsigned* const own_pulls = &staged.own_pulls[group][part];
-                real* const to = &home[j_first + group].ax + part;
-                float on_i[tiles][4] = {};
-#pragma unroll unroll
-                for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
-                    uint2 others[together][2], other_pulls[together];
-                    float of_j[together][4] = {};
-#pragma unroll
-                    for (int k = 0; k < together; ++k) {
-                        others[k][0] = right[64 * (tile_j + k)];
-                        others[k][1] = right[64 * (tile_j + k) + 32];
-                        other_pulls[k] = make_uint2(pulls[8 * (tile_j + k)], pulls[8 * (tile_j + k) + 4]);
-                    }
-#pragma unroll
-                    for (int tile = 0; tile < tiles; ++tile) {
-                        const uint4 left = staged.left[32 * tile + lane];
-                        const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
-                        float w[together][2][4];
-#pragma unroll
-                        for (int k = 0; k < together; ++k) {
-                            product_f16(w[k][0], left, others[k][0]);
-                            product_f16(w[k][1], left, others[k][1]);
-                        }
-#pragma unroll
-                        for (int k = 0; k < together; ++k) pull_far(on_i[tile], of_j[k], w[k], other_pulls[k], own);
-                    }
-#pragma unroll
-                    for (int k = 0; k < together; ++k) {
-                        // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
-                        const float up = (of_j[k][0] + of_j[k][1]) * on_j;
-                        const float down = (of_j[k][2] + of_j[k][3]) * on_j;
-                        const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
-                        const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
-                        if (!is_mass) {
-                            const int j = 16 * (tile_j + k);
-                            atomicAdd(to + 4 * j, up - positions[j] * up_mass);
-                            atomicAdd(to + 4 * j + 32, down - positions[j + 8] * down_mass);
-                        }
-                    }
-                }
-                const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
-#pragma unroll
-                for (int tile = 0; tile < tiles; ++tile) {
-                    staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
-                    staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
-                }
+                if (TERMS == 1 && nearest > 4 * radius2)
+                    meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
+                else
+                    meet<2>(staged, home + j_first, own_length, length, own_mass, mass);
                 continue;
             }
 #endif
