@@ -69,6 +69,7 @@ def accepted_errors(axes):
         "p": (64, 128),
         "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
+        "graph": (0, 1),
     },
     defaults={
         "theta": 0.7,
@@ -79,6 +80,7 @@ def accepted_errors(axes):
         "p": 128,
         "curve": "hilbert",
         "bits": 16,
+        "graph": 1,
     },
     ranges={
         "theta": Range(0.05, 1.0, "below, errors are less than those of rounding; above, cells overlap"),
@@ -92,7 +94,7 @@ def accepted_errors(axes):
     dtypes=("float32",),
     tolerance=accepted_errors,
 )
-def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bits):
+def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bits, graph):
     """One thread per body or node in the build and the passes, one warp per cell where pairs are found or computed."""
     n = bodies.n
     tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=False)
@@ -156,15 +158,18 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             act(no_lap, places, 1, found)
             lap("again")
 
-    def insight():
+    def launch():
         evaluate(no_lap)
+
+    def insight():
+        launch()
         return {"computed": lists.computed(has.tree, has.links, n)}
 
     # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
     # for its lists.
-    lists.fit(lambda: evaluate(no_lap))
+    lists.fit(launch)
     return Prepared(
-        lambda: evaluate(no_lap),
+        gpu.captured(launch) if graph else launch,
         own,
         accelerations,
         near,
