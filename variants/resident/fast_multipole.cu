@@ -259,6 +259,7 @@ extern "C" __global__ void __launch_bounds__(P)
             if (top > 0) {
                 // Take ranges from the stack, as many as have 32 nodes at most.
                 const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
+                __syncwarp();  // before others push
                 const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
                 int up_to = length;
 #pragma unroll

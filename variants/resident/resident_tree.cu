@@ -133,6 +133,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         while (top > 0) {
             // Take ranges from the stack, as many as have 32 nodes at most.
             const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
+            __syncwarp();  // before others push
             const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
             const int end = sum_up_to_lane(length, lane);
             const bool taken = lane < top && end <= 32;
