@@ -49,7 +49,7 @@ KERNELS = {
         "moments": "quadrupole",
         "group": 32,
         "leaf_size": 16,
-        "p": 64,
+        "p": 32,
         "warps": 1,
         "boxes": 4,
         "curve": "hilbert",
