@@ -1,5 +1,6 @@
 """The fast multipole method, run on the host thread by thread: its expansions, its lists and its errors."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +14,10 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import DIRECT_SUM, discover
-from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+from gravbench.model.variant import DIRECT_SUM, cuda_source, discover
+from gravbench.toolkits.interface import FLAGS, CudaToolkit, ToolkitMissingError
 from gravbench.variants.resident import fast_multipole, pair_lists
+from nvrtc import compile_cuda
 from recorder import Recorder
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
@@ -244,6 +246,26 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
         last[:] = stale
         prepared.launch()
         assert np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99) < 1.5 * usual, stale
+
+
+def compiled(stem, architecture, **constants):
+    number, names = fast_multipole.KERNELS[stem]
+    values = {"KERNEL": number} | {name: constants[name] for name in names.split()}
+    defines = "".join(f"#define {name} {value}\n" for name, value in values.items())
+    return compile_cuda(defines + cuda_source(VARIANT.path.with_suffix(".cu"), find(GRAVITY)), architecture, FLAGS)
+
+
+@pytest.mark.parametrize("order", [4, 5])
+def test_multipoles_are_read_by_rows_of_four(order):
+    _, ptx, _ = compiled("fast_multipole_far", "compute_90", ORDER=order, P=128)
+    assert len(re.findall(r"ld\.global\.nc\.f32", ptx)) < fast_multipole.multipole_rows(order) * 2
+
+
+def test_coefficients_of_the_highest_order_stay_in_registers_on_the_way_down():
+    _, _, remarks = compiled("fast_multipole_down", "sm_90", ORDER=6, BITS=16, P=128)
+    assert "0 bytes spill stores, 0 bytes spill loads" in remarks
+    # That is the way from the root to a leaf.
+    assert int(re.search(r"(\d+) bytes stack frame", remarks)[1]) <= 4 * (16 + 2)
 
 
 def test_a_toolkit_without_a_sort_says_so_before_it_compiles():
