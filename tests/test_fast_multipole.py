@@ -186,6 +186,19 @@ def test_the_largest_error_over_a_plummer_sphere_is_a_few_times_the_percentile(r
     assert errors.max() < min(5 * nearly, 6e-3)
 
 
+def test_bodies_at_another_scale_meet_as_much_as_before(run):
+    """Accelerations of the evaluation before would be hundreds of times too small: nothing would be far."""
+    bodies = generators.plummer(1000, 2, 1e-3)
+    prepared, _ = run(bodies, order=3, part=0.01, leaf_size=8)
+    used = Noting.arguments["fast_multipole"][8]
+    before = int(used[0])
+    prepared.bodies[:, :3] *= 1 / 32
+    prepared.launch()
+    assert used[0] < 1.1 * before
+    nearer = Bodies(bodies.mass, bodies.position / 32, bodies.velocity, bodies.eps)
+    assert np.quantile(relative_errors(nearer, prepared.accelerations[:, :3]), 0.99) < 0.03
+
+
 def test_a_list_of_near_leaves_that_the_warps_of_a_block_share_is_complete(run):
     bodies = generators.plummer(260, 3, EPS)
     _, found = run(bodies, order=3, opening="geometric", theta=0, leaf_size=1, p=64)

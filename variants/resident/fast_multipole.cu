@@ -27,9 +27,10 @@
 // least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in proportion to it.
 // Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Errors of
 // a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
-// not meet all others. Where bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10
-// finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two
-// leaves of a few bodies are near, as their bodies cost less.
+// not meet all others. Where all bodies fill a smaller or a larger cube than then, as when they are in other units, the
+// accelerations are taken to be those of the same bodies at that scale. Where bodies turn out to be pulled less than
+// half as much as assumed, or nothing was known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and
+// 0 follows, which otherwise ends at once. Two leaves of a few bodies are near, as their bodies cost less.
 //
 // Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
 // that takes long and is right.
@@ -78,9 +79,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
                       Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
-                      int* again) {
+                      int* again, const real* __restrict__ width) {
     const int nodes = *tree;
     const Cube whole = *cube;
+    // Bodies that have been brought nearer together pull each other by so much more than in the last evaluation.
+    const real closer = *width > 0 ? *width / whole.width : 1, stronger = closer * closer;
     const real unit = unit_of(whole);
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
@@ -99,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             if (JUDGED) {
                 spread += part * powered(sqrt(x * x + (y * y + z * z)));
                 // A NaN is no length.
-                const real length = last[order[k]];
+                const real length = stronger * last[order[k]];
                 slowest = k == begin ? length : (length >= slowest ? slowest : length);
             }
         }
@@ -596,6 +599,8 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
+constexpr int piece = 1024;  // bodies that are added up in a row where all of them are
+
 // What the kernel reads, and writes the accelerations to.
 struct Near {
     const Body *sorted, *centres;
@@ -639,7 +644,15 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
                 segment = given.pool[segment + 1];
             }
         } else {
-            add_ranges(sums, own, given.sorted, staged, 0, lane == 0 ? given.n : 0, part, parts, given.eps2);
+            // In pieces, as rounding errors grow with the number of terms of a sum.
+            for (int first = 0; first < given.n; first += piece) {
+                Sums found = {};
+                const int bodies = lane == 0 ? min(piece, given.n - first) : 0;
+                add_ranges(found, own, given.sorted, staged, first, bodies, part, parts, given.eps2);
+                sums.ax += found.ax;
+                sums.ay += found.ay;
+                sums.az += found.az;
+            }
         }
         for (int apart = width; apart < 32; apart <<= 1) {
             sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
@@ -699,9 +712,10 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                    const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
                    const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
                    const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
-                   real eps2, int* again, int pass) {
+                   real eps2, int* again, int pass, real* width) {
     if (pass > 0 && *again == 0) return;
     constexpr int warps = P / 32;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *width = cube->width;
     __shared__ Body rooms[warps][32];
     __shared__ Sums of_warps[warps][32];
     __shared__ unsigned long_ones[warps];
