@@ -174,5 +174,9 @@ def test_the_packaged_arena_has_trees_at_several_accuracies_beside_direct_sums()
     assert {case.bodies for case in cases} == {"plummer", "collision"}
     assert {case.n for case in cases} == {65536, 2**20, 2**24}
     assert len({case.axes["theta"] for case in cases if case.variant == "barnes_hut"}) == 4
-    assert {case.variant for case in cases if case.n == 2**24} == {"resident_tree", "fast_multipole", "jzfmm_multipoles"}
+    assert {case.variant for case in cases if case.n == 2**24} == {
+        "resident_tree",
+        "fast_multipole",
+        "jzfmm_multipoles",
+    }
     assert {case.bodies for case in cases if case.axes.get("equal_mass") == 1} == {"plummer"}
