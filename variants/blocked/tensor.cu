@@ -11,9 +11,10 @@
 // Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
 // rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
-// than twice the radius of I: few bodies make up most of the pull of nearer groups, so that their rounding errors do
-// not cancel. The other factor is always two FP16 numbers. Scaling by powers of two brings both into the range of FP16.
-// The tensor core adds up a block of pairs, which is scaled back and added in float32.
+// than twice the radius of I, and none of either has more than a part in MANY of all mass: else few bodies make up most
+// of a pull, and their rounding errors do not cancel. The other factor is always two FP16 numbers. Scaling by powers of
+// two brings both into the range of FP16. The tensor core adds up a block of pairs, which is scaled back and added in
+// float32.
 //
 // TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
 // square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
@@ -81,7 +82,7 @@ __device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
 }
 #endif
 
-#if KERNEL == 0 || KERNEL == 6
+#if KERNEL == 0 || KERNEL == 6 || KERNEL == 7
 __device__ __forceinline__ float sum_of_warp(float value) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
@@ -371,7 +372,8 @@ __device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const B
 #endif
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
-    tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies) {
+    tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies,
+           const real* __restrict__ total) {
 #if __CUDA_ARCH__ >= 800
     __shared__ Staged all_staged[P / 32];
     Staged& staged = all_staged[threadIdx.x / 32];
@@ -421,7 +423,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         radius2 = largest_of_warp(radius2);
         const float radius = root_of(radius2);
         const int own_length = exponent_of(radius2) / 2 + 1;
-        const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
+        heaviest = largest_of_warp(heaviest);
+        const int own_mass = exponent_of(heaviest) + 1;
         __syncwarp();
         for (int k = 2 * lane; k < width; k += step) {
             load(two, bodies + i_first + k);
@@ -457,7 +460,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             constexpr float separation = SEPARATION / 100.0f;
             if (!same && nearest > separation * separation * radius2 && furthest + eps2 < 1024 * least &&
                 abs(length) <= 40) {
-                const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
+                const float heaviest_other = largest_of_warp(max(seen[0].mass, seen[1].mass));
+                const int mass = exponent_of(heaviest_other) + 1;
                 __syncwarp();
                 write_right(staged, 2 * lane, seen[0], square[0] + eps2, length, own_length);
                 write_right(staged, 2 * lane + 1, seen[1], square[1] + eps2, length, own_length);
@@ -468,7 +472,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 }
                 write_pulls(staged.pulls[lane], seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
-                if (TERMS == 1 && nearest > 4 * radius2)
+                if (TERMS == 1 && nearest > 4 * radius2 && MANY * max(heaviest, heaviest_other) <= *total)
                     meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
                 else
                     meet<2>(staged, home + j_first, own_length, length, own_mass, mass);
@@ -550,22 +554,27 @@ extern "C" __global__ void __launch_bounds__(P)
 // Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
     tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order, const int* __restrict__ ranks,
-                  Body* __restrict__ placed, Sums* __restrict__ sums, int n, int places, int copies) {
+                  Body* __restrict__ placed, Sums* __restrict__ sums, int n, int places, int copies,
+                  real* __restrict__ total) {
     const int k = blockIdx.x * P + threadIdx.x;
-    if (k >= places) return;
-    Body own = bodies[order[min(before(ranks, k), n - 1)]];
+    Body own = {};
+    if (k < places) own = bodies[order[min(before(ranks, k), n - 1)]];
     if (k >= n) own.mass = 0;
+    const real mass = sum_of_warp(own.mass);
+    if (threadIdx.x % 32 == 0) atomicAdd(total, mass);
+    if (k >= places) return;
     placed[k] = own;
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
 }
 #elif KERNEL == 8
 extern "C" __global__ void __launch_bounds__(P)
     tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order, const int* __restrict__ ranks,
-                   const Sums* __restrict__ sums, int n, int places, int copies) {
+                   const Sums* __restrict__ sums, int n, int places, int copies, real* __restrict__ total) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= n) return;
-    Sums total = {};
-    for (int copy = 0; copy < copies; ++copy) add(total, sums[static_cast<long long>(copy) * places + k]);
-    accelerations[order[before(ranks, k)]] = total;
+    if (k == 0) *total = 0;  // for the next launch
+    Sums found = {};
+    for (int copy = 0; copy < copies; ++copy) add(found, sums[static_cast<long long>(copy) * places + k]);
+    accelerations[order[before(ranks, k)]] = found;
 }
 #endif

@@ -50,18 +50,11 @@ WAVES = 6
 FEWEST = 4
 """Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
 
+MANY = 20_000
+"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls."""
+
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
-
-MANY = 20_000
-"""With as many equal masses errors of one FP16 number cancel: the largest is about 7e-4 / sqrt(masses) of the pulls."""
-
-
-def equal_masses(mass):
-    """Return how many equal masses have the same ratio of sum and root of the sum of squares as masses, shape (n,)."""
-    relative = mass / max(np.abs(mass).max(), np.finfo(mass.dtype).tiny)
-    squares = (relative**2).sum()
-    return relative.sum() ** 2 / squares if squares > 0 else 0.0
 
 
 def compact_order(position, width):
@@ -138,8 +131,6 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
-    if equal_masses(bodies.mass) < MANY:
-        terms = 2
     warps = warps or {1: 18 if r > 2 else 20, 2: 16}[terms]
     width = 32 * r
     count = -(-n // width)
@@ -163,6 +154,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
         UNROLL=unroll,
         TOGETHER=together,
         SEPARATION=round(100 * separation),
+        MANY=MANY,
         RESIDENT=blocks.resident(p, warps),
     )
     own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
@@ -170,14 +162,15 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     placed, sums, accelerations = gpu.empty(places, 4), gpu.empty(copies * places, 4), gpu.empty(n, 4)
     number, eps2 = np.int32(n), gpu.real(bodies.eps**2)
     rooms = np.int32(places), np.int32(copies)
+    total = gpu.upload(np.zeros(1))  # the mass of all bodies, which a launch adds up and clears again
 
     def evaluate(lap):
         along, ranks = order.of(own, lap)
-        order.gather(-(-places // p), p, own, along, ranks, placed, sums, number, *rooms)
+        order.gather(-(-places // p), p, own, along, ranks, placed, sums, number, *rooms, total)
         lap("gather")
-        kernel(grid, p, placed, sums, np.int32(count), eps2, np.int32(parts), rooms[1])
+        kernel(grid, p, placed, sums, np.int32(count), eps2, np.int32(parts), rooms[1], total)
         lap("pairs")
-        order.scatter(-(-n // p), p, accelerations, along, ranks, sums, number, *rooms)
+        order.scatter(-(-n // p), p, accelerations, along, ranks, sums, number, *rooms, total)
         lap("scatter")
 
     return Prepared(lambda: evaluate(_no_lap), own, accelerations, kernel, stages=evaluate, kernels=order.kernels)
