@@ -71,15 +71,7 @@ struct __align__(16) Staged {
     unsigned short rests[narrow ? step : 2];
 };
 
-__device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
-#if __CUDA_ARCH__ >= 900
-    atomicAdd(reinterpret_cast<float4*>(to), make_float4(sums.ax, sums.ay, sums.az, 0));
-#else
-    atomicAdd(&to->ax, sums.ax);
-    atomicAdd(&to->ay, sums.ay);
-    atomicAdd(&to->az, sums.az);
-#endif
-}
+#include "add_sums.cuh"
 #endif
 
 #if KERNEL == 0 || KERNEL == 6 || KERNEL == 7
