@@ -135,7 +135,7 @@ def test_more_boxes_open_fewer_cells(run):
 
 def last_tree():
     """Return the tree of the last launch in float32: sorted bodies, parents, centres, quadrupoles, first and count."""
-    rows, bounds, tree, _, centres, seconds, links, pending, _ = Noting.arguments["resident_tree_moments"]
+    rows, bounds, tree, _, centres, seconds, links, pending, *_ = Noting.arguments["resident_tree_moments"]
     assert not pending.any()
     count = int(tree[0])
     return rows, bounds[:count, 3], centres[:count], seconds[:count].view(np.float32), links[:count, 1:3]

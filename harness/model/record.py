@@ -283,7 +283,8 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         if not self.processes:
             return [self.samples_seconds] if self.samples_seconds else []
         both = list(zip(self.processes, self.samples_seconds, strict=False))
-        return [[sample for own, sample in both if own == number] for number in dict.fromkeys(self.processes)]
+        numbers = dict.fromkeys(own for own, _ in both)
+        return [[sample for own, sample in both if own == number] for number in numbers]
 
     @property
     def joules_per_interaction(self) -> float | None:

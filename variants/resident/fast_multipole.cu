@@ -599,7 +599,7 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
-constexpr int piece = 1024;  // bodies that are added up in a row where all of them are
+constexpr int piece = 32 * 32;  // bodies that are added up in a row where all of them are
 
 // What the kernel reads, and writes the accelerations to.
 struct Near {
@@ -632,28 +632,32 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
         const int k = leaf.first + done + min(number, count - 1);
         const Body own = given.sorted[k];
         Sums sums = {};
-        if (given.complete) {
-            int segment = given.heads[target].near;
-            while (segment != none) {
-                const int leaves = given.pool[segment];
-                for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
-                    Link near = {};
-                    if (at + lane < leaves) near = given.links[given.pool[segment + 2 + at + lane]];
-                    add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
+        // Without lists, of all bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of
+        // earlier pieces wait in shared memory.
+        Sums& earlier = of_warps[threadIdx.x / 32][lane];
+        if (!given.complete) earlier = sums;
+        int segment = given.complete ? given.heads[target].near : 0;
+        while (segment != none) {
+            const int leaves = given.complete ? given.pool[segment] : 32;
+            for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
+                Link near = {};
+                if (!given.complete) {
+                    near.begin = min(segment + 32 * lane, given.n);
+                    near.count = min(32, given.n - near.begin);
+                } else if (at + lane < leaves) {
+                    near = given.links[given.pool[segment + 2 + at + lane]];
                 }
-                segment = given.pool[segment + 1];
+                add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
             }
-        } else {
-            // In pieces, as rounding errors grow with the number of terms of a sum.
-            for (int first = 0; first < given.n; first += piece) {
-                Sums found = {};
-                const int bodies = lane == 0 ? min(piece, given.n - first) : 0;
-                add_ranges(found, own, given.sorted, staged, first, bodies, part, parts, given.eps2);
-                sums.ax += found.ax;
-                sums.ay += found.ay;
-                sums.az += found.az;
+            if (given.complete) {
+                segment = given.pool[segment + 1];
+            } else {
+                add(earlier, sums);
+                sums = {};
+                segment = given.n - segment > piece ? segment + piece : none;
             }
         }
+        if (!given.complete) sums = earlier;
         for (int apart = width; apart < 32; apart <<= 1) {
             sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
             sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
