@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
-from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.config.settings import DRIFT_STEPS, FEWEST_SAMPLES, Measure
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.conserved import is_measured
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
@@ -298,8 +299,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
         else min(case.n, ALL_ROWS_ON_GPU) / GPU_REFERENCE_INTERACTIONS_PER_SECOND
     )
     if case.timed == "step":
-        stepping = DRIFT_STEPS * evaluation
-        verifying += stepping if case.n <= DRIFT_UP_TO or stepping <= DRIFT_SECONDS else evaluation
+        verifying += evaluation * (DRIFT_STEPS if is_measured(case.n, lambda: evaluation) else 1)
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
     least = FEWEST_SAMPLES * evaluation
