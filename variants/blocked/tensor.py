@@ -103,7 +103,7 @@ def compact_order(position, width):
         "terms": 2,
         "unroll": 1,
         "together": 2,
-        "separation": 1.5,
+        "separation": 1.2,
         "parts": 0,
         "copies": 0,
         "warps": 0,
@@ -131,7 +131,7 @@ def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, co
     """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""
     n = bodies.n
     r = r or (4 if n > LARGE else 2)
-    warps = warps or {1: 18 if r > 2 else 20, 2: 16}[terms]
+    warps = warps or {1: 20, 2: 16}[terms]
     width = 32 * r
     count = -(-n // width)
     lines = -(-count // 2)
