@@ -197,7 +197,7 @@ class _Order:
         constants = constants | {"BLOCK": BLOCK, "BITS": BITS, "HILBERT": 1}
         if reorder:
             self.boxes = gpu.device_array((BLOCK, 6), gpu.real)
-            self.cube = gpu.device_array(4, gpu.real)
+            self.cube = gpu.upload(np.zeros(8))
             self.keys = gpu.device_array(self.n, np.uint32)
             self.radii = gpu.device_array(self.blocks, np.uint32)
             self.ranks = gpu.device_array(self.blocks, np.int32)
