@@ -89,7 +89,8 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
             tenths of what the machine or the container has.
         log_megabytes: and once it has printed more; what it prints up to there is in ``worker.log`` beside the records.
         anchor_every: cases between two repetitions of the anchor case, each in a fresh process; of more than ten cases
-            they are at most so many, so that it is repeated five times.
+            they are at most so many, so that it is repeated five times. By default ten, and in a run of more than 200
+            cases a twentieth of them.
         order_seed: of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
@@ -103,7 +104,7 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     timeout_seconds: Seconds = 300.0
     memory_gigabytes: Positive | None = None
     log_megabytes: Positive = 10.0
-    anchor_every: Annotated[Whole, Field(ge=1)] = 10
+    anchor_every: Annotated[Whole, Field(ge=1)] | None = None
     order_seed: Whole = 1
     verify: Verify | None = None
     processes: Annotated[Whole, Field(ge=1, le=100)] | None = None
