@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import tomllib
+from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -163,11 +164,39 @@ def test_a_triton_kernel_compiles_without_a_spill_and_without_float64(name, capa
     assert ".local" not in ptx
 
 
+@pytest.mark.parametrize("code", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("axes", [{}, {"p": 64, "tile": 32}], ids=str)
+def test_a_cutile_kernel_compiles_without_a_gpu(code, axes):
+    tile = library("cutile")
+    from cuda.tile import compilation
+
+    variant = VARIANTS["cutile_tiles"]
+    ((_, constants),) = asked_for(variant, "float32", variant.complete(axes))
+    kernel = variant.module.cutile_kernel(tile, np.float32, **dict(constants))
+    array = compilation.ArrayConstraint(
+        tile.float32,
+        1,
+        index_dtype=tile.int32,
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        stride_constant=(1,),
+        base_addr_divisible_by=16,
+    )
+    number = compilation.ScalarConstraint(tile.int32)
+    convention = compilation.CallingConvention.cutile_python_v1()
+    signature = compilation.KernelSignature([*[array] * 7, number, array], convention)
+    built = BytesIO()
+    compilation.export_kernel(kernel, [signature], built, gpu_code=code, output_format="cubin")
+    assert built.getvalue().startswith(b"\x7fELF")
+
+
 def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
     assert {one.toolkits for one in PEERS.values()} == {
         ("cupy",),
         ("torch",),
         ("triton",),
+        ("cutile",),
         ("jax",),
         ("warp",),
         ("jzfmm",),
@@ -176,7 +205,7 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "jax", "warp", "jzfmm", "cpu"]
+    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "cutile", "jax", "warp", "jzfmm", "cpu"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for toolkit, entry in catalogue().items():
         assert toolkit in VARIANTS[entry.probe].toolkits

@@ -54,7 +54,13 @@ class Entry:
         return f"{self.title} is not installed; install it with: {commands}"
 
 
-_found = lru_cache(importlib.util.find_spec)
+@lru_cache
+def _found(module: str) -> bool:
+    """Tell whether a module is there, without importing more than the packages around it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @lru_cache(maxsize=1)

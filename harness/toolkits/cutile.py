@@ -1,0 +1,49 @@
+"""cuTile: kernels written for tiles of arrays, compiled by NVIDIA's tileiras, over arrays of CuPy."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gravbench.model.toolkits import Entry, versions
+from gravbench.model.variant import Kernel
+from gravbench.toolkits.cupy import CupyToolkit
+from gravbench.toolkits.interface import FirstCall
+from gravbench.toolkits.torch import plain
+
+COMPILER = "nvidia-cuda-tileiras"
+
+ENTRY = Entry(
+    place=6, title="cuTile", module="cuda.tile", distributions=("cuda-tile",), extras=("cutile",),
+    companions=(COMPILER, "cupy-cuda13x"), probe="cutile_tiles"
+)  # fmt: skip
+
+
+class CutileToolkit(CupyToolkit):
+    """cuTile on CuPy's current device and stream."""
+
+    name = "cutile"
+    refusal = "cuTile cannot start"
+
+    def start(self) -> None:
+        super().start()
+        import cuda.tile
+
+        self.tile = cuda.tile
+
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
+        kernel = self.maker(stem)(self.tile, self.real, **constants)
+        # A Python float has no width of its own, so a real number is passed as an array of one element.
+        array_of_one = lru_cache(lambda value: self.upload(np.array([value])))
+
+        def launch(grid: int, *arguments: Any) -> None:
+            own = tuple(array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments)
+            self.tile.launch(self.cupy.cuda.get_current_stream(), (grid,), kernel, own)
+
+        return FirstCall(self, launch)
+
+    @property
+    def compiler(self) -> str:
+        return ", ".join(versions((COMPILER,))) or "tileiras"

@@ -1,0 +1,52 @@
+"""A cuTile program sums p x tile pairs at a time, and leaves it to the compiler which thread has which.
+
+Against triton_tiles: arrays are read as tiles by their number, without addresses or masks, and the compiler may move
+them by the tensor memory accelerator. Expected: nearly the speed of triton_tiles, because both have the same sums to
+distribute over the threads of a block. The sums of a row are added up once, after the loop.
+"""
+
+from gravbench.model.variant import variant
+from gravbench.variants.common import layouts
+
+
+def cutile_kernel(tile, real, *, P, TILE):
+    """What is read beyond the last body is zero, so also its mass."""
+    zero = tile.PaddingMode.ZERO
+
+    @tile.kernel
+    def cutile_tiles(x, y, z, mass, ax, ay, az, n, eps2):
+        i = tile.bid(0)
+        xi = tile.reshape(tile.load(x, index=(i,), shape=(P,), padding_mode=zero), (P, 1))
+        yi = tile.reshape(tile.load(y, index=(i,), shape=(P,), padding_mode=zero), (P, 1))
+        zi = tile.reshape(tile.load(z, index=(i,), shape=(P,), padding_mode=zero), (P, 1))
+        softening = tile.reshape(tile.load(eps2, index=(0,), shape=(1,)), (1, 1))
+        sum_x = tile.zeros((P, TILE), x.dtype)
+        sum_y = tile.zeros((P, TILE), x.dtype)
+        sum_z = tile.zeros((P, TILE), x.dtype)
+        for k in range(tile.cdiv(n, TILE)):
+            dx = tile.reshape(tile.load(x, index=(k,), shape=(TILE,), padding_mode=zero), (1, TILE)) - xi
+            dy = tile.reshape(tile.load(y, index=(k,), shape=(TILE,), padding_mode=zero), (1, TILE)) - yi
+            dz = tile.reshape(tile.load(z, index=(k,), shape=(TILE,), padding_mode=zero), (1, TILE)) - zi
+            own = tile.reshape(tile.load(mass, index=(k,), shape=(TILE,), padding_mode=zero), (1, TILE))
+            inverse = tile.rsqrt(dx * dx + (dy * dy + (dz * dz + softening)), flush_to_zero=True)
+            strength = own * inverse * (inverse * inverse)
+            sum_x += strength * dx
+            sum_y += strength * dy
+            sum_z += strength * dz
+        tile.store(ax, index=(i,), tile=tile.sum(sum_x, axis=1))
+        tile.store(ay, index=(i,), tile=tile.sum(sum_y, axis=1))
+        tile.store(az, index=(i,), tile=tile.sum(sum_z, axis=1))
+
+    return cutile_tiles
+
+
+@variant(
+    parent="naive",
+    source="NVIDIA's documentation of cuTile Python: docs.nvidia.com/cuda/cutile-python",
+    axes={"p": (32, 64, 128, 256, 512), "tile": (4, 8, 16, 32)},
+    defaults={"p": 256, "tile": 16},
+    dtypes=("float32",),
+)
+def prepare(gpu, bodies, *, p, tile):
+    """One block per p bodies; the compiler chooses its threads."""
+    return layouts.over_arrays(gpu, bodies, gpu.compile("cutile_tiles", P=p, TILE=tile), -(-bodies.n // p))
