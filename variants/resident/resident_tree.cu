@@ -21,6 +21,9 @@
 // evaluation, as when they are in other units, the accelerations are taken to be those of the same bodies at that
 // scale; where the accelerations turn out less than half of what the cells were judged by, the warp walks again.
 //
+// Of several GPUs each builds the whole tree and walks for every `shares`-th group of 32 * R bodies, from group
+// `number` on (resident_tree_gpus).
+//
 // WARPS warps of a block may walk for the same bodies. Each of them finds the same cells, and adds up its part of them.
 // Expected: more warps where there are few bodies, and the last of them end sooner; each repeats the comparisons.
 //
@@ -86,14 +89,15 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
-                  real eps2, real inverse_theta, real part, const Cube* __restrict__ cube) {
+                  real eps2, real inverse_theta, real part, const Cube* __restrict__ cube, int number, int shares) {
     static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const int share = threadIdx.x / 32 % WARPS;
-    const int first = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * 32 * R;
-    if (first >= n) return;
+    const int group = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * shares + number;
+    if (group > (n - 1) / (32 * R)) return;
+    const int first = group * 32 * R;
     const unsigned up_to_lane = 0xffffffffu >> (31 - lane), before_lane = up_to_lane >> 1;
 
     Body own[R];

@@ -16,13 +16,7 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.resident import accuracy, tree_buffers, tree_build
-
-KERNELS = {
-    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
-    "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
-}
-"""The kernels beside those that build, as in ``tree_build``."""
+from gravbench.variants.resident import accuracy, resident_share, tree_buffers, tree_build
 
 
 @variant(
@@ -42,20 +36,7 @@ KERNELS = {
         "bits": (10, 16, 21),
         "graph": (0, 1),
     },
-    defaults={
-        "theta": 0.7,
-        "opening": "acceleration",
-        "part": 0.01,
-        "moments": "quadrupole",
-        "group": 32,
-        "leaf_size": 16,
-        "p": 32,
-        "warps": 1,
-        "boxes": 4,
-        "curve": "hilbert",
-        "bits": 21,
-        "graph": 1,
-    },
+    defaults=resident_share.DEFAULTS,
     ranges={
         "theta": accuracy.THETA,
         "part": accuracy.PART,
@@ -68,53 +49,17 @@ KERNELS = {
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     tolerance=accuracy.of_axes,
 )
-def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, warps, boxes, curve, bits, graph):
+def prepare(gpu, bodies, *, opening, graph, **axes):
     """One thread per body or node in the build; in the walk ``warps`` per ``group`` bodies, p threads per block."""
     n = bodies.n
-    quadrupole = moments == "quadrupole"
-    tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=quadrupole)
-    has = tree.has
-    constants = tree.constants | {
-        "OPENING": accuracy.OPENINGS.index(opening),
-        "QUADRUPOLE": int(quadrupole),
-        "R": group // 32,
-        "P": p,
-        "WARPS": warps,
-        "BOXES": boxes,
-        "COUNT": 0,
-    }
-    walk, sums = tree_build.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
-    last = gpu.empty(n if opening == "acceleration" else 1)
-    walkers = -(-n // (group * (p // 32 // warps)))
-    count = np.int32(n)
-    with np.errstate(divide="ignore"):
-        inverse_theta = np.divide(gpu.real(1), gpu.real(theta))
-    # No cell is so far away that its part of the acceleration is below zero.
-    eps2, judged = gpu.real(bodies.eps**2), gpu.real(part if theta else 0)
-
-    def traverse(kernel, places, found):
-        kernel(
-            walkers, p, has.sorted, has.centres, has.seconds, has.links, places, last, found, count, eps2,
-            inverse_theta, judged, has.cube,
-        )  # fmt: skip
-
-    def evaluate(lap):
-        places = tree.build(own, lap)
-        sums(
-            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds,
-            has.links, has.pending, inverse_theta,
-        )  # fmt: skip
-        lap("moments")
-        traverse(walk, places, accelerations)
-        lap("traverse")
-        return places
+    whole = resident_share.Share(gpu, bodies, own, accelerations, opening=opening, **axes)
 
     def insight():
-        (counting, _) = tree_build.compiled(gpu, KERNELS, constants | {"COUNT": 1})
+        (counting, _) = tree_build.compiled(gpu, resident_share.KERNELS, whole.constants | {"COUNT": 1})
         met = gpu.empty(n, 4)
-        traverse(counting, evaluate(tree_buffers.no_lap), met)
+        whole.traverse(counting, whole.evaluate(tree_buffers.no_lap), met)
         found = np.empty((n, 4), gpu.real)
         stream = gpu.stream()
         gpu.synchronize()
@@ -124,7 +69,7 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         return {"computed": {"body_body": body_body, "body_cell": body_cell}}
 
     def launch():
-        evaluate(tree_buffers.no_lap)
+        whole.evaluate(tree_buffers.no_lap)
 
     if opening == "acceleration":
         # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first.
@@ -133,8 +78,8 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
         gpu.captured(launch) if graph else launch,
         own,
         accelerations,
-        walk,
-        stages=evaluate,
+        whole.walk,
+        stages=whole.evaluate,
         insight=insight,
-        kernels=tree.launches + len(KERNELS),
+        kernels=whole.kernels,
     )

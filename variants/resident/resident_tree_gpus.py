@@ -1,0 +1,89 @@
+"""Walk the tree on the GPUs of a host, each of which builds it for itself and walks for its share of the bodies.
+
+Against resident_tree: the walk, most of the time, is divided; the build is not. Groups of neighbours take turns among
+the GPUs. The bodies of the first are copied to the others in every evaluation, as are the lengths of the last
+accelerations; then the first collects what all have found. Events order the streams, and no host waits. GPUs without
+peer access to each other go through the host, and the record says so. With gpus 1 it computes what resident_tree
+computes. CuPy alone opens several GPUs.
+"""
+
+import numpy as np
+
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.common import several
+from gravbench.variants.resident import accuracy, resident_share, tree_buffers
+
+P = 256
+"""Threads per block of the kernels that copy bodies and collect accelerations."""
+
+
+@variant(
+    parent="resident_tree",
+    source="Salmon 1991, a tree whose walks are divided among processors; here each has the whole of it",
+    axes={
+        "gpus": several.VALUES,
+        "theta": accuracy.THETAS,
+        "opening": accuracy.OPENINGS,
+        "part": accuracy.PARTS,
+        "moments": accuracy.MOMENTS,
+    },
+    defaults={"gpus": 1} | {name: resident_share.DEFAULTS[name] for name in ("theta", "opening", "part", "moments")},
+    ranges={"gpus": several.GPUS, "theta": accuracy.THETA, "part": accuracy.PART},
+    approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
+    tolerance=accuracy.of_axes,
+)
+def prepare(gpu, bodies, *, gpus, **chosen):
+    """On each GPU as resident_tree does, with its defaults, but not as a graph."""
+    n = bodies.n
+    members = gpu.devices(gpus)
+    own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
+    accelerations = gpu.empty(n, 4)
+    judged = chosen["opening"] == "acceleration"
+    last = gpu.empty(n)  # lengths, which no GPU reads while they are written
+    axes = resident_share.DEFAULTS | chosen
+    constants = {"P": P, "SHARES": gpus}
+    number, once, grid = np.int32(n), np.int32(1), -(-n // P)
+    walks = []
+
+    def share_of(member, share):
+        with member.current():
+            there, update = several.seen(member, gpu, own)
+            here = own if member is gpu else member.empty(n, 4)
+            sums = accelerations if gpus == 1 else member.empty(n, 4)
+            begin = member.compile("begin_share", KERNEL=3, **constants)
+            part = resident_share.Share(member, bodies, here, sums, share=share, shares=gpus, **axes)
+            walks.append(part.walk)
+
+        def queue():
+            if gpus > 1:
+                update()
+                begin(grid, P, here, there, sums, number, once)
+                if judged:
+                    member.copy(part.last, last)
+            part.evaluate(tree_buffers.no_lap)
+
+        return queue, sums, part.kernels + (gpus > 1)
+
+    shares = [share_of(member, share) for share, member in enumerate(members)]
+    count = sum(one for _, _, one in shares)
+    if gpus > 1:
+        add = gpu.compile("add_shares", KERNEL=4, **constants)
+        lengths = gpu.compile("last_lengths", KERNEL=5, **constants)
+        found = [several.seen(gpu, member, sums) for member, (_, sums, _) in zip(members, shares, strict=True)]
+        read = [array for array, _ in found]
+        read += read[:1] * (several.MOST - len(read))
+
+    def finish():
+        if gpus == 1:
+            return
+        for _, update in found:
+            update()
+        add(grid, P, accelerations, number, once, *read)
+        if judged:
+            lengths(grid, P, accelerations, last, number)
+
+    launch = several.launched(members, [queue for queue, _, _ in shares], finish)
+    if judged:
+        # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first.
+        launch()
+    return Prepared(launch, own, accelerations, walks[0], kernels=count + (1 + judged) * (gpus > 1))
