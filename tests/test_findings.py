@@ -81,7 +81,7 @@ def references(document: str, text: str) -> list[Told]:
         found += [
             Told(document, sentence, match["number"], match["unit"], match["width"], match["source"])
             for match in REFERENCE.finditer(line)
-            if not match["source"].startswith("command: ")
+            if not match["source"].startswith(("command: ", "code: "))
         ]
     return found
 

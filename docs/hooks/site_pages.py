@@ -38,8 +38,8 @@ def on_files(files: Files, config: Any) -> Files:
     for path, made in PAGES.items():
         files.append(File.generated(config, path, content=made()))
     for name, path in MOVED.items():
-        text = (ROOT / name).read_text("utf-8").replace("](docs/", "](")
-        files.append(File.generated(config, path, content=text))
+        text = re.sub(r"\]\((?!docs/|\w+:|#)", "](../", (ROOT / name).read_text("utf-8"))
+        files.append(File.generated(config, path, content=text.replace("](docs/", "](")))
     for name in sorted(linked_outside(files)):
         files.append(File.generated(config, f"{FILES}/{name}", abs_src_path=str(ROOT / name)))
     return files
