@@ -2,9 +2,10 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import pytest
 
@@ -138,6 +139,34 @@ def test_the_site_loads_nothing_from_a_network(site):
         assert not re.search(r"""url\(["']?(?:https?:)?//|@import""", style.read_text("utf-8")), style
 
 
-def test_the_site_can_be_searched_offline(site):
+def test_the_site_is_searched_from_a_disk_without_an_error_or_a_request(site):
     assert (site / "search" / "search_index.js").stat().st_size > 100_000
-    assert Path(site / "index.html").exists()
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no chromium and chromedriver on this machine")
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=390,800"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        browser.get((site / "index.html").as_uri())
+        browser.find_element(By.CSS_SELECTOR, "label.md-header__button[for=__search]").click()
+        browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("softening")
+        end = time.monotonic() + 60
+        while not browser.find_elements(By.CSS_SELECTOR, ".md-search-result__item"):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        for page in ("index", "tutorial", "ladder", "reference/records"):
+            browser.get((site / f"{page}.html").as_uri())
+            wide, room = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+            assert wide <= room, page
+        assert browser.get_log("browser") == []
+        sent = [json.loads(entry["message"])["message"]["params"] for entry in browser.get_log("performance")]
+        assert [one["request"]["url"] for one in sent if one.get("request", {}).get("url", "").startswith("http")] == []
+    finally:
+        browser.quit()
