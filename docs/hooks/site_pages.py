@@ -31,6 +31,7 @@ MOST_BYTES = 2_000_000
 """Of a file that is copied; a larger one is named only."""
 LINK = re.compile(r"(!?\[[^\]]*\]\()((?:\.\./)+[^)#\s]+)(#[^)]*)?(\))")
 REFERENCE = re.compile(r"((?:\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?: ms| %)?(?: ± \d+ %)?) ?<!-- ([^>]*?): (.*?) -->")
+VERDICT = re.compile(r"\s*<!-- [^>]*?: (?:FASTER|SLOWER|SAME|UNCLEAR): .*? -->")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -81,7 +82,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return f"`{path}`"
         return f"{link[1]}{up}{FILES}/{path}{link[4]}"
 
-    return REFERENCE.sub(from_record, LINK.sub(lead, text))
+    return VERDICT.sub("", REFERENCE.sub(from_record, LINK.sub(lead, text)))
 
 
 def from_record(told: re.Match[str]) -> str:
