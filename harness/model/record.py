@@ -165,9 +165,9 @@ class Inside(BaseModel, frozen=True):
 
     ``stages_seconds`` are medians over a few evaluations in which every stage waits for the one before it, so that
     their sum exceeds the time of a launch whose stages overlap; ``stages_bytes`` are the bytes moved by the stages that
-    move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in a
-    launch that is not timed. ``walk_overlap`` says how alike the walks of a warp's bodies are, counted in the same way:
-    of the threads of a warp, the part that has to visit a node, averaged over all nodes that any of them visits.
+    move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in
+    a launch that is not timed. ``walk_overlap`` says how alike the walks of a warp's bodies are, counted in the same
+    way: of the threads of a warp, the part that has to visit a node, averaged over all nodes that any of them visits.
     """
 
     stages_seconds: dict[Text, Amount] = Field(default_factory=dict)

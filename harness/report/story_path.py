@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError
 from gravbench.model.record import Record
@@ -52,21 +52,27 @@ class Story:
 
 
 def story(records: list[Record], known: Parents, here: Here) -> Story:
-    """Find the path to the fastest kernel, at the largest of the n where most variants were measured.
+    """Find the path to the fastest kernel of a GPU, or of a CPU in records without one.
 
-    Only direct sums count that compute everything within what is timed, with errors of at most ``LARGEST_ERROR``, in
-    the toolkit in which most variants were measured. The way to a kernel is that of its parents.
+    It is the path at the n where most variants were measured, at the largest of these, and in the toolkit in which most
+    were. Only direct sums count that compute everything within what is timed, with errors of at most
+    ``LARGEST_ERROR``. The way to a kernel is that of its parents, without those that were not measured.
 
     Raises:
-        InputError: no variant of a GPU or of a processor is ok.
+        InputError: no such record is ok.
     """
     cases = latest(records)
     ladders = ranking.ladders(cases, known)
-    if not ladders:
-        raise InputError("no record is ok: there is no story to tell")
-    shared, by_n = next(iter(ladders.items()))
-    n = max(by_n, key=lambda n: (len(by_n[n]), n))
-    exact = [rung for rung in by_n[n] if _counts(rung.best, here)]
+    found = {
+        (shared, n): exact
+        for shared, by_n in ladders.items()
+        for n, rungs in by_n.items()
+        if (exact := [rung for rung in rungs if _counts(rung.best, here)])
+    }
+    if not found:
+        raise InputError("no direct sum is ok: there is no path to draw")
+    shared, n = min(found, key=lambda place: (place[0].cpu, -len(found[place]), -place[1]))
+    exact = found[shared, n]
     counted = Counter(rung.best.toolkit for rung in exact)
     toolkit = min(counted, key=lambda name: (-counted[name], place_of(name)))
     steps = _steps([rung.best for rung in exact if rung.best.toolkit == toolkit], known)
@@ -74,13 +80,19 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
     path = _way(top, steps)
     slowest = 2 * path[0].milliseconds
     rest = [step for step in steps.values() if step not in path]
-    beside = tuple(step for step in rest if step.before in steps and step.milliseconds <= slowest)
+    shown = {step.name: step for step in (*path, *rest) if step.milliseconds <= slowest or step in path}
+    beside = tuple(
+        replace(step, before=before)
+        for step in rest
+        if step.name in shown
+        and (before := _nearest(step.before, {name: one.before for name, one in steps.items()}, shown))
+    )
     names = Names(cases)
     return Story(
         title=f"{names.title(shared)}, N = {n:,}, {toolkit}",
         path=path,
         beside=beside,
-        off_scale=tuple(step for step in rest if step not in beside),
+        off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
         others=tuple(_others(exact, toolkit, ladders, shared, n, here)),
         accurate=min(rest, key=lambda step: step.record.error_max or 1.0, default=None),
         drifts=tuple(ranking.affecting(ranking.drifts(records), shared)),
@@ -98,10 +110,20 @@ def _steps(records: Sequence[Record], known: Parents) -> dict[str, Step]:
     for record in records:
         name = ranking.named(record)
         # What presupposes more, such as equal masses, is a step behind the variant itself.
-        before = record.variant if name != record.variant and record.variant in times else known.get(record.variant)
-        gain = times[before] / times[name] if before in times else None
+        again = name != record.variant and record.variant in times
+        before = record.variant if again else _nearest(known.get(record.variant), known, times)
+        gain = times[before] / times[name] if before else None
         found[name] = Step(name, record.variant, times[name], before, gain, record)
     return found
+
+
+def _nearest(name: str | None, above: Parents, wanted: Collection[str]) -> str | None:
+    """Climb from a name to the first that is wanted; None where there is none, or the way runs in a circle."""
+    seen = set()
+    while name is not None and name not in wanted and name not in seen:
+        seen.add(name)
+        name = above.get(name)
+    return name if name in wanted else None
 
 
 def _way(top: Step, steps: dict[str, Step]) -> tuple[Step, ...]:
