@@ -141,7 +141,7 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
     assert f"{len(outraced):,} records are outraced" in said
     finalists = Counter(record.key for record in race if not record.anchor and record.stop_reason != OUTRACED)
     twice = [key for key, times in finalists.items() if times == 2]
-    assert f"and {len(twice)} configurations cannot be told from the fastest" in said
+    assert f"and {len(twice)} configurations cannot be distinguished from the fastest" in said
     best = min(seconds, key=seconds.get)
     assert best in twice
     assert f"with {1e3 * seconds[best]:.4g} ms per evaluation" in said
