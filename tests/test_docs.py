@@ -170,3 +170,23 @@ def test_the_site_is_searched_from_a_disk_without_an_error_or_a_request(site):
         assert [one["request"]["url"] for one in sent if one.get("request", {}).get("url", "").startswith("http")] == []
     finally:
         browser.quit()
+
+
+def test_refreshing_keeps_what_a_document_is_made_of(monkeypatch):
+    import refresh
+
+    monkeypatch.setattr(refresh, "printed", lambda command: f"[{command}]")
+    told = "a\n<!-- ladder: gravbench x -->\n\nold\n\n<!-- end of ladder -->\n"
+    told += "<!-- noise: y -->\n1\n<!-- end of noise -->\n<!-- printed: gravbench z -->\n```text\nold\n```\n<!-- end of printed -->\nb\n"
+    text = refresh.BLOCK.sub(refresh.block, told)
+    assert text == told.replace("old", "[gravbench x]", 1).replace("old", "[gravbench z]", 1)
+
+
+def test_every_printed_block_can_be_refreshed():
+    import refresh
+
+    blocks = [
+        found[3] for path in [ROOT / "README.md", *PAGES] for found in refresh.BLOCK.finditer(path.read_text("utf-8"))
+    ]
+    assert len(blocks) >= 3
+    assert all(command.startswith(("gravbench ", refresh.STORY)) for command in blocks)
