@@ -177,7 +177,8 @@ def test_refreshing_keeps_what_a_document_is_made_of(monkeypatch):
 
     monkeypatch.setattr(refresh, "printed", lambda command: f"[{command}]")
     told = "a\n<!-- ladder: gravbench x -->\n\nold\n\n<!-- end of ladder -->\n"
-    told += "<!-- noise: y -->\n1\n<!-- end of noise -->\n<!-- printed: gravbench z -->\n```text\nold\n```\n<!-- end of printed -->\nb\n"
+    told += "<!-- noise: y -->\n1\n<!-- end of noise -->\n"
+    told += "<!-- printed: gravbench z -->\n```text\nold\n```\n<!-- end of printed -->\nb\n"
     text = refresh.BLOCK.sub(refresh.block, told)
     assert text == told.replace("old", "[gravbench x]", 1).replace("old", "[gravbench z]", 1)
 

@@ -89,7 +89,8 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
     )
     names = Names(cases)
     return Story(
-        title=f"{names.title(shared)}, N = {n:,}, {toolkit}",
+        # What is timed is said unless it is the force.
+        title=f"{names.title(shared).removesuffix(', timed: force')}, N = {n:,}, {toolkit}",
         path=path,
         beside=beside,
         off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
