@@ -90,7 +90,13 @@ class Gpu(Emulator):
         return self.host.own(super().empty(*shape), self._here())
 
     def device_array(self, shape, dtype):
-        return self.host.own(np.full(shape, np.nan, dtype), self._here())
+        wrong = np.nan if np.issubdtype(dtype, np.floating) else 0
+        return self.host.own(np.full(shape, wrong, dtype), self._here())
+
+    def argsort(self, keys):
+        places = self.device_array(len(keys), np.int64)
+        self.host.queue(lambda: np.copyto(places, np.argsort(keys, kind="stable")))
+        return places
 
     def copy(self, to, values):
         assert to.nbytes == values.nbytes

@@ -9,6 +9,7 @@ from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
+from gravbench.variants.blocked import tensor_share
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
@@ -139,7 +140,7 @@ def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Let tensor take one FP16 number however few the bodies are."""
-    monkeypatch.setitem(discover()["tensor"].prepare.__globals__, "MANY", 0)
+    monkeypatch.setattr(tensor_share, "MANY", 0)
 
 
 @pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
@@ -170,7 +171,7 @@ def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_o
 
 def test_tensor_with_one_fp16_takes_two_for_bodies_that_become_heavy_after_its_preparation(libraries, monkeypatch):
     variant = discover()["tensor"]
-    monkeypatch.setitem(variant.prepare.__globals__, "MANY", 100)
+    monkeypatch.setattr(tensor_share, "MANY", 100)
     bodies = generators.plummer(600, 5, EPS)
     axes = variant.complete({"p": 32, "r": 2, "terms": 1})
     prepared = variant.prepare(Emulator(variant, "float32", libraries, tensor_cores=True), bodies, **axes)

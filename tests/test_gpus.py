@@ -36,7 +36,7 @@ from test_record import record
 EPS = 0.05
 SIZES = (1, 2, 31, 127, 128, 129, 1000)
 COUNTS = range(1, 9)
-VARIANTS = {name: discover()[name] for name in ("symmetric_gpus", "tiled_gpus")}
+VARIANTS = {name: discover()[name] for name in ("symmetric_gpus", "tensor_gpus", "tiled_gpus")}
 CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(4)]
 OTHER = Device("cuda:4", "another card", "GPU-4", "600.1")
 
@@ -106,6 +106,8 @@ RUNS = [
     ("symmetric_gpus", "float32", 2, {"p": 64, "r": 1}),
     ("symmetric_gpus", "float32", 3, {"p": 32, "r": 2, "copies": 2, "parts": 2}),
     ("symmetric_gpus", "float64", 8, {"p": 32, "r": 1, "equal_mass": 1}),
+    ("tensor_gpus", "float32", 2, {}),
+    ("tensor_gpus", "float32", 3, {"terms": 1}),
     ("tiled_gpus", "float32", 2, {"p": 32, "unroll": 8}),
     ("tiled_gpus", "float64", 8, {"p": 16, "unroll": 8}),
 ]

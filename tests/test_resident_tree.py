@@ -251,11 +251,11 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(libraries):
 def test_the_last_accelerations_are_brought_to_the_scale_of_the_bodies(run):
     bodies = generators.plummer(1000, 2, 1e-3)
     prepared, *_ = run(bodies)
-    scale = Noting.arguments["resident_tree"][-1]
-    assert scale[0] == 1
+    cube = Noting.arguments["resident_tree"][-1]
+    assert cube[4] == 1
     prepared.bodies[:, :3] *= 1 / 32
     prepared.launch()
-    assert scale[0] == pytest.approx(32**2)
+    assert cube[4] == pytest.approx(32**2)
     nearer = placed(bodies.position / 32, bodies.mass, bodies.eps)
     assert errors_of(nearer, prepared.accelerations[:, :3]).error_rms < 2e-3
 

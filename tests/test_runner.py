@@ -468,6 +468,13 @@ def test_the_anchor_of_more_than_ten_cases_is_repeated_at_least_five_times(sizes
         assert max(between) <= math.ceil((len(sweep.cases) - 1) / 4)
 
 
+def test_a_run_of_many_cases_repeats_its_anchor_about_twenty_times_unless_told_how_often():
+    variants = ["numpy_direct", "numba_direct"]
+    for options, repetitions in (([], 21), (["measure.anchor_every=10"], 61)):
+        found, _ = anchors_of(load("quick", ["n=1..300+1", *options], variants=variants))
+        assert len(found) == repetitions
+
+
 def test_a_long_run_repeats_the_smallest_and_the_largest_n_as_often_as_its_anchor():
     sweep = load("quick", ["n=1..100+1"], variants=["numpy_direct", "numba_direct"])
     tasks = plan(sweep, [PROCESSOR], None).tasks

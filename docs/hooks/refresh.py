@@ -1,4 +1,4 @@
-"""Write every block of README and docs/ that a command prints, and the picture of README, again from the records.
+"""Write again what README and docs/ show of records: printed blocks, README's picture, the figures of docs/ladder.md.
 
 ``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
 ``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
@@ -11,12 +11,15 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- (ladder|printed): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
 STORY = "python -m gravbench.report.story"
 FIGURES = "docs/figures"
+CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}
+"""Kinds of figures in reports/h200/figures, and the run that each is of."""
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
 
 
@@ -45,8 +48,18 @@ def block(found: re.Match[str]) -> str:
     return f"{begin}{fence}{text}\n```\n{end}" if fence else f"{begin}\n{text}\n\n{end}"
 
 
+def charts(folder: Path) -> None:
+    """Draw the figures that ``folder`` has again, each from its run."""
+    for kind, run in CHARTS.items():
+        with tempfile.TemporaryDirectory() as drawn:
+            printed(f"gravbench report {run} --figures {drawn}")
+            for path in folder.glob(f"{kind}-*.svg"):
+                path.write_bytes((Path(drawn) / path.name).read_bytes())
+
+
 def main() -> None:
-    """Rewrite the documents whose blocks have changed, and draw the picture of each story."""
+    """Rewrite the documents whose blocks have changed, and draw the pictures and figures."""
+    charts(ROOT / "reports" / "h200" / "figures")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         was = path.read_text("utf-8")
         for found in BLOCK.finditer(was):

@@ -89,8 +89,9 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
             of what the machine or the container has.
         log_megabytes: a case fails once it has printed more than this; ``worker.log`` beside the records has what it
             printed before.
-        anchor_every: cases between two repetitions of the anchor case, each in a fresh process. In a run of more than
-            ten cases it is repeated at least five times, whatever this says.
+        anchor_every: cases between two repetitions of the anchor case, each in a fresh process. By default ten, and
+            in a run of more than 200 cases a twentieth of them. In a run of more than ten cases the anchor is repeated
+            at least five times, whatever this says.
         order_seed: seed of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
@@ -104,7 +105,7 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     timeout_seconds: Seconds = 300.0
     memory_gigabytes: Positive | None = None
     log_megabytes: Positive = 10.0
-    anchor_every: Annotated[Whole, Field(ge=1)] = 10
+    anchor_every: Annotated[Whole, Field(ge=1)] | None = None
     order_seed: Whole = 1
     verify: Verify | None = None
     processes: Annotated[Whole, Field(ge=1, le=100)] | None = None

@@ -35,10 +35,14 @@ MANY = 30
 """Cases above which anchors at the smallest and the largest n cost little."""
 IN_A_BUDGET = 20
 """Evaluations that a case's budget has to hold for it to be an anchor at the largest n: fewer bound no drift."""
+ANCHOR_EVERY = 10
+"""Cases between two repetitions of the anchor where the config does not say; more in a run of many cases."""
 SHORT_RUN = 10
 """Cases up to which a run may have few repetitions of its anchor."""
 FEWEST_REPETITIONS = 5
 """Of the anchor in a longer run, whatever ``anchor_every`` is: the scatter of two medians is all but unknown."""
+MOST_REPETITIONS = 20
+"""Of the anchor, about, where the config does not say how often: more would hardly tell its scatter better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,8 @@ def plan(
             typical = on(_typical(alike, variants, sweep.measure), device)
             before = finished.get(typical.identity, 0)
             fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
-            anchored = _with_anchors(missing, typical, sweep.measure.anchor_every, before, fewest)
+            every = sweep.measure.anchor_every or max(ANCHOR_EVERY, -(-len(missing) // MOST_REPETITIONS))
+            anchored = _with_anchors(missing, typical, every, before, fewest)
             beside = _ends(alike, typical, sweep.measure) if len(own) > MANY else []
             if not device.is_gpu and len(own) > SHORT_RUN:
                 beside += _last(alike, typical, variants)

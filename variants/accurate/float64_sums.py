@@ -13,34 +13,19 @@ from gravbench.variants.common import body, layouts, ranges
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
     """Twin of float64_sums.cu."""
     together = body.repeated(cuda, body.step_over_tile(cuda, real, interaction), BATCH)
-    load, store, alignment = body.load_row(cuda, 4, 4), body.store_row(cuda, 4), body.alignment(cuda)
-    nothing, nobody = (real(0),) * 3, (real(0),) * 4
+    nothing = (real(0),) * 3
 
     @cuda.jit(device=True, fastmath=True)
     def batch(tile, k, own, eps2, total):
         ax, ay, az = together(tile, k * np.uint32(BATCH), own, eps2, nothing)
         return total[0] + np.float64(ax), total[1] + np.float64(ay), total[2] + np.float64(az)
 
-    several = body.repeated(cuda, batch, UNROLL // BATCH)
+    @cuda.jit(device=True)
+    def sums_of(total):
+        return real(total[0]), real(total[1]), real(total[2])
 
-    @cuda.jit(fastmath=True)
-    def float64_sums(bodies, accelerations, n, eps2):
-        tile = cuda.shared.array((P, 4), real, alignment)
-        thread = cuda.threadIdx.x
-        i = cuda.blockIdx.x * P + thread
-        own = load(bodies, min(i, n - 1))
-        total = (np.float64(0), np.float64(0), np.float64(0))
-        for first in range(0, n, P):
-            j = first + thread
-            store(tile, thread, load(bodies, j) if j < n else nobody)
-            cuda.syncthreads()
-            for k in range(np.uint32(0), np.uint32(P // BATCH), np.uint32(UNROLL // BATCH)):
-                total = several(tile, k, own, eps2, total)
-            cuda.syncthreads()
-        if i < n:
-            store(accelerations, i, (real(total[0]), real(total[1]), real(total[2])))
-
-    return float64_sums
+    several, begin = body.repeated(cuda, batch, UNROLL // BATCH), (np.float64(0),) * 3
+    return body.over_tiles(cuda, real, several, begin, sums_of, threads=P, steps=P // BATCH, each=UNROLL // BATCH)
 
 
 @variant(

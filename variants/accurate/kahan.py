@@ -4,8 +4,6 @@ Against tiled: the rounding error of a sum no longer grows with the number of bo
 interactions remains. The cost is three more additions per component: 22 instructions per interaction instead of 13.
 """
 
-import numpy as np
-
 from gravbench.model.variant import variant
 from gravbench.variants.common import body, layouts, ranges
 
@@ -13,8 +11,7 @@ from gravbench.variants.common import body, layouts, ranges
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     """Twin of kahan.cu."""
     act, load = body.interact(cuda, real, interaction), body.load_row(cuda, 4, 4)
-    store, alignment = body.store_row(cuda, 4), body.alignment(cuda)
-    nothing, nobody = (real(0),) * 3, (real(0),) * 4
+    nothing = (real(0),) * 3
 
     # Without fastmath, which would let the compiler find that nothing is lost.
     @cuda.jit(device=True)
@@ -31,26 +28,12 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
         az, lost_z = compensated(az, z)
         return (ax, ay, az), (lost_x, lost_y, lost_z)
 
+    @cuda.jit(device=True)
+    def sums_of(state):
+        return state[0]
+
     several = body.repeated(cuda, step, UNROLL)
-
-    @cuda.jit(fastmath=True)
-    def kahan(bodies, accelerations, n, eps2):
-        tile = cuda.shared.array((P, 4), real, alignment)
-        thread = cuda.threadIdx.x
-        i = cuda.blockIdx.x * P + thread
-        own = load(bodies, min(i, n - 1))
-        state = (nothing, nothing)
-        for first in range(0, n, P):
-            j = first + thread
-            store(tile, thread, load(bodies, j) if j < n else nobody)
-            cuda.syncthreads()
-            for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
-                state = several(tile, k, own, eps2, state)
-            cuda.syncthreads()
-        if i < n:
-            store(accelerations, i, state[0])
-
-    return kahan
+    return body.over_tiles(cuda, real, several, (nothing, nothing), sums_of, threads=P, steps=P, each=UNROLL)
 
 
 @variant(

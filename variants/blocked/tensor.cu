@@ -22,8 +22,9 @@
 // Each pair is used twice, as in symmetric: the transpose of w (movmatrix) times the bodies of I accelerates J. A pair
 // of blocks is computed by the block with the smaller number; blocks are numbered by radius, the most compact first.
 // Rows a and blocks - 1 - a of that triangle form a line of blocks + 1 pairs of blocks, and a line is divided into
-// `parts`, one warp each. Sums leave by atomic additions to one of `copies` places per body, so that each place adds up
-// few terms. tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
+// `parts`, one warp each; of several GPUs each computes every `shares`-th line, from line `share` on (tensor_gpus).
+// Sums leave by atomic additions to one of `copies` places per body, so that each place adds up few terms.
+// tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
 //
 // Blocks are runs of the order along Hilbert's curve: KERNEL 1 finds the box of the bodies and 2 the key of each
 // (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, and 9 sorts the blocks by it.
@@ -365,14 +366,15 @@ __device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const B
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies,
-           const real* __restrict__ total) {
+           const real* __restrict__ total, int share, int shares) {
 #if __CUDA_ARCH__ >= 800
     __shared__ Staged all_staged[P / 32];
     Staged& staged = all_staged[threadIdx.x / 32];
 #endif
     const int warp = __shfl_sync(0xffffffff, blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
-    const int line = warp / parts;
-    const int part_of_line = warp - line * parts;
+    const int number = warp / parts;
+    const int line = share + number * shares;
+    const int part_of_line = warp - number * parts;
     if (line >= (blocks + 1) / 2) return;
     // With an odd number of blocks the middle line is one row without a partner.
     const int units = 2 * line == blocks - 1 ? blocks - line : blocks + 1;

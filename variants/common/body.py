@@ -154,3 +154,32 @@ def _twice(cuda, step, width):
         return step(tile, k + width, own, eps2, step(tile, k, own, eps2, sums))
 
     return both
+
+
+def over_tiles(cuda, real, several, begin, sums_of, *, threads, steps, each):
+    """Return the kernel that stages tiles of ``threads`` bodies and lets them act on the body of each thread.
+
+    ``several(tile, k, own, eps2, state)`` does ``each`` of the ``steps`` of a tile and returns the next state, which is
+    ``begin`` at first; ``sums_of(state)`` is the acceleration. Places of a tile beyond the last body have mass 0.
+    """
+    load, store, room = load_row(cuda, 4, 4), store_row(cuda, 4), alignment(cuda)
+    nobody = (real(0),) * 4
+
+    @cuda.jit(fastmath=True)
+    def kernel(bodies, accelerations, n, eps2):
+        tile = cuda.shared.array((threads, 4), real, room)
+        thread = cuda.threadIdx.x
+        i = cuda.blockIdx.x * threads + thread
+        own = load(bodies, min(i, n - 1))
+        state = begin
+        for first in range(0, n, threads):
+            j = first + thread
+            store(tile, thread, load(bodies, j) if j < n else nobody)
+            cuda.syncthreads()
+            for k in range(np.uint32(0), np.uint32(steps), np.uint32(each)):
+                state = several(tile, k, own, eps2, state)
+            cuda.syncthreads()
+        if i < n:
+            store(accelerations, i, sums_of(state))
+
+    return kernel

@@ -1,8 +1,12 @@
 // The cube that holds all bodies, found in two steps: each block of the first kernel leaves the box of its bodies, and
 // every block of the second joins those boxes by itself.
 
+// The corner with the least coordinates, and the width. `stronger`: where all bodies fill a smaller or a larger cube
+// than in the last evaluation, as when they are in other units, by how much the same bodies pull each other more at
+// that scale.
 struct __align__(16) Cube {
-    real x, y, z, width;  // the corner with the least coordinates
+    real x, y, z, width;
+    real stronger, unused[3];
 };
 
 struct Box {
@@ -53,5 +57,5 @@ __device__ __forceinline__ Cube cube_around(const Box& box) {
     real width = 0;
 #pragma unroll
     for (int axis = 0; axis < 3; ++axis) width = max(width, box.most[axis] - box.least[axis]);
-    return Cube{box.least[0], box.least[1], box.least[2], width};
+    return Cube{box.least[0], box.least[1], box.least[2], width, 1};
 }

@@ -24,8 +24,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_keys(const Body* __restrict__ bodies, const Box* __restrict__ boxes, Cube* __restrict__ cube,
               Key* __restrict__ keys, int n, int parts) {
-    const Cube found = cube_around(joined_in_block<BLOCK>(boxes[min(static_cast<int>(threadIdx.x), parts - 1)]));
-    if (blockIdx.x == 0 && threadIdx.x == 0) *cube = found;
+    Cube found = cube_around(joined_in_block<BLOCK>(boxes[min(static_cast<int>(threadIdx.x), parts - 1)]));
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        const real before = cube->width;  // 0 at first
+        const real closer = before > 0 && found.width > 0 ? before / found.width : 1;
+        found.stronger = closer * closer;
+        *cube = found;
+    }
     const int k = blockIdx.x * BLOCK + threadIdx.x;
     if (k < n) keys[k] = key_of(cell_of(bodies[k], found));
 }

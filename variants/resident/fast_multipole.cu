@@ -79,12 +79,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
                       Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
-                      int* again, const real* __restrict__ width) {
+                      int* again) {
     const int nodes = *tree;
-    const Cube whole = *cube;
-    // Bodies that have been brought nearer together pull each other by so much more than in the last evaluation.
-    const real closer = *width > 0 ? *width / whole.width : 1, stronger = closer * closer;
-    const real unit = unit_of(whole);
+    const real unit = unit_of(*cube), stronger = cube->stronger;
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         const Bound bound = bounds[leaf];
@@ -716,10 +713,9 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                    const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
                    const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
                    const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
-                   real eps2, int* again, int pass, real* width) {
+                   real eps2, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
     constexpr int warps = P / 32;
-    if (blockIdx.x == 0 && threadIdx.x == 0) *width = cube->width;
     __shared__ Body rooms[warps][32];
     __shared__ Sums of_warps[warps][32];
     __shared__ unsigned long_ones[warps];

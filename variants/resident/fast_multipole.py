@@ -109,7 +109,6 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     sizes = gpu.device_array(has.capacity if judged else 1, gpu.real)
     found = gpu.device_array(has.capacity if judged else 1, gpu.real)
     again = gpu.device_array(1, np.int32)
-    width = gpu.upload(np.zeros(1))  # of the cube around the bodies of the last evaluation
     multipoles = gpu.device_array((has.capacity, 4 * multipole_rows(order)), gpu.real)
     expansions = gpu.device_array((has.capacity, 4 * local_rows(order)), gpu.real)
     lists = pair_lists.PairLists(gpu, has.capacity, n)
@@ -143,7 +142,6 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         near(
             cells, p, has.sorted, has.centres, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
             lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2, *passes,
-            width,
         )  # fmt: skip
         lap("near")
 
@@ -151,7 +149,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         places = tree.build(own, lap)
         up(
             tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
-            multipoles, sizes, least, found, has.links, has.pending, again, width,
+            multipoles, sizes, least, found, has.links, has.pending, again,
         )  # fmt: skip
         lap("multipoles")
         act(lap, places, 0, least)

@@ -45,14 +45,9 @@
 extern "C" __global__ void __launch_bounds__(BLOCK)
     resident_tree_moments(const Body* __restrict__ sorted, const Bound* __restrict__ bounds,
                           const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres,
-                          Quadrupole* seconds, Link* links, int* pending, real inverse_theta, real* scale) {
+                          Quadrupole* seconds, Link* links, int* pending, real inverse_theta) {
     const int nodes = *tree;
     const Cube whole = *cube;
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        const real closer = scale[1] > 0 ? scale[1] / whole.width : 1;
-        scale[0] = closer * closer;
-        scale[1] = whole.width;
-    }
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
@@ -91,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
-                  real eps2, real inverse_theta, real part, const real* __restrict__ scale) {
+                  real eps2, real inverse_theta, real part, const Cube* __restrict__ cube) {
     static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
@@ -116,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     for (int b = 0; b < R; ++b) {
         GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-        const real length = *scale * last[home[b]];
+        const real length = cube->stronger * last[home[b]];
         // A NaN is no length.
         judge_by(box, part * least_of_box(length > 0 ? length : 0), inverse_theta);
 #endif

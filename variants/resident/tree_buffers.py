@@ -29,7 +29,7 @@ class Buffers:
         blocks = -(-n // block)
         self.capacity = room_for_nodes(n, leaf_size)
         self.boxes = gpu.device_array((block, 6), real)
-        self.cube = gpu.device_array(4, real)
+        self.cube = gpu.upload(np.zeros(8))  # its width is 0 before the first evaluation
         self.keys = gpu.device_array(n, np.uint64 if bits > 10 else np.uint32)
         self.sorted = gpu.device_array((n, 4), real)
         self.begun = gpu.device_array((n, 2), np.int32)

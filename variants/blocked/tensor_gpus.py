@@ -1,0 +1,71 @@
+"""Deal the pairs of tensor out over the GPUs of a host, each of which orders the bodies for itself.
+
+Against tensor: each GPU puts all bodies into the same order and computes every ``gpus``-th line of pairs of blocks;
+then the first reads the sums of all and adds them up. Its bodies are copied to the others in every evaluation, events
+order the streams, and no host waits. GPUs without peer access to each other go through the host, and the record says
+so. With gpus 1 it computes what tensor computes. CuPy alone opens several GPUs.
+"""
+
+import numpy as np
+
+from gravbench.model.variant import Prepared, variant
+from gravbench.variants.blocked import tensor_share
+from gravbench.variants.common import several
+
+P = 256
+"""Threads per block of the kernels that copy bodies and add up sums."""
+
+
+@variant(
+    parent="tensor",
+    source="Plimpton 1995, atom decomposition with Newton's third law",
+    axes={"gpus": several.VALUES, "terms": (1, 2)},
+    defaults={"gpus": 1, "terms": 2},
+    ranges={"gpus": several.GPUS},
+    dtypes=("float32",),
+    loads="n / (64 * (4 if n > 50000 else 2))",
+)
+def prepare(gpu, bodies, *, gpus, terms):
+    """On each GPU as tensor does, with its defaults."""
+    n = bodies.n
+    members = gpu.devices(gpus)
+    own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
+    accelerations = gpu.empty(n, 4)
+    number, none, once = np.int32(n), np.int32(0), np.int32(1)
+    grid = -(-n // P)
+    axes = tensor_share.DEFAULTS | {"terms": terms}
+    kernels = []
+
+    def share_of(member, share):
+        with member.current():
+            there, update = several.seen(member, gpu, own)
+            here = own if member is gpu else member.empty(n, 4)
+            sums = accelerations if gpus == 1 else member.empty(n, 4)
+            begin = member.compile("begin_share", KERNEL=3, P=P)
+            part = tensor_share.Share(member, bodies, here, sums, share=share, shares=gpus, **axes)
+            kernels.append(part.kernel)
+
+        def queue():
+            update()
+            if member is not gpu:
+                begin(grid, P, here, there, sums, number, none)
+            part.evaluate(tensor_share.no_lap)
+
+        return queue, sums, part.order.kernels + (member is not gpu)
+
+    shares = [share_of(member, share) for share, member in enumerate(members)]
+    count = sum(one for _, _, one in shares)
+    if gpus == 1:
+        return Prepared(shares[0][0], own, accelerations, kernels[0], kernels=count)
+    add = gpu.compile("add_shares", KERNEL=4, P=P, SHARES=gpus)
+    found = [several.seen(gpu, member, sums) for member, (_, sums, _) in zip(members, shares, strict=True)]
+    read = [array for array, _ in found]
+    read += read[:1] * (several.MOST - len(read))
+
+    def finish():
+        for _, update in found:
+            update()
+        add(grid, P, accelerations, number, once, *read)
+
+    launch = several.launched(members, [queue for queue, _, _ in shares], finish)
+    return Prepared(launch, own, accelerations, kernels[0], kernels=1 + count)
