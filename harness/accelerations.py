@@ -49,40 +49,41 @@ def force(
 ) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    NumPy arrays in, a NumPy array out. CuPy arrays stay on their device and the result is one; this returns before it
-    is computed, as CuPy's functions do. So nobody looks at their values first: masses count as unequal, and where
-    coordinates are not finite or too large for the kernel the result is NaN. A body in both sets does not pull itself.
+    For NumPy arrays the result is a NumPy array. CuPy arrays stay on their device, and the result is a CuPy array,
+    returned before it is computed, as by CuPy's own functions. Their values are therefore not checked first: masses
+    count as unequal, and the result is NaN where coordinates are not finite or too large for the kernel. A body in both
+    sets does not pull itself.
 
-    Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``:
-    measured times and errors. An error is that of adding up bodies already rounded to ``dtype``, and is as large as it
-    was for the bodies that the table names; where pulls nearly cancel it is larger. From the first call with a variant,
-    n and eps2 on, its kernels are compiled and its arrays allocated: the last ``KEPT`` of these stay. A tree, which may
-    be chosen for large errors, is built on the host, arrays of CuPy or not. Between two sets there is one kernel.
+    Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``,
+    which has measured times and errors. These errors are those of the bodies that the table names, after rounding them
+    to ``dtype``; where the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
+    eps2 compiles its kernels and allocates its arrays; the last ``KEPT`` of these are kept. A tree, which may be chosen
+    for large errors, is built on the host, also for CuPy arrays. Between two sets of bodies there is one kernel.
 
-    Threads may call at any time and wait for one another (PyCUDA: only the thread that called first may call). Calls in
-    several streams of CuPy have arrays of their own. Arrays of CuPy have to be on the current device.
+    Threads may call at any time, and wait for one another (with PyCUDA, only the thread that called first may call).
+    Calls in several CuPy streams have arrays of their own. CuPy arrays have to be on the current device.
 
     Args:
-        xj: positions that pull, shape (n_j, 3).
+        xj: positions of the bodies that pull, shape (n_j, 3).
         mj: their masses, shape (n_j,).
-        xi: positions that are pulled, shape (n_i, 3). None: those that pull.
+        xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
         eps2: softening length squared; has to be given.
-        error: the largest relative error of the acceleration of a body that is right enough.
-        quantile: the part of the bodies whose errors are held to it: 0.5, 0.9, 0.99, or 1, all of them. With 0.99 a
-            tree is chosen whose errors have a long tail: the largest may be many times as large as ``error``.
-            A table has the quantiles of its records: the packaged one lacks 0.9.
-        toolkit: cupy, pycuda, numba or cpu. By default, with a GPU the first of cupy and numba that is installed,
-            without one cpu; cupy for CuPy arrays.
-        dtype: float32 or float64: what is computed in, and what is returned. By default the faster of those that are
-            right enough; between two sets float32 if it is.
+        error: the largest relative error that is accepted of the acceleration of a body.
+        quantile: the part of the bodies to whose errors ``error`` applies: 0.5, 0.9, 0.99, or 1, all of them. The
+            errors of a tree have a long tail: with 0.99, the largest may be many times as large as ``error``. A table
+            has the quantiles of its records: the packaged one lacks 0.9.
+        toolkit: cupy, pycuda, numba or cpu. The default with a GPU is the first of cupy and numba that is installed,
+            without a GPU it is cpu; for CuPy arrays it is cupy.
+        dtype: number type of the computation and of the result: float32 or float64. By default the faster of those that
+            are accurate enough; between two sets, float32 if it is accurate enough.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of an H200 and a host of 16 cores.
 
     Returns:
-        Accelerations, shape (n_i, 3), an array of its own.
+        Accelerations, shape (n_i, 3), in a new array.
 
     Raises:
-        InputError: a shape, a type or a value is not accepted, there is no such toolkit, nothing is so accurate, or the
-            table does not have the quantile.
+        InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is this accurate,
+            or the table lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
     """
     _check_word("dtype", dtype, DTYPES)

@@ -1,4 +1,4 @@
-"""Imports run downward only, as docs/architecture.md draws the floors: read off the sources, held here."""
+"""Imports run downward only, as docs/explanation/architecture.md draws the floors: read off the sources, held here."""
 
 import ast
 import importlib.metadata
@@ -14,7 +14,8 @@ import pytest
 from conftest import ROOT
 
 FOLDERS = {"gravbench": "harness", "gravbench.variants": "variants", "gravbench.configs": "configs"}
-PLAN = re.search(r"```floors\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.DOTALL)[1]
+DOCUMENT = ROOT / "docs" / "explanation" / "architecture.md"
+PLAN = re.search(r"```floors\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[1]
 FLOORS = [[f"gravbench.{room.strip()}" for room in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
 LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "cuda.tile", "jax", "jzfmm", "warp")
 MOST_FLOORS, MOST_ARROWS, MOST_LINES = 8, 55, 450

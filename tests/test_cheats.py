@@ -1,6 +1,6 @@
 """Kernels that are wrong, or that do not do what is timed: each has to be found out by an ordinary run.
 
-``docs/judging.md`` has the list; a test compares the two.
+``docs/explanation/judging.md`` has the list; a test compares the two.
 """
 
 import gc
@@ -528,7 +528,7 @@ def test_more_interactions_than_the_cores_can_start_are_refused():
 
 
 def test_the_documentation_lists_every_fault():
-    text = (ROOT / "docs" / "judging.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "judging.md").read_text("utf-8")
     listed = re.findall(r"^\| ([^|]+?) \| (?:run|no) \|", text, re.MULTILINE)
     known = {*CHEATS, *ON_A_GPU, "eps off by 0.01 %", "a clock of its own"}
     assert known <= set(listed)

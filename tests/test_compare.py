@@ -776,7 +776,10 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
         assert answer in text
 
 
-DOCUMENT = (ROOT / "docs" / "comparing.md").read_text("utf-8")
+DOCUMENT = "\n".join(
+    (ROOT / "docs" / name).read_text("utf-8")
+    for name in ("explanation/comparing.md", "how-to/compare.md", "how-to/choose.md")
+)
 
 
 def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_the_document_says():

@@ -32,7 +32,11 @@ from gravbench.verdicts.ranking import is_ranked
 from gravbench.verdicts.ratios import Scatter, places, scatters, span
 
 FINDINGS = "docs/findings.md"
-CHECKED = ("README.md", FINDINGS, "docs/guide.md", "docs/comparing.md")
+TESTED_ELSEWHERE = {"docs/explanation/searching.md", "docs/explanation/judging.md"}
+CHECKED = (
+    "README.md",
+    *sorted({str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")} - TESTED_ELSEWHERE),
+)
 WIDE = 0.05
 """Half the interval of a time, as a part of it, above which the interval has to be stated."""
 
@@ -77,7 +81,7 @@ def references(document: str, text: str) -> list[Told]:
         found += [
             Told(document, sentence, match["number"], match["unit"], match["width"], match["source"])
             for match in REFERENCE.finditer(line)
-            if not match["source"].startswith("command: ")
+            if not match["source"].startswith(("command: ", "code: "))
         ]
     return found
 

@@ -71,7 +71,7 @@ def test_a_replay_of_committed_records_gives_the_same_numbers(name, median, rare
 
 
 def test_the_table_of_the_documentation_has_what_all_and_race_need():
-    text = (ROOT / "docs" / "searching.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "searching.md").read_text("utf-8")
     lines = (
         text.partition("<!-- replayed: h200/gems3, 20 searches -->")[2].partition("<!-- end")[0].strip().splitlines()
     )

@@ -127,7 +127,7 @@ def test_a_mistake_in_the_settings_of_a_search_is_one_sentence(search, said, tmp
 
 def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_says():
     race, sweep = (RecordFile(ROOT / "reports" / "search" / name).read() for name in ("race", "all"))
-    said = " ".join((ROOT / "docs" / "searching.md").read_text("utf-8").split())
+    said = " ".join((ROOT / "docs" / "explanation" / "searching.md").read_text("utf-8").split())
     seconds = {}
     for record in sweep:
         assert record.status == "ok"
@@ -141,7 +141,7 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
     assert f"{len(outraced):,} records are outraced" in said
     finalists = Counter(record.key for record in race if not record.anchor and record.stop_reason != OUTRACED)
     twice = [key for key, times in finalists.items() if times == 2]
-    assert f"and {len(twice)} configurations cannot be told from the fastest" in said
+    assert f"and {len(twice)} configurations cannot be distinguished from the fastest" in said
     best = min(seconds, key=seconds.get)
     assert best in twice
     assert f"with {1e3 * seconds[best]:.4g} ms per evaluation" in said
@@ -150,5 +150,5 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
     assert f"is {100 * (seconds[winner] / seconds[best] - 1):.2f} % slower there" in said
     near = [key for key, own in seconds.items() if own <= 1.02 * seconds[best]]
     passed_over = [key for key in near if key in outraced]
-    assert f"of the {len(near)} within 2 % of it the race passed over one" in said
+    assert f"Of the {len(near)} within 2 % of it, the race stopped one" in said
     assert [f"{100 * (seconds[key] / seconds[best] - 1):.1f}" for key in passed_over] == ["1.2"]

@@ -1,4 +1,4 @@
-"""How much a configuration and the command line may ask for; docs/guide.md has the same numbers.
+"""How much a configuration and the command line may ask for; docs/reference/limits.md has the same numbers.
 
 A mistake of a person stays below them, and what exceeds them is refused before it costs time or memory.
 """

@@ -105,16 +105,19 @@ def load(
     """Read a configuration and make its cases.
 
     Args:
-        config: see ``find``.
-        overrides: the texts of ``-p``, such as ``n=1024,4096``, ``p=64..512*2`` or ``measure.budget_seconds=1``;
-            each replaces what the configuration says, in every entry.
-        variants: keep only the cases of these.
-        toolkits: keep only the cases of these.
-        bodies: a generator or a file, instead of what the configuration says.
-        subset: likewise.
+        config: the name of a packaged configuration, or the path of a YAML file.
+        overrides: what follows ``-p`` on the command line, such as ``n=1024,4096``, ``p=64..512*2`` or
+            ``measure.budget_seconds=1``; each replaces what the configuration says, in every entry.
+        variants: keep only the cases of these variants.
+        toolkits: keep only the cases of these toolkits.
+        bodies: a generator or a file, instead of that of the configuration.
+        subset: how bodies are taken from a file, instead of that of the configuration.
+
+    Returns:
+        The sweep: its ``cases``, and how they are measured.
 
     Raises:
-        InputError: one sentence that names what is not accepted, where it stands, and what would be.
+        InputError: one sentence that names what is not accepted, where it stands, and what is accepted instead.
     """
     path = find(config)
     document = read(path)

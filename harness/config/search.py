@@ -16,12 +16,13 @@ class Search(BaseModel, frozen=True, extra="forbid", strict=True):
     """In which order the cases of a sweep are measured, and when that ends.
 
     Attributes:
-        strategy: ``all`` measures every case; ``race`` begins every case, and stops one that cannot be the fastest;
-            ``random`` and ``tpe`` (a tree-structured Parzen estimator) choose case by case, by Optuna.
-        budget_trials: end after so many cases, those of an earlier start of the run included; by default with the last.
-        budget_seconds: begin no new case after this long, counted from this start of the run.
-        seed: of the order and of what is chosen.
-        threshold: how much slower than the fastest, relative to it, still counts as as fast.
+        strategy: ``all`` measures every case; ``race`` begins every case, and stops those that cannot be the fastest;
+            ``random`` and ``tpe`` (a tree-structured Parzen estimator) let Optuna choose case by case.
+        budget_trials: end after this many cases, those of an earlier start of the run included; by default, measure
+            every case that the strategy asks for.
+        budget_seconds: begin no new case after this time, counted from this start of the run.
+        seed: seed of the order and of random choices.
+        threshold: a case this much slower than the fastest, relative to it, still counts as equally fast.
     """
 
     strategy: StrategyName = "all"

@@ -74,24 +74,25 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     """How each case is measured.
 
     Attributes:
-        half_width: stop when the confidence interval of the median is this narrow, relative to the median.
-        min_samples: but not before so many samples, in each process.
-        budget_seconds: stop after this long in any event, all processes together.
-        processes: that measure each case, one after the other, each with its part of the budget; by default 4 on a CPU
-            and 1 on a GPU. No further one follows where those before have spent the budget. The first verifies the
+        half_width: stop when half the confidence interval of the median is at most this part of the median.
+        min_samples: least number of samples in each process.
+        budget_seconds: stop after this time in any event, all processes of a case together.
+        processes: processes that measure each case, one after the other, each with its part of the budget; by default
+            4 on a CPU and 1 on a GPU. No further process follows once the budget is spent. The first verifies the
             kernel in every way; the others judge one launch before their samples and one after them.
-        warm_up_seconds: evaluate for this long before the first sample; for less on a device that has just measured
-            another case, once the times of batches, and the clock of a GPU, are steady. Of several processes all but
-            the first take their part of it.
+        warm_up_seconds: evaluate for this long before the first sample. On a device that has just measured another case
+            the warm-up ends earlier, once the times of batches, and the clock of a GPU, are steady. Of several
+            processes, all but the first take their part of it.
         sample_seconds: least length of one sample; short evaluations are repeated to fill it.
-        timeout_seconds: give a case up after this long in one process.
-        memory_gigabytes: and once its process, with those that it starts, uses more memory of the host. By default nine
-            tenths of what the machine or the container has.
-        log_megabytes: and once it has printed more; what it prints up to there is in ``worker.log`` beside the records.
-        anchor_every: cases between two repetitions of the anchor case, each in a fresh process; of more than ten cases
-            they are at most so many, so that it is repeated five times. By default ten, and in a run of more than 200
-            cases a twentieth of them.
-        order_seed: of the shuffled order of the cases.
+        timeout_seconds: a case fails after this time in one process.
+        memory_gigabytes: a case fails once its processes use more memory of the host than this; by default nine tenths
+            of what the machine or the container has.
+        log_megabytes: a case fails once it has printed more than this; ``worker.log`` beside the records has what it
+            printed before.
+        anchor_every: cases between two repetitions of the anchor case, each in a fresh process. By default ten, and
+            in a run of more than 200 cases a twentieth of them. In a run of more than ten cases the anchor is repeated
+            at least five times, whatever this says.
+        order_seed: seed of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
     """

@@ -15,10 +15,10 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Every number from ``least`` to ``most`` that a kernel can be made for, and the ``reason`` for these bounds.
+    """Every number from ``least`` to ``most`` that a kernel can be built for, and the ``reason`` for these bounds.
 
-    Only whole numbers where both bounds are whole. With ``step`` only its multiples; with ``divides`` only numbers
-    that divide this one without a remainder.
+    If both bounds are whole, only whole numbers. With ``step``, only its multiples; with ``divides``, only numbers
+    that divide it without a remainder.
 
     Raises:
         InputError: it holds no number, or has no reason.

@@ -39,9 +39,9 @@ Words = Annotated[list[Text], Field(max_length=1_000)]
 class Fingerprint(BaseModel, frozen=True):
     """What a result depends on beside its case: while any of it differs, an old result is not reused.
 
-    What a missing toolkit or device leaves unknown is None. ``code_sha256`` is the hash of what ran, as
-    ``harness/model/identity.py`` makes it; None marks a record as stale: it is not known which code ran, so that its
-    result is never reused and counts as measured with another source.
+    What is unknown because a toolkit or a device is missing is None. ``code_sha256`` is the hash of what ran, as
+    ``harness/model/identity.py`` makes it. None marks a record as stale: it is not known which code ran, so its result
+    is never reused, and counts as measured with other source code.
     """
 
     code_sha256: Hash | None = None
@@ -55,10 +55,10 @@ class Fingerprint(BaseModel, frozen=True):
 class Preparation(BaseModel, frozen=True):
     """What was found before the first evaluation was judged.
 
-    ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is what a variant of the positions
-    spends once on the bodies before it is timed, by name: their order, its arrays and copies. ``start_seconds`` is the
-    time from starting the worker's process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
-    evaluation are linked (peer access, or through the host), None of a single one.
+    ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is the time, by name, that a variant
+    spends once on preparing for these positions before it is timed, such as for ordering the bodies.
+    ``start_seconds`` is the time from starting the worker's process to a usable device. ``gpus_linked_by`` says how the
+    GPUs that share an evaluation are linked (by peer access, or through the host); it is None for a single GPU.
     """
 
     bodies_sha256: Hash | None = None
@@ -73,17 +73,19 @@ class Preparation(BaseModel, frozen=True):
 class Errors(BaseModel, frozen=True):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
-    ``error_p90`` and ``error_p99`` are those that 90 % and 99 % of the bodies do not exceed; older records lack the
-    former.
+    ``error_p90`` and ``error_p99`` are the errors that 90 % and 99 % of the bodies do not exceed; older records lack
+    ``error_p90``.
 
     ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
-    body: where these cancel, the others are large although the arithmetic is right. A case is judged by these.
+    body, and a case is judged by them: where the pulls cancel, the other errors are large although the arithmetic is
+    right.
 
-    Of an interaction with several sums each vector and each number has errors of its own, and these are the worst;
-    ``error_max_of`` has the largest of each by its name (hermite: a, j, potential), and is empty for a single vector.
+    If an interaction has several sums, each vector and each number has errors of its own, and the fields have the
+    largest; ``error_max_of`` has the largest error of each by its name (hermite: a, j, potential), and is empty for a
+    single vector.
 
-    An approximation that covers all pairs in ``cycle`` evaluations has the errors of one of them here, and
-    those of their mean in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
+    An approximation that covers all pairs in ``cycle`` evaluations has the errors of one evaluation here, and those of
+    the mean over a cycle in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
     """
 
     error_max: Error | None = None
@@ -103,18 +105,18 @@ class Errors(BaseModel, frozen=True):
 class Measurement(BaseModel, frozen=True):
     """What measuring a verified case gave. Times are seconds per evaluation of all bodies.
 
-    Where a step or a call is timed, it takes the place of the evaluation.
+    If a step or a call is timed, it takes the place of the evaluation.
     ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
     ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
     makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
     evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
     Clock, power and temperature have one reading per sample, taken once its work is queued; ``throttled``
-    is None where the device does not tell. ``joules`` is the energy per evaluation by the device's
-    counter, from the first sample to the last, idle time in between included; None where that took under half a second.
+    is None if the device does not tell. ``joules`` is the energy per evaluation by the device's counter, from the first
+    sample to the last, idle time in between included; it is None if that took less than half a second.
 
-    ``processes`` has a number for each sample: the process of the run that took it. Samples of several processes stand
-    one process after the other, and ``median_seconds`` is the geometric mean of the medians of these; ``batch`` is then
-    that of the first. Records from before processes were noted have none.
+    ``processes`` has a number for each sample: the process of the run that took it. The samples of several processes
+    are listed one process after the other; ``median_seconds`` is then the geometric mean of the medians of the
+    processes, and ``batch`` that of the first process. It is empty in records from before processes were noted.
     """
 
     samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = Field(default_factory=list)
@@ -144,9 +146,10 @@ class Measurement(BaseModel, frozen=True):
 class Stepping(BaseModel, frozen=True):
     """What the stepping of a case with ``timed: step`` gave; None for others.
 
-    Over ``drift_steps`` steps from the first bodies on, in float64: ``energy_drift`` is (energy after - energy before)
-    / |energy before|, None above 4,096 bodies on a CPU and 65,536 on a GPU; ``momentum_drift`` is the length of the
-    change of the momentum over the sum of mass |velocity|. Both are None where the steps take longer than two seconds.
+    Over ``drift_steps`` steps from the initial conditions, in float64: ``energy_drift`` is (energy after - energy
+    before) / |energy before|, None above 4,096 bodies on a CPU and 65,536 on a GPU; ``momentum_drift`` is the length of
+    the change of the momentum over the sum of mass |velocity|. Both are None where the steps take longer than two
+    seconds.
     ``damping`` is the damped Euler integrator's factor.
     """
 
@@ -160,11 +163,11 @@ class Stepping(BaseModel, frozen=True):
 class Inside(BaseModel, frozen=True):
     """What an evaluation consists of, for variants that can tell; empty for others.
 
-    ``stages_seconds`` are the medians of a few evaluations in which every stage waits for the one before it, so that
-    their sum is above the time of a launch whose stages overlap; ``stages_bytes`` is what those that move data move.
-    ``computed`` are the interactions per body of one evaluation, by their kind (body_body, body_cell), from a run that
-    is not timed; ``walk_overlap`` says how alike the walks of a warp's bodies are, counted likewise: of the threads of
-    a warp, the part that has to visit a node, averaged over all nodes that at least one of them visits.
+    ``stages_seconds`` are medians over a few evaluations in which every stage waits for the one before it, so that
+    their sum exceeds the time of a launch whose stages overlap; ``stages_bytes`` are the bytes moved by the stages that
+    move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in
+    a launch that is not timed. ``walk_overlap`` says how alike the walks of a warp's bodies are, counted in the same
+    way: of the threads of a warp, the part that has to visit a node, averaged over all nodes that any of them visits.
     """
 
     stages_seconds: dict[Text, Amount] = Field(default_factory=dict)
@@ -177,10 +180,10 @@ class Inside(BaseModel, frozen=True):
 class Counters(BaseModel, frozen=True):
     """What Nsight Compute counted of the case's longest kernel in a second pass; empty where it was not asked for.
 
-    Fractions of the peak: ``achieved_occupancy``, ``issue_slots`` and the pipes. ``instructions`` are those of warps,
-    ``threads_an_instruction`` active threads of 32, ``executed_flop`` those of one launch (an FMA is two; square roots
-    are not counted), ``stalled_...`` warps that wait for a reason per issued instruction. ``counters_unavailable`` says
-    why there are none.
+    ``achieved_occupancy``, ``issue_slots`` and the pipes are fractions of the peak. ``instructions`` are of warps,
+    ``threads_an_instruction`` the active threads, of 32, per instruction; ``executed_flop`` are those of one launch (an
+    FMA is two; square roots are not counted); ``stalled_...`` are the warps that wait, by reason, per issued
+    instruction. ``counters_unavailable`` says why there are none.
     """
 
     counters: dict[Text, Amount] = Field(default_factory=dict)
@@ -190,9 +193,9 @@ class Counters(BaseModel, frozen=True):
 class Resources(BaseModel, frozen=True):
     """What the driver says of a compiled kernel and its launch.
 
-    ``occupancy`` is resident warps over the most warps per multiprocessor, a warp that is not full counted whole;
-    ``occupancy_limiter`` names what keeps it there. ``waves`` is blocks of the grid over blocks the device holds at
-    once.
+    ``occupancy`` is resident warps over the largest number of warps that a multiprocessor holds, where a warp that is
+    not full counts as a whole one; ``occupancy_limiter`` names what limits it. ``waves`` is blocks of the grid over
+    blocks that the device holds at once.
     """
 
     registers: Count | None = None

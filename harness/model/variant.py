@@ -74,7 +74,7 @@ Lap = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What ``prepare`` returns: everything is uploaded and compiled, only ``launch`` is timed.
+    """What ``prepare`` returns once everything is uploaded and compiled: only ``launch`` is timed.
 
     ``bodies`` is what ``launch()`` reads: a device array of rows as the interaction has them (gravity:
     x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
@@ -82,13 +82,13 @@ class Prepared:
     the accelerations), or three device arrays of shape (n,). ``kernel`` is the kernel whose registers and
     occupancy the record states (None where there is no device).
 
-    An approximation that takes turns covers every pair once in ``cycle`` launches; the mean of their
-    accelerations is then what an exact method gives in one.
+    An approximation that computes another part of the pairs in each launch covers every pair once in ``cycle``
+    launches; the mean of their accelerations is then what an exact method gives in one launch.
 
-    With ``on_host`` bodies and accelerations are arrays of the host, and a launch has ended when it returns.
-    ``stages`` is a launch that calls its argument with the name of each stage behind it; ``insight`` tells what
-    is counted of an evaluation and not timed: fields of ``gravbench.model.record.Inside``. ``kernels`` are how many one
-    ``launch()`` puts in the device's queue, at least.
+    With ``on_host``, bodies and accelerations are arrays of the host, and a launch has ended when it returns.
+    ``stages`` is a launch that calls its argument with the name of each stage after that stage; ``insight`` returns
+    what is counted of an evaluation but not timed: fields of ``gravbench.model.record.Inside``. ``kernels`` is the
+    least number of kernels that one ``launch()`` puts in the device's queue.
     """
 
     launch: Callable[[], None]
@@ -107,7 +107,7 @@ class Tolerance:
     """Largest errors of the accelerations (of one body, and rms over all) that count as right.
 
     They are relative to the sum of the magnitudes of the pulls on a body, which cancellation does not make small. With
-    ``of_rounding`` a direct sum is judged more closely: by what a plain sum of the same pulls reaches.
+    ``of_rounding``, a direct sum is judged more strictly: by what a plain sum of the same pulls reaches.
     """
 
     max: float
@@ -130,19 +130,25 @@ Prepare = Callable[..., Prepared]
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What a stem says of its variant.
+    """What a stem declares of its variant.
 
-    ``axes`` maps each axis to the values that are worth a sweep, ``defaults`` to the value used when nothing is said,
-    ``ranges`` an axis that is a number to all that its kernel can be made for; an axis without a range takes the values
-    of ``axes`` alone. ``when``, an expression over the axes and ``toolkit``, says which combinations can run at all: a
-    kernel that ignores an axis on one toolkit excludes there every value but the one it implements. ``loads`` are the
-    loads from global memory
-    per body, as an expression over n and the axes. ``approximates`` says what is not computed exactly, None where all
-    is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
-    computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
-    function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
-    others a launch is as accurate, but not as fast. Where that depends on the axes, it is a function of them, which a
-    record may lack that is older than an axis.
+    Attributes:
+        parent: the variant that this one is derived from, None for the first of a ladder.
+        source: where the technique was published.
+        axes: the values of each axis that are worth a sweep.
+        defaults: the value of each axis that is used unless another is asked for.
+        ranges: for axes that are numbers, all values that the kernel can be built for; an axis without a range takes
+            the values of ``axes`` only.
+        when: which combinations can run at all, an expression over the axes and ``toolkit``. Where the kernel of one
+            toolkit ignores an axis, it excludes the other values there.
+        loads: loads from global memory per body, an expression over n and the axes.
+        approximates: what is not computed exactly, None where everything is.
+        any_interaction: whether it computes any interaction, not only gravity.
+        dtypes: the number types that it computes in.
+        mixed: whether its float32 kernel computes in float64 too, which is a mistake in all others.
+        of_positions: whether what is prepared suits the positions that it was prepared for; at other positions a launch
+            is as accurate, but not as fast. It may be a function of the axes, of which an older record may lack some.
+        tolerance: the errors that count as right, for each number type, or a function of the axes that returns them.
     """
 
     parent: str | None

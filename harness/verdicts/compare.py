@@ -115,10 +115,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All cases of two sets: those in both, those that are ok in one alone, and those that are not ok.
+    """All cases of two sets: those in both, those that are ok in one only, and those that are not ok.
 
-    ``scatters`` has that of each device among the pairs whose anchor was repeated, by the device's name. ``elsewhere``
-    counts the runs in which each case's own scatter was seen instead.
+    ``scatters`` has, by its name, the scatter of each device whose anchor was repeated. ``elsewhere`` counts the runs
+    in which the scatter of each case itself was observed instead.
     """
 
     base: str

@@ -19,7 +19,7 @@ PAIRS = 100
 """Of each model, times ``--attacks``; with ``--attacks 20`` there are 2,000."""
 
 MOST_FALSE = 0.01
-DOCUMENT = (ROOT / "docs" / "comparing.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs" / "explanation" / "comparing.md").read_text("utf-8")
 pytestmark = pytest.mark.timeout(3600)
 REPETITIONS = 5
 CHANGED = (Verdict.SLOWER, Verdict.FASTER)

@@ -1,0 +1,180 @@
+"""The reference of records: every field with its unit."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from pydantic import BaseModel
+
+from gravbench.model.case import Case
+from gravbench.model.record import (
+    Counters,
+    Errors,
+    Fingerprint,
+    Inside,
+    Measurement,
+    Preparation,
+    Record,
+    Resources,
+    Stepping,
+)
+
+HEAD = """# Records
+
+A run is a folder. `records.jsonl` has one JSON object per line, one for each case that was measured, skipped or failed.
+Lines are only ever appended. `environment.json` describes the machine, the packages and the command of each start.
+`gravbench export RUN --to FILE` writes the newest record of each case as CSV or Parquet.
+
+A field that was not reached because of `status` is null or empty. Older records lack newer fields.
+
+"""
+PARTS: dict[str, type[BaseModel] | None] = {
+    "The case": Case,
+    "The result": None,
+    "What the result depends on": Fingerprint,
+    "Before the first evaluation": Preparation,
+    "Errors": Errors,
+    "Times": Measurement,
+    "Steps": Stepping,
+    "Inside an evaluation": Inside,
+    "Counters of Nsight Compute": Counters,
+    "Resources of the kernel": Resources,
+}
+UNITS = {
+    "_seconds": "s",
+    "_bytes": "byte",
+    "_mhz": "MHz",
+    "_watts": "W",
+    "_celsius": "°C",
+    "joules": "J",
+    "gflops": "GFLOP/s",
+    "_per_second": "1/s",
+    "ci_low": "s",
+    "ci_high": "s",
+    "dt": "N-body units of time",
+    "eps": "N-body units of length",
+}
+FIELDS: dict[str, str] = {
+    "variant": "the technique",
+    "toolkit": "the library that compiled and launched it",
+    "axes": "its axis values, by name",
+    "n": "bodies",
+    "dtype": "number type of the computation",
+    "bodies": "name of the initial conditions, or path of a file",
+    "subset": "how n bodies were taken from a file",
+    "seed": "of the initial conditions",
+    "eps": "softening length",
+    "interaction": "what one body does to another: a name, or path of a file",
+    "timed": "what one evaluation is: force, step or call",
+    "integrator": "of a step",
+    "dt": "length of a step",
+    "bodies_file_sha256": "hash of the bytes of the file of bodies",
+    "interaction_sha256": "hash of the code of the file of the interaction",
+    "status": "ok, invalid (wrong result), skipped or failed",
+    "reason": "why the status is not ok",
+    "anchor": "0, or the number of this repetition of the anchor",
+    "source_sha256": "hash of files, in records from before `code_sha256`",
+    "interactions_per_second": "the primary figure: interactions over the median time",
+    "gflops": "interactions per second times `flops_per_interaction`",
+    "flops_per_interaction": "the convention for GFLOP/s, in FLOP",
+    "commit": "of the checkout that measured",
+    "started": "when the case began, ISO 8601",
+    "harness_version": "version of gravbench",
+    "code_sha256": "hash of what ran; null in a record whose sources are unknown",
+    "flags": "compiler flags",
+    "toolkit_version": "of the toolkit and what it uses",
+    "driver": "of the GPU",
+    "device": "its name",
+    "device_uuid": "tells devices of one name apart",
+    "bodies_sha256": "hash of the n bodies in float64",
+    "compute_capability": "of the GPU",
+    "compiler": "name and version",
+    "start_seconds": "from starting the worker's process to a usable device",
+    "gpus_linked_by": "how several GPUs reach each other; null for one GPU",
+    "compile_seconds": "compiling, first launch included",
+    "untimed_seconds": "what was prepared once for these positions and is not timed, by name",
+    "error_max": "largest relative error of an acceleration",
+    "error_rms": "rms of the relative errors",
+    "error_median": "median of the relative errors",
+    "error_p90": "relative error that 90 % of the bodies do not exceed",
+    "error_p99": "relative error that 99 % of the bodies do not exceed",
+    "error_rows": "bodies that were compared",
+    "error_magnitude_max": "largest error relative to the sum of the magnitudes of the pulls; a case is judged by it",
+    "error_magnitude_rms": "rms of these",
+    "error_max_of": "largest relative error of each vector or sum of an interaction that has several",
+    "cycle": "evaluations in which an approximation covers all pairs once",
+    "error_cycle_max": "largest relative error of the mean over a cycle",
+    "error_cycle_rms": "rms of these",
+    "samples_seconds": "every sample: mean time of an evaluation over a batch",
+    "processes": "which process took each sample",
+    "batch": "evaluations per sample",
+    "median_seconds": "median time of one evaluation; of several processes, the geometric mean of their medians",
+    "ci_low": "lower bound of the median, nominal confidence 95 %",
+    "ci_high": "upper bound of the median; infinite if the samples are too few",
+    "stop_reason": "why sampling ended: `interval`, `budget of ... s spent`, `outraced`",
+    "launch_seconds": "time the host needs to launch one evaluation; not part of the samples unless `launch_bound`",
+    "sm_clock_mhz": "clock of the multiprocessors at each sample",
+    "power_watts": "power at each sample",
+    "temperature_celsius": "temperature at each sample",
+    "throttle_reasons": "why the device lowered its clock",
+    "throttled": "whether it did; null if the device does not tell",
+    "launch_bound": "whether the device waited for the host",
+    "joules": "energy per evaluation by the device's counter; null for samplings under half a second",
+    "protocol": "the settings of `measure` that were used",
+    "steps_per_second": "of `timed: step`",
+    "energy_drift": "(energy after - energy before) / |energy before| over `drift_steps` steps",
+    "momentum_drift": "length of the change of the momentum over the sum of mass · |velocity|",
+    "drift_steps": "steps over which drift was observed",
+    "damping": "factor of the damped Euler integrator",
+    "stages_seconds": "median time of each stage when every stage waits for the one before",
+    "stages_bytes": "bytes that each stage moves",
+    "computed": "interactions per body of one evaluation, by kind",
+    "walk_overlap": "of a warp's threads, the part that has to visit a node, averaged over the nodes that any visits",
+    "counters": "by name; pipes, `issue_slots` and `achieved_occupancy` as a part of the peak",
+    "counters_unavailable": "why there are none",
+    "registers": "per thread",
+    "shared_bytes": "shared memory per block",
+    "local_bytes": "local memory per thread, where registers spill",
+    "threads_per_block": "of the launch",
+    "grid_blocks": "blocks of the launch",
+    "blocks_per_multiprocessor": "that can be resident at the same time",
+    "occupancy": "resident warps over the most that a multiprocessor holds, 0 to 1",
+    "occupancy_limiter": "what limits it",
+    "waves": "blocks of the grid over blocks that the device holds at once",
+}
+
+
+def page() -> str:
+    """Return the page in Markdown.
+
+    Raises:
+        KeyError: a field is not described in ``FIELDS``.
+    """
+    shared = {name for part in PARTS.values() if part for name in part.model_fields}
+    parts = []
+    for title, part in PARTS.items():
+        names = [name for name in (part or Record).model_fields if part or name not in shared]
+        rows = [f"| `{name}` | {_kind(name)} | {_unit(name)} | {FIELDS[name]} |" for name in names]
+        lines = [f"## {title}", "", "| field | type | unit | meaning |", "| --- | --- | --- | --- |", *rows, ""]
+        if part and part is not Case and part.__doc__:
+            said = inspect.cleandoc(part.__doc__).partition("\n\n")[2]
+            lines += [said.replace("``", "`"), ""]
+        parts.append("\n".join(lines))
+    return HEAD + "\n".join(parts)
+
+
+def _unit(name: str) -> str:
+    return next((unit for end, unit in UNITS.items() if name == end or (end[0] == "_" and name.endswith(end))), "")
+
+
+def _kind(name: str) -> str:
+    written = str(Record.model_json_schema()["properties"][name])
+    kinds = re.findall(r"'type': '(\w+)'", written) + re.findall(r"\$defs/(\w+)", written)
+    named = [kind for kind in dict.fromkeys(kinds) if kind != "null"]
+    if "array" in named:
+        return "list"
+    if "object" in named:
+        return "mapping"
+    words = {"string": "text", "integer": "whole number", "boolean": "true or false", "number": "number"}
+    return " or ".join(words.get(kind, kind) for kind in named) or "number"

@@ -1,0 +1,75 @@
+"""Write again what README and docs/ show of records: printed blocks, README's picture, the figures of docs/ladder.md.
+
+``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
+``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"(<!-- (ladder|printed): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
+STORY = "python -m gravbench.report.story"
+FIGURES = "docs/figures"
+CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}
+"""Kinds of figures in reports/h200/figures, and the run that each is of."""
+ENVIRONMENT = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+def printed(command: str) -> str:
+    """Run a command of gravbench in the root of the checkout, and return what it prints, without empty ends.
+
+    Raises:
+        CalledProcessError: the command fails.
+    """
+    words = shlex.split(command)
+    module = ["-m", "gravbench", *words[1:]] if words[0] == "gravbench" else words[1:]
+    done = subprocess.run(
+        [sys.executable, *module], cwd=ROOT, check=True, capture_output=True, text=True, env=ENVIRONMENT
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def block(found: re.Match[str]) -> str:
+    """Return a block printed anew; as it was, with a sentence to the terminal, where its command fails."""
+    begin, _, command, fence, end = found.groups()
+    try:
+        text = printed(command)
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"{command}: left as it was: {error.stderr.strip()}\n")
+        return found[0]
+    return f"{begin}{fence}{text}\n```\n{end}" if fence else f"{begin}\n{text}\n\n{end}"
+
+
+def charts(folder: Path) -> None:
+    """Draw the figures that ``folder`` has again, each from its run."""
+    for kind, run in CHARTS.items():
+        with tempfile.TemporaryDirectory() as drawn:
+            printed(f"gravbench report {run} --figures {drawn}")
+            for path in folder.glob(f"{kind}-*.svg"):
+                path.write_bytes((Path(drawn) / path.name).read_bytes())
+
+
+def main() -> None:
+    """Rewrite the documents whose blocks have changed, and draw the pictures and figures."""
+    charts(ROOT / "reports" / "h200" / "figures")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        was = path.read_text("utf-8")
+        for found in BLOCK.finditer(was):
+            if found[3].startswith(STORY):
+                printed(f"{found[3]} --figures {FIGURES}")
+        text = BLOCK.sub(block, was)
+        if text != was:
+            path.write_text(text, "utf-8")
+            sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What MkDocs calls: pages made from the code are added, and links that leave docs/ get the files that they name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import command_pages
+import configuration_page
+import notebook_page
+import record_page
+import source_claims
+import variant_page
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    "reference/commands.md": command_pages.page,
+    "reference/configuration.md": configuration_page.page,
+    "reference/records.md": record_page.page,
+    "reference/variants.md": variant_page.page,
+    "notebook.md": notebook_page.page,
+}
+MOVED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Documents of the root of the checkout, and the pages that they are here."""
+CLAIMS = "<!-- made claims -->"
+FILES = "files"
+"""The folder of the site for files from outside docs/ that a page links to."""
+MOST_BYTES = 2_000_000
+"""Of a file that is copied; a larger one is named only."""
+LINK = re.compile(r"(!?\[[^\]]*\]\()((?:\.\./)+[^)#\s]+)(#[^)]*)?(\))")
+REFERENCE = re.compile(r"((?:\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?: ms| %)?(?: ± \d+ %)?) ?<!-- ([^>]*?): (.*?) -->")
+VERDICT = re.compile(r"\s*<!-- [^>]*?: (?:FASTER|SLOWER|SAME|UNCLEAR): .*? -->")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are made from the code."""
+    for path, made in PAGES.items():
+        files.append(File.generated(config, path, content=made()))
+    for name, path in MOVED.items():
+        text = re.sub(r"\]\((?!docs/|\w+:|#)", "](../", (ROOT / name).read_text("utf-8"))
+        files.append(File.generated(config, path, content=text.replace("](docs/", "](")))
+    for name in sorted(linked_outside(files)):
+        files.append(File.generated(config, f"{FILES}/{name}", abs_src_path=str(ROOT / name)))
+    return files
+
+
+def linked_outside(files: Files) -> set[str]:
+    """Return the files of the checkout that pages link to and docs/ does not have."""
+    found = set()
+    for file in files.documentation_pages():
+        for link in LINK.finditer(file.content_string):
+            found.add(outside(file.src_uri, link[2]))
+    return {path for path in found if path and path not in MOVED and copied(path)}
+
+
+def copied(path: str) -> bool:
+    """Tell whether the site has a copy of a file of the checkout: a link to it leads there."""
+    return (ROOT / path).is_file() and (ROOT / path).stat().st_size <= MOST_BYTES
+
+
+def outside(page: str, target: str) -> str | None:
+    """Return where in the checkout a link of a page leads, None for one to another page."""
+    path = (ROOT / "docs" / page).parent / target
+    resolved = path.resolve()
+    return None if resolved.is_relative_to(ROOT / "docs") else str(resolved.relative_to(ROOT))
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001
+    """Fill in what is made from records, lead links out of docs/ to copies, and show which record a number is from."""
+    text = markdown.replace(CLAIMS, source_claims.table()) if CLAIMS in markdown else markdown
+    up = "../" * page.file.src_uri.count("/")
+
+    def lead(link: re.Match[str]) -> str:
+        path = outside(page.file.src_uri, link[2])
+        if path is None:
+            return link[0]
+        if path in MOVED:
+            return f"{link[1]}{up}{MOVED[path]}{link[3] or ''}{link[4]}"
+        if not copied(path):
+            return f"`{path}`"
+        return f"{link[1]}{up}{FILES}/{path}{link[4]}"
+
+    return VERDICT.sub("", REFERENCE.sub(from_record, LINK.sub(lead, text)))
+
+
+def from_record(told: re.Match[str]) -> str:
+    """Let a number say on which record it rests, where the pointer stays on it."""
+    number, run, what = told[1], told[2], " ".join(told[3].split()).replace('"', "'")
+    return f'<span title="{run}: {what}">{number}</span>'

@@ -1,0 +1,98 @@
+"""The ladder in one picture and ten rows: from its first kernel to the fastest, one step after the other.
+
+``python -m gravbench.report.story RUN --figures FOLDER`` writes the picture, for light and for dark pages;
+``python -m gravbench.report.story RUN`` prints the table in Markdown. Both read records alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import cast
+
+from gravbench.errors import InputError
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile, find
+from gravbench.model.variant import discover, parents, summaries
+from gravbench.report import story_figure
+from gravbench.report.here import Here
+from gravbench.report.names import drift_notes, drift_signs, escaped
+from gravbench.report.numbers import number, relative_error
+from gravbench.report.story_path import Step, Story, story
+from gravbench.report.terminal.table import Column, markdown_table
+from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import together
+
+MOST_ROWS = 10
+
+
+def markdown(told: Story, said: dict[str, str], here: Here) -> str:
+    """Return the story as a Markdown table of at most ``MOST_ROWS`` rows; ``said`` is what each variant changes."""
+    first = told.path[0].milliseconds
+    rows = [_cells(step, first, said, here, bold=step is told.path[-1]) for step in told.path]
+    if told.accurate:
+        rows.append(_cells(told.accurate, first, said, here))
+    for what, rung in told.others:
+        milliseconds = 1e3 * ranking.seconds(rung.best)
+        step = Step(f"{ranking.named(rung.best)} ({what})", rung.best.variant, milliseconds, None, None, rung.best)
+        rows.append(_cells(step, first, said, here))
+    rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
+    headers = ("variant", "what it changes", "ms", "× previous", "× first", "max error")
+    columns = [
+        Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
+        for place, header in enumerate(headers)
+    ]
+    lines = [f"**{escaped(told.title)}**{drift_signs(told.drifts)}", "", *markdown_table(columns, rows)]
+    for note in here.notes(_records(told)) + drift_notes(told.drifts):
+        lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
+    return "\n".join(lines) + "\n"
+
+
+def _records(told: Story) -> list[Record]:
+    steps = [*told.path, *([told.accurate] if told.accurate else [])]
+    return [step.record for step in steps] + [rung.best for _, rung in told.others]
+
+
+def _cells(step: Step, first: float, said: dict[str, str], here: Here, *, bold: bool = False) -> list[str]:
+    sign = here.sign(step.record)
+    name, _, where = step.name.partition(" (")
+    title = f"`{name}`" + (f" ({where}" if where else "")
+    return [
+        f"**{title}**" if bold else title,
+        said.get(step.variant, ""),
+        number(step.milliseconds) + (f" `{sign}`" if sign else ""),
+        number(step.gain, 3),
+        number(first / step.milliseconds, 3),
+        relative_error(step.record.error_max),
+    ]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the table of a run, or write its picture; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m gravbench.report.story", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the picture there instead")
+    asked = parser.parse_args(words)
+    try:
+        (records,) = together([RecordFile(find(asked.run)).read()])
+        variants = discover()
+        here, said = Here(variants), summaries(variants)
+        told = story(records, parents(variants), here)
+        if asked.figures is None:
+            sys.stdout.write(markdown(told, said, here))
+        else:
+            asked.figures.mkdir(parents=True, exist_ok=True)
+            for theme in story_figure.THEMES:
+                path = asked.figures / f"story-{theme}.svg"
+                path.write_text(story_figure.draw(told, said, theme), "utf-8")
+    except (InputError, OSError) as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The path of a ladder: from its first kernel to the fastest, one step after the other, and what branches off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from gravbench.errors import InputError
+from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.model.toolkits import place_of
+from gravbench.report.here import Here
+from gravbench.report.names import Names
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
+
+LARGEST_ERROR = 1e-3
+"""Above it a kernel is no step of the path: approximations are ranked by the arena, not by time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A point of the picture: the milliseconds of one evaluation, and the gain over the step before it on its way.
+
+    ``before`` is the name of that step, None for the first one.
+    """
+
+    name: str
+    variant: str
+    milliseconds: float
+    before: str | None
+    gain: float | None
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What the picture shows: the ``path`` from the first kernel to the fastest, and the branches ``beside`` it.
+
+    ``off_scale`` are kernels much slower than the first, too slow to draw. ``others`` are the fastest direct sums by
+    other means at the same n, each with what it stands for: a library for people who write no CUDA, the processor.
+    """
+
+    title: str
+    path: tuple[Step, ...]
+    beside: tuple[Step, ...]
+    off_scale: tuple[Step, ...]
+    others: tuple[tuple[str, Rung], ...]
+    accurate: Step | None
+    drifts: tuple[Drift, ...]
+
+
+def story(records: list[Record], known: Parents, here: Here) -> Story:
+    """Find the path to the fastest kernel of a GPU, or of a CPU in records without one.
+
+    It is the path at the n where most variants were measured, at the largest of these, and in the toolkit in which most
+    were. Only direct sums count that compute everything within what is timed, with errors of at most
+    ``LARGEST_ERROR``. The way to a kernel is that of its parents, without those that were not measured.
+
+    Raises:
+        InputError: no such record is ok.
+    """
+    cases = latest(records)
+    ladders = ranking.ladders(cases, known)
+    found = {
+        (shared, n): exact
+        for shared, by_n in ladders.items()
+        for n, rungs in by_n.items()
+        if (exact := [rung for rung in rungs if _counts(rung.best, here)])
+    }
+    if not found:
+        raise InputError("no direct sum is ok: there is no path to draw")
+    shared, n = min(found, key=lambda place: (place[0].cpu, -len(found[place]), -place[1]))
+    exact = found[shared, n]
+    counted = Counter(rung.best.toolkit for rung in exact)
+    toolkit = min(counted, key=lambda name: (-counted[name], place_of(name)))
+    steps = _steps([rung.best for rung in exact if rung.best.toolkit == toolkit], known)
+    top = min(steps.values(), key=lambda step: step.milliseconds)
+    path = _way(top, steps)
+    slowest = 2 * path[0].milliseconds
+    rest = [step for step in steps.values() if step not in path]
+    shown = {step.name: step for step in (*path, *rest) if step.milliseconds <= slowest or step in path}
+    beside = tuple(
+        replace(step, before=before)
+        for step in rest
+        if step.name in shown
+        and (before := _nearest(step.before, {name: one.before for name, one in steps.items()}, shown))
+    )
+    names = Names(cases)
+    return Story(
+        # What is timed is said unless it is the force.
+        title=f"{names.title(shared).removesuffix(', timed: force')}, N = {n:,}, {toolkit}",
+        path=path,
+        beside=beside,
+        off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
+        others=tuple(_others(exact, toolkit, ladders, shared, n, here)),
+        accurate=min(rest, key=lambda step: step.record.error_max or 1.0, default=None),
+        drifts=tuple(ranking.affecting(ranking.drifts(records), shared)),
+    )
+
+
+def _counts(record: Record, here: Here) -> bool:
+    direct = not ranking.is_partial(record) and (record.error_max or 0.0) <= LARGEST_ERROR
+    return direct and not here.untimed(record)
+
+
+def _steps(records: Sequence[Record], known: Parents) -> dict[str, Step]:
+    times = {ranking.named(record): 1e3 * ranking.seconds(record) for record in records}
+    found = {}
+    for record in records:
+        name = ranking.named(record)
+        # What presupposes more, such as equal masses, is a step behind the variant itself.
+        again = name != record.variant and record.variant in times
+        before = record.variant if again else _nearest(known.get(record.variant), known, times)
+        gain = times[before] / times[name] if before else None
+        found[name] = Step(name, record.variant, times[name], before, gain, record)
+    return found
+
+
+def _nearest(name: str | None, above: Parents, wanted: Collection[str]) -> str | None:
+    """Climb from a name to the first that is wanted; None where there is none, or the way runs in a circle."""
+    seen = set()
+    while name is not None and name not in wanted and name not in seen:
+        seen.add(name)
+        name = above.get(name)
+    return name if name in wanted else None
+
+
+def _way(top: Step, steps: dict[str, Step]) -> tuple[Step, ...]:
+    way = [top]
+    while (before := steps.get(way[-1].before or "")) and before not in way:
+        way.append(before)
+    return tuple(reversed(way))
+
+
+def _others(
+    exact: Sequence[Rung], toolkit: str, ladders: ranking.Ladders, shared: Conditions, n: int, here: Here
+) -> list[tuple[str, Rung]]:
+    own = {rung.best.variant for rung in exact if rung.best.toolkit == toolkit}
+    peers = [rung for rung in exact if rung.best.variant not in own]
+    on_cpu = [
+        rung
+        for conditions, by_n in ladders.items()
+        if conditions.cpu and not shared.cpu and conditions.task == shared.task
+        for rung in by_n.get(n, [])
+        if _counts(rung.best, here)
+    ]
+    found = [("without CUDA C", peers), (on_cpu[0].best.device or "CPU" if on_cpu else "", on_cpu)]
+    return [(what, min(rungs, key=lambda rung: ranking.seconds(rung.best))) for what, rungs in found if rungs]

@@ -1,0 +1,193 @@
+"""The documentation: code shown is the code, what is made from the code is whole, the site needs no network."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import ROOT
+
+HOOKS = ROOT / "docs" / "hooks"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.fixture(autouse=True)
+def _hooks(monkeypatch):
+    monkeypatch.syspath_prepend(str(HOOKS))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_that_is_shown_is_that_of_the_file_it_names(path):
+    for name, code in re.findall(r"<!-- code: (.*?) -->\n```\w+\n(.*?)\n```", path.read_text("utf-8"), re.DOTALL):
+        assert code in (ROOT / name).read_text("utf-8"), f"{path.name} shows other code than {name} has"
+
+
+def test_the_tutorial_has_ten_steps_with_their_kernels():
+    text = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    assert re.findall(r"^## (\d+)\. ", text, re.MULTILINE) == [str(step) for step in range(1, 11)]
+    assert len(re.findall("<!-- code: ", text)) >= 10
+
+
+def test_every_field_of_a_record_is_described_and_no_other():
+    import record_page
+
+    from gravbench.model.record import Record
+
+    assert set(record_page.FIELDS) == set(Record.model_fields)
+    text = record_page.page()
+    for name in Record.model_fields:
+        assert text.count(f"\n| `{name}` |") == 1, name
+
+
+def test_every_key_of_a_configuration_is_described():
+    import configuration_page
+
+    from gravbench.config.search import Search
+    from gravbench.config.settings import Config, Entry, Measure
+
+    text = configuration_page.page()
+    for model in (Config, Entry, Measure, Search):
+        for name in model.model_fields:
+            assert f"\n| `{name}` |" in text, name
+
+
+def test_every_command_and_option_is_listed():
+    import command_pages
+    import typer
+
+    from gravbench.cli.options import app
+
+    text = command_pages.page()
+    known = command_pages.commands(typer.main.get_command(app))
+    assert len(known) >= 13
+    for name, command in known:
+        section = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        for option in (option for one in command.params for option in one.opts if option.startswith("--")):
+            assert option == "--help" or f"`{option}`" in section, (name, option)
+
+
+def test_every_variant_is_listed():
+    import variant_page
+
+    from gravbench.model.variant import discover
+
+    text = variant_page.page()
+    assert [name for name in discover() if f"\n## {name} " not in text] == []
+
+
+def test_claims_of_all_sources_are_judged():
+    import source_claims
+
+    from gravbench.config.published import find, load
+
+    text = source_claims.table()
+    for name in source_claims.RUNS:
+        section = text.partition(f"### {name}\n")[2].partition("\n### ")[0]
+        assert len(re.findall(r"^\| \*\*", section, re.MULTILINE)) == len(load(find(name)).claims)
+
+
+def test_a_number_says_which_record_it_is_from():
+    pytest.importorskip("mkdocs")
+    import site_pages
+
+    shown = site_pages.REFERENCE.sub(site_pages.from_record, "It takes 9.7 ms ± 7 % <!-- h200/x: time of tiled -->.")
+    assert shown == 'It takes <span title="h200/x: time of tiled">9.7 ms ± 7 %</span>.'
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path):
+    cells = json.loads((ROOT / "examples" / "first_steps.ipynb").read_text("utf-8"))["cells"]
+    code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert all(not cell.get("outputs") for cell in cells), "outputs are not kept: they are of one machine"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_is_simulated(tmp_path):
+    pytest.importorskip("numba.cuda.cudadrv")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "simulate.py", "naive"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
+    pytest.importorskip("mkdocs")
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_the_site_loads_nothing_from_a_network(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 25
+    loaded = re.compile(
+        r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?https?://"""
+    )
+    for page in pages:
+        found = [tag for tag in loaded.findall(page.read_text("utf-8")) if 'rel="canonical"' not in tag]
+        assert page.is_relative_to(site / "files") or found == [], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"""url\(["']?(?:https?:)?//|@import""", style.read_text("utf-8")), style
+
+
+def test_the_site_is_searched_from_a_disk_without_an_error_or_a_request(site):
+    assert (site / "search" / "search_index.js").stat().st_size > 100_000
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no chromium and chromedriver on this machine")
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=390,800"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        browser.get((site / "index.html").as_uri())
+        browser.find_element(By.CSS_SELECTOR, "label.md-header__button[for=__search]").click()
+        browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("softening")
+        end = time.monotonic() + 60
+        while not browser.find_elements(By.CSS_SELECTOR, ".md-search-result__item"):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        for page in ("index", "tutorial", "ladder", "reference/records"):
+            browser.get((site / f"{page}.html").as_uri())
+            wide, room = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+            assert wide <= room, page
+        assert browser.get_log("browser") == []
+        sent = [json.loads(entry["message"])["message"]["params"] for entry in browser.get_log("performance")]
+        assert [one["request"]["url"] for one in sent if one.get("request", {}).get("url", "").startswith("http")] == []
+    finally:
+        browser.quit()
+
+
+def test_refreshing_keeps_what_a_document_is_made_of(monkeypatch):
+    import refresh
+
+    monkeypatch.setattr(refresh, "printed", lambda command: f"[{command}]")
+    told = "a\n<!-- ladder: gravbench x -->\n\nold\n\n<!-- end of ladder -->\n"
+    told += "<!-- noise: y -->\n1\n<!-- end of noise -->\n"
+    told += "<!-- printed: gravbench z -->\n```text\nold\n```\n<!-- end of printed -->\nb\n"
+    text = refresh.BLOCK.sub(refresh.block, told)
+    assert text == told.replace("old", "[gravbench x]", 1).replace("old", "[gravbench z]", 1)
+
+
+def test_every_printed_block_can_be_refreshed():
+    import refresh
+
+    blocks = [
+        found[3] for path in [ROOT / "README.md", *PAGES] for found in refresh.BLOCK.finditer(path.read_text("utf-8"))
+    ]
+    assert len(blocks) >= 3
+    assert all(command.startswith(("gravbench ", refresh.STORY)) for command in blocks)

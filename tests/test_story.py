@@ -1,0 +1,124 @@
+"""The ladder as one line: which steps are on it, what is said of them, and that no label covers another."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from gravbench.errors import InputError
+from gravbench.model.variant import discover, parents, summaries
+from gravbench.report import story, story_figure, story_path
+from gravbench.report.here import NOWHERE, Here
+from test_report import record
+
+VARIANTS = discover()
+PARENTS = parents(VARIANTS)
+MILLISECONDS = {"naive": 4.0, "float4": 5.0, "tiled": 2.0, "split": 1.9, "register_blocked": 2.5, "symmetric": 1.0}
+
+
+def ladder(**others):
+    """Make up one record per variant."""
+    return [record(name, ms / 1e3) for name, ms in {**MILLISECONDS, **others}.items()]
+
+
+def told(records, here=NOWHERE):
+    return story_path.story(records, PARENTS, here)
+
+
+def names(steps):
+    return [step.name for step in steps]
+
+
+def test_the_path_leads_over_the_parents_to_the_fastest():
+    found = told(ladder())
+    assert names(found.path) == ["naive", "float4", "tiled", "register_blocked", "symmetric"]
+    assert names(found.beside) == ["split"]
+    assert [step.gain for step in found.path] == [None, 0.8, 2.5, 0.8, 2.5]
+
+
+def test_what_presupposes_more_is_one_step_further():
+    found = told([*ladder(), record("symmetric", 0.5e-3, axes={"equal_mass": 1})])
+    assert names(found.path)[-2:] == ["symmetric", "symmetric equal_mass=1"]
+    assert found.path[-1].gain == 2.0
+
+
+def test_parents_that_were_not_measured_are_passed_over():
+    found = told([one for one in ladder() if one.variant in ("naive", "symmetric", "split")])
+    assert names(found.path) == ["naive", "symmetric"]
+    assert found.path[-1].gain == 4.0
+    assert [(step.name, step.before) for step in found.beside] == [("split", "naive")]
+
+
+def test_approximations_large_errors_and_what_is_prepared_untimed_are_no_steps():
+    fast = {"computed": {"body_cell": 10.0}}
+    untimed = record("tensor", 0.5e-3, axes={"terms": 2, "reorder": 0}, untimed_seconds={"order": 0.8})
+    found = told([*ladder(), record("barnes_hut", 0.1e-3, **fast), record("shuffle", 0.2e-3, error_max=0.1), untimed])
+    assert names(found.path)[-1] == "symmetric"
+    assert names(found.beside) == ["split"]
+
+
+def test_what_is_much_slower_than_the_first_is_off_the_scale_and_so_is_nothing_behind_it():
+    found = told(ladder(lee_global=9.0, lee_tiled=3.0))
+    assert names(found.off_scale) == ["lee_global"]
+    assert ("lee_tiled", "naive") in [(step.name, step.before) for step in found.beside]
+    story_figure.draw(found, summaries(VARIANTS), "light")
+
+
+def test_the_path_is_in_the_toolkit_with_most_variants_and_of_a_gpu():
+    others = [record("naive", 1e-6, toolkit="pycuda"), record("numba_parallel", 1e-6, toolkit="cpu", axes={})]
+    found = told([*others, *ladder()])
+    assert names(found.path)[-1] == "symmetric"
+    assert found.title.endswith("N = 1,000, cupy")
+    assert [rung.best.variant for _, rung in found.others] == ["numba_parallel"]
+
+
+def test_a_cpu_alone_has_a_path_too():
+    records = [
+        record(name, ms, toolkit="cpu", axes={}) for name, ms in {"numba_direct": 0.2, "numba_parallel": 0.1}.items()
+    ]
+    found = told(records)
+    assert names(found.path) == ["numba_direct", "numba_parallel"]
+    assert "× 2.00" in story_figure.draw(found, {}, "dark")
+
+
+def test_without_a_direct_sum_there_is_one_sentence(tmp_path, capsys):
+    with pytest.raises(InputError, match="no direct sum is ok"):
+        told([record("naive", status="failed", reason="x")])
+    assert story.main([str(tmp_path / "nowhere")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("python -m gravbench.report.story: ")
+    assert said.count("\n") == 1
+
+
+def test_the_table_has_ten_rows_at_most_and_marks_other_sources():
+    many = ladder(kahan=3.0, float64_sums=3.1, chamomile=2.1, shuffle=2.2, split_j=1.5, soa_direct=4.1)
+    more = [record("symmetric", 0.9e-3, axes={"equal_mass": 1}), record("triton_tiles", 2e-3, toolkit="triton")]
+    text = story.markdown(told([*many, *more]), summaries(VARIANTS), NOWHERE)
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]
+    assert 5 < len(rows) <= story.MOST_ROWS
+    assert "| **`symmetric equal_mass=1`** |" in text
+    assert "`triton_tiles` (without CUDA C)" in text
+    assert "§" in story.markdown(told(many), summaries(VARIANTS), Here(VARIANTS))
+
+
+@pytest.mark.parametrize("theme", story_figure.THEMES)
+@pytest.mark.parametrize("others", [{}, {"kahan": 2.02, "chamomile": 2.01, "float64_sums": 2.0, "split": 2.03}])
+def test_the_picture_names_every_step_and_no_name_of_a_branch_covers_another(theme, others):
+    found = told(ladder(**others))
+    drawn = ElementTree.fromstring(story_figure.draw(found, summaries(VARIANTS), theme))
+    texts = [
+        (float(one.get("x")), float(one.get("y")), one.text) for one in drawn.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    words = " ".join(text for _, _, text in texts)
+    for step in found.path:
+        assert f"{step.milliseconds:.2f} ms" in words
+        assert step.name in words
+    branches = [(x, y) for x, y, text in texts if text.split()[0] in names(found.beside)]
+    assert len(branches) == len(found.beside)
+    for place, (x, y) in enumerate(branches):
+        assert all(x != other_x or abs(y - other_y) >= 13 for other_x, other_y in branches[place + 1 :])
+    width, height = float(drawn.get("width")), float(drawn.get("height"))
+    assert all(0 <= x <= width and 0 <= y <= height for x, y, _ in texts)
+
+
+def test_one_kernel_alone_is_drawn():
+    ElementTree.fromstring(story_figure.draw(told([record("naive", 4e-3)]), {}, "light"))
