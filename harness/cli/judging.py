@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gravbench.cli.options import (
+    READ,
     AsJson,
     Everything,
     RunsArgument,
@@ -34,7 +35,7 @@ class FailOn(StrEnum):
     SLOWER_CYCLES = "slower-cycles"
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def compare(
     base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
     new: Annotated[
@@ -60,7 +61,7 @@ def compare(
     as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
 ) -> None:
-    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU.
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case.
 
     There is a verdict on seconds and, where the device tells its clock, one on clock cycles.
     """
@@ -102,7 +103,7 @@ def compare(
             raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def best(
     run_names: RunsArgument,
     error: Annotated[
@@ -129,7 +130,7 @@ def best(
         ),
     ] = None,
 ) -> None:
-    """Say what to use for each N: the simplest of all that are as good as the fastest. Needs no GPU."""
+    """Say what to use for each N: the simplest of all that are as good as the fastest."""
     from gravbench.model.runs import latest
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
@@ -160,7 +161,7 @@ def best(
         render_choices(found, console(), error, limit, quantile=quantile, everything=everything, here=here)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def merge(
     run_names: RunsArgument,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default reports/CONFIG-DATE-TIME.")] = None,
@@ -168,7 +169,7 @@ def merge(
         bool, typer.Option("--partial", help="Accept that shards are missing, or results of a run that was stopped.")
     ] = False,
 ) -> None:
-    """Make one run of several: the shards of a sweep, or one sweep measured on several hosts. Needs no GPU."""
+    """Make one run of several: the shards of a sweep, or one sweep measured on several hosts."""
     from gravbench.model.merging import merge as make
 
     merged = make([find_run(name) for name in run_names], out, partial=partial, say=warn)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli import options
-from gravbench.cli.options import app, console
+from gravbench.cli.folders import remember
+from gravbench.cli.options import LOOK, MEASURE, app, console
 from gravbench.cli.stopping import hinting
 from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from gravbench.model.device import Device
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def run(
     config: options.ConfigArgument,
     parameter: options.Overrides = None,
@@ -78,6 +79,7 @@ def run(
         raise InputError(f"--dask cannot be combined with {'--device' if device else '--counters'}")
     overrides = [*(parameter or []), *([f"search.strategy={search}"] if search else [])]
     sweep = load(config, overrides, variant or [], toolkit or [], bodies, subset)
+    remember(sweep.variant_folders)
     if shard is not None:
         sweep = shards.take(sweep, parse(shard))
     terminal = console()
@@ -149,7 +151,7 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was run")
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def check(
     config: options.ConfigArgument,
     parameter: options.Overrides = None,
@@ -169,6 +171,7 @@ def check(
     from gravbench.toolkits.devices import select
 
     sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    remember(sweep.variant_folders)
     devices, no_gpu = select(device or [])
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
     terminal = console()
@@ -182,7 +185,7 @@ def check(
     raise typer.Exit(1 if wrong or not right else 0)
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def selftest(
     config: Annotated[
         str | None, typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick.")
@@ -260,14 +263,20 @@ def selftest(
     raise typer.Exit(0 if compared else 1)
 
 
-@app.command()
-def doctor() -> None:
+@app.command(rich_help_panel=LOOK)
+def doctor(as_json: options.AsJson = False) -> None:
     """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
+    import json
+
     from gravbench.measuring import environment
     from gravbench.measuring.doctor import examine_all
-    from gravbench.report.terminal.inventory import show_findings
+    from gravbench.report.terminal.inventory import findings_json, show_findings
 
-    terminal = console()
+    terminal = console(stderr=as_json)
     with terminal.status("looking for devices") as status:
         devices, no_gpu, findings = examine_all(lambda title: status.update(f"trying {title}"))
-    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv[1:]), terminal)
+    described = environment.describe(devices, sys.argv[1:])
+    if as_json:
+        typer.echo(json.dumps(findings_json(devices, no_gpu, findings, described), indent=2))
+    else:
+        show_findings(devices, no_gpu, findings, described, terminal)

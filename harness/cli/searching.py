@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import AsJson, RunsArgument, ThresholdOption, app, console, read_runs, warn, writing
+from gravbench.cli.options import READ, AsJson, RunsArgument, ThresholdOption, app, console, read_runs, warn, writing
 from gravbench.config.search import STRATEGIES
 from gravbench.errors import InputError
 
@@ -16,7 +16,7 @@ StrategyOption = StrEnum("StrategyOption", list(STRATEGIES))  # type: ignore[mis
 """What ``--strategy`` takes."""
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def replay(
     run_names: RunsArgument,
     strategy: Annotated[
