@@ -523,7 +523,7 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
                 assert "'field': '± %'" in str(one.spec), one.name
                 assert {row["± %"] for row in rows} == {"unbounded: too few samples"}
             check_vega_lite(charts.dressed(one.spec))
-    assert len(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path)) == 4
+    assert len(list(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path))) == 4
     for one in all_figures(cases):
         assert "Unbounded" not in one.caption
         assert "datum.open" not in str(one.spec)

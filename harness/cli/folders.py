@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gravbench.errors import InputError
-from gravbench.model.variant import Variant, discover
+
+if TYPE_CHECKING:
+    from gravbench.model.variant import Variant
 
 FILE = "variant_folders.json"
 MOST = 50
@@ -61,6 +64,8 @@ def known_variants(say: Callable[[str], object]) -> Mapping[str, Variant]:
 
     A folder with a mistake, or with the name of another variant, is left out; ``say`` is told why.
     """
+    from gravbench.model.variant import discover
+
     kept: tuple[Path, ...] = ()
     for folder in remembered():
         try:

@@ -22,9 +22,11 @@ from gravbench.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gravbench.config.load import Sweep
     from gravbench.measuring.dask_cluster import Cluster
     from gravbench.measuring.plan import Plan
     from gravbench.model.device import Device
+    from gravbench.model.record import Record
 
 
 @app.command(rich_help_panel=MEASURE)
@@ -114,6 +116,7 @@ def run(
         with hinting(hint):
             found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
             terminal.print(f"{found} of {asked} records have counters", markup=False)
+    _print_mistakes(_mistakes(records, sweep, out), terminal)
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
     show = shlex.join(["gravbench", "report", str(out)])
@@ -138,6 +141,18 @@ def _devices(
 
     with connected(dask, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
         yield cluster.devices, cluster.no_gpu, cluster
+
+
+def _mistakes(records: list[Record], sweep: Sweep, folder: Path) -> list[str]:
+    from gravbench.cli.mistakes import mistakes
+    from gravbench.model.variant import discover
+
+    return mistakes(records, discover(sweep.variant_folders), folder) if sweep.variant_folders else []
+
+
+def _print_mistakes(told: list[str], terminal: Console) -> None:
+    for sentence in told:
+        terminal.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:
@@ -177,6 +192,8 @@ def check(
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
+        told = _mistakes(records, sweep, Path(folder))
+    _print_mistakes(told, terminal)
     count = Counter(record.status for record in records)
     right, wrong = count["ok"], count["invalid"] + count["failed"]
     terminal.print(f"{right} right, {wrong} wrong, {count['skipped']} skipped")

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from gravbench.errors import InputError
-from gravbench.model import runs
 
 TAIL = 4_000_000
 """Bytes at the end of a file of records in which its last record is looked for."""
@@ -22,6 +21,8 @@ def newest_of_all() -> Path:
     Raises:
         InputError: there is no run below reports/.
     """
+    from gravbench.model import runs
+
     found = sorted(
         (path.parent for path in runs.REPORTS.glob(f"**/{runs.RECORDS}") if path.is_file()),
         key=lambda folder: (_last_started(folder / runs.RECORDS), str(folder)),

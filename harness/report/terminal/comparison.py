@@ -295,8 +295,8 @@ def _differences(comparison: Comparison) -> str:
     both = [(own(pair.base), own(pair.new)) for pair in comparison.pairs]
     words = []
     for i, name in enumerate(names):
-        if found := dict.fromkeys((old[i], new[i]) for old, new in both if old[i] != new[i]):
-            changes = "; ".join(f"{old or 'none'} -> {new or 'none'}" for old, new in found)
+        if found := dict.fromkeys((str(old[i]), str(new[i])) for old, new in both if old[i] != new[i]):
+            changes = "; ".join(f"{old} -> {new}" for old, new in found)
             words.append(name.replace("_", " ") + (f" {changes}" if name in NAMED and len(found) <= MOST_NAMED else ""))
     edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
