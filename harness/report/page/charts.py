@@ -34,6 +34,8 @@ ARENA_HEIGHT = 420
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
+MOST_POWERS = 12
+"""Powers of two beside one axis."""
 ROWS = "rows"
 CHART = alt.Chart(alt.NamedData(name=ROWS))
 SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
@@ -44,7 +46,7 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 
 
 @debug_mode(arg=False)
-def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
+def ladder(rows: Sequence[Row]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
     An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge.
@@ -68,7 +70,7 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     scale = alt.Scale(domain=[0, most * 2], nice=False)
     drawn = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
-        color=_signs("toolkit", toolkits, "color")["color"].legend(None),
+        color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2=alt.X2("high:Q"))
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
@@ -332,7 +334,8 @@ def _signs(field: str, domain: list[str], *channels: str, title: str | None = No
 
 def _log(axis: Any, field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
     """Encode a field on a logarithmic ``axis``, which is ``alt.X`` or ``alt.Y``."""
-    ticks = _decades((row[field] for row in rows), fine=fine)
+    values = [row[field] for row in rows]
+    ticks = _powers_of_two(values) if field == "n" else _decades(values, fine=fine)
     return axis(f"{field}:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=14), axis=_axis(ticks))
 
 
@@ -340,6 +343,14 @@ def _axis(ticks: list[float] | None = None) -> Any:
     label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.8~g')"
     at = {"values": ticks} if ticks else {"tickCount": 5}
     return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", labelSeparation=8, **at)
+
+
+def _powers_of_two(values: Sequence[float]) -> list[float]:
+    """Choose ticks of an axis of n: every power of two, or every second, fourth, ... where there are many."""
+    low, high = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
+    step = 1 + (high - low) // MOST_POWERS
+    # Counted from the top: the largest n is what most figures are looked at for.
+    return [float(2**power) for power in range(high, low - 1, -step)][::-1]
 
 
 def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:

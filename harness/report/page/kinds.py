@@ -85,7 +85,6 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], here: Here = NOWHERE) -> Figure:
     """Draw the rungs of one n as bars, each with its speed and the time of one evaluation."""
-    toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
     rows = [
         {
             **(row := _point(record)),
@@ -111,7 +110,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
+    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:

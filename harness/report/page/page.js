@@ -20,6 +20,20 @@ const rowsOf = ({ count, columns }) => {
   return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
 };
 
+// Of labels that would lie on each other the first stays, as do axes and legends; tooltips have all of them.
+function declutter(chart) {
+  const kept = [...chart.querySelectorAll(".role-axis-label text, .role-legend text")]
+    .map((text) => text.getBoundingClientRect());
+  for (const text of chart.querySelectorAll(".role-mark.mark-text text, .mark-text.role-mark text")) {
+    text.style.visibility = "";
+    if (!text.textContent) continue;
+    const box = text.getBoundingClientRect();
+    const over = kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
+      && box.top < one.bottom - 2 && one.top < box.bottom - 2);
+    if (over) text.style.visibility = "hidden"; else kept.push(box);
+  }
+}
+
 // Figures: drawn when they come near the window, so that the page opens at once.
 function drawFigures() {
   const specs = embedded("specs");
@@ -35,7 +49,14 @@ function drawFigures() {
       spec.config.text.fontSize = 9.5;
     }
     window.vegaEmbed(chart, spec, options).then(
-      () => { chart.style.minHeight = ""; },
+      () => {
+        chart.style.minHeight = "";
+        let asked = 0;
+        const again = () => { cancelAnimationFrame(asked); asked = requestAnimationFrame(() => declutter(chart)); };
+        // Another n, or another width, draws the labels anew.
+        new MutationObserver(again).observe(chart, { childList: true, subtree: true, attributes: true, attributeFilter: ["transform", "width"] });
+        declutter(chart);
+      },
       (error) => { chart.textContent = `This figure cannot be drawn: ${error.message}`; console.error(error); },
     );
   };
