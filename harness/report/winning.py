@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
@@ -12,6 +12,8 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Behind
 from gravbench.verdicts.ratios import Interval
 from gravbench.verdicts.winners import Field, Win, error_of
+
+Thing = TypeVar("Thing")
 
 READING = (
     "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
@@ -83,11 +85,11 @@ def _as_fast(behind: Behind) -> str:
     return f"{times(behind.interval, sure=behind.sure)} times as fast as {name_of(behind.record)}"
 
 
-def spread(fields: Sequence[Win], most: int) -> list[Win]:
+def spread(things: Sequence[Thing], most: int) -> list[Thing]:
     """Keep at most so many, the first and the last among them, evenly."""
-    if len(fields) <= most:
-        return list(fields)
-    return [fields[round(i * (len(fields) - 1) / (most - 1))] for i in range(most)]
+    if len(things) <= most:
+        return list(things)
+    return [things[round(i * (len(things) - 1) / (most - 1))] for i in range(most)]
 
 
 def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from gravbench.report import winning
 from gravbench.report.here import Here
@@ -18,8 +19,13 @@ MOST_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A winner: its name and toolkit, milliseconds, its lead, and the colour of its variant; empty where none is."""
+    """A winner: its name and toolkit, milliseconds, its lead, and the colour of its variant; empty where none is.
 
+    It spans so many columns, of which ``limit`` is the last: the closest error that it is within.
+    """
+
+    limit: str
+    span: int = 1
     name: str = ""
     toolkit: str = ""
     milliseconds: str = ""
@@ -50,11 +56,7 @@ def _answer(field: Field, colours: Palette, here: Here) -> Answer:
     sizes = sorted({win.n for win in field.wins})
     powers = [n for n in sizes if n & (n - 1) == 0]
     sizes = powers if len(powers) > 2 else sizes
-    sizes = (
-        [sizes[round(i * (len(sizes) - 1) / (MOST_ROWS - 1))] for i in range(MOST_ROWS)]
-        if (len(sizes) > MOST_ROWS)
-        else sizes
-    )
+    sizes = winning.spread(sizes, MOST_ROWS)
     limits = [limit for limit in LIMITS if any((n, limit) in by_place for n in sizes)]
     # A limit whose winners are those of the next closer one says nothing new.
     said = [
@@ -62,7 +64,7 @@ def _answer(field: Field, colours: Palette, here: Here) -> Answer:
         for limit, closer in zip(limits, [*limits[1:], None], strict=True)
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
-    rows = [(f"{n:,}", [_cell(by_place.get((n, limit)), colours, here) for limit in said]) for n in sizes]
+    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
     last = max((win for win in field.wins if win.n == sizes[-1] and win.limit in said), key=_lead)
     return Answer(winning.title(field), winning.sentence(last), list(map(winning.limit_words, said)), rows)
 
@@ -76,10 +78,26 @@ def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int
     return id(win.record) if win else None
 
 
-def _cell(win: Win | None, colours: Palette, here: Here) -> Cell:
+def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette, here: Here) -> list[Cell]:
+    """Make one cell of neighbours that have the same winner and the same next one."""
+    made = []
+    for _, alike in groupby(wins, key=lambda own: _same(own[1])):
+        own = list(alike)
+        limit, win = own[-1]
+        made.append(_cell(win, winning.limit_words(limit), len(own), colours, here))
+    return made
+
+
+def _same(win: Win | None) -> tuple[int, int] | None:
+    return (id(win.record), id(win.next.record) if win.next else 0) if win else None
+
+
+def _cell(win: Win | None, limit: str, span: int, colours: Palette, here: Here) -> Cell:
     if win is None:
-        return Cell()
+        return Cell(limit, span)
     return Cell(
+        limit,
+        span,
         ranking.named(win.record),
         win.record.toolkit,
         number(1e3 * ranking.seconds(win.record), 3),

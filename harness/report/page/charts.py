@@ -280,7 +280,7 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "background": "white" if title else "transparent",
         "view": {"stroke": None},
         "axis": words | axis,
-        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 150} | symbols,
+        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 230} | symbols,
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
@@ -306,12 +306,17 @@ def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, *
     whole = base.mark_point(size=area, filled=True, opacity=opacity).encode(**encoding)
     if not any(row.get("open") for row in rows):
         return whole
-    # Both layers share one encoding, which is most of a chart's text.
-    filled = whole.transform_filter("!datum.open")
-    hollow = whole.transform_filter("datum.open").mark_point(size=area, filled=False, strokeWidth=1.5, opacity=1)
-    shared = whole.encoding
-    filled.encoding = hollow.encoding = alt.Undefined
-    return alt.LayerChart(layer=[filled, hollow], encoding=shared)
+    # Both layers share one encoding, which is most of a chart's text, and have all rows: of none there is no scale.
+    filled = alt.Chart(alt.Undefined).mark_point(size=area, filled=True)
+    hollow = alt.Chart(alt.Undefined).mark_point(size=area, filled=False, strokeWidth=1.5)
+    filled.encoding = alt.FacetedEncoding(opacity=alt.condition("datum.open", alt.value(0), alt.value(opacity)))
+    hollow.encoding = alt.FacetedEncoding(opacity=alt.condition("datum.open", alt.value(1), alt.value(0)))
+    return alt.LayerChart(layer=[filled, hollow], encoding=whole.encoding, **_inherited(whole))
+
+
+def _inherited(chart: Any) -> dict[str, Any]:
+    """Return the data and the filters of a chart, for the layers that take its place."""
+    return {name: own for name in ("data", "transform") if (own := getattr(chart, name)) is not alt.Undefined}
 
 
 def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:

@@ -17,28 +17,39 @@ from gravbench.verdicts.winners import Field
 
 MOST = 6
 """Variants with a colour of their own."""
+SMALLEST = 1000
+"""Number of bodies below which the time is mostly that of a launch."""
+MOST_RIVALS = 4
+"""What a win against as many other variants counts, or against more."""
 FIELDS = ("variant", "method")
 """Fields of the rows of a figure whose values begin with the name of a variant."""
 Palette = Mapping[str, str]
 
 
 def palette(fields: Sequence[Field], order: Sequence[str], parents: Parents) -> Palette:
-    """Give the six variants that win most a colour each, on GPUs first; then the first steps of their ladders.
+    """Give a colour to the five variants that win most, and to the first step of their ladder.
 
-    A variant counts once for each n and error that it wins, and twice where it leads by half. ``order`` is that of the
-    ladder, in which variants are added where fewer than six win.
+    What counts are the winners at each n and error of the device and task with most records, of GPUs before CPUs; the
+    next ones count less. ``order`` is that of the ladder, in which variants are added where fewer than five win.
     """
-    wins: Counter[str] = Counter()
-    for field in fields:
-        for win in field.wins:
-            lead = win.next.interval.ratio if win.next else 1.0
-            wins[win.record.variant] += (1 if field.cpu else 3) * (2 if lead > 1.5 else 1)
-    best = [name for name, _ in wins.most_common(MOST - 1)]
-    first = [one for name in best if (one := root(name, parents))]
-    chosen = list(dict.fromkeys([*best, *first, *order]))[:MOST]
+    best: Counter[str] = Counter()
+    for field in main_of(fields):
+        for win in {id(win.record): win for win in field.wins if win.n >= SMALLEST}.values():
+            rivals = min(win.variants - 1, MOST_RIVALS)
+            best[win.record.variant] += rivals if field.cpu else 4 * rivals
+            if win.next:
+                best[win.next.record.variant] += 0 if field.cpu else rivals
+    names = [name for name, _ in best.most_common(MOST - 1)]
+    first = [one for name in names if (one := root(name, parents))]
+    chosen = list(dict.fromkeys([*names, *first, *order]))[:MOST]
     # In the order of the ladder, so that a variant's colour does not depend on who wins most.
     chosen.sort(key=lambda name: order.index(name) if name in order else len(order))
     return dict(zip(chosen, COLOURS, strict=False))
+
+
+def main_of(fields: Sequence[Field]) -> list[Field]:
+    """Return the field with most records of the GPUs, and that of the CPUs."""
+    return [own[0] for cpu in (False, True) if (own := [field for field in fields if field.cpu == cpu])]
 
 
 def coloured(figure: Figure, colours: Palette) -> Figure:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
@@ -48,6 +48,15 @@ POLICY = (
     "default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+
+
+VERDICTS: Mapping[published.Verdict, str] = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "undecided": "undecided",
+    "cannot be tested": "cannot be tested",
+}
+"""What is said of several claims with one verdict."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +199,9 @@ def _plain(text: str, cases: Sequence[Record]) -> str:
 
 
 def cards(cases: Sequence[Record]) -> dict[str, list[str]]:
-    """Return the UUIDs of the cards of each name, in the order of their first use."""
+    """Return the UUIDs of the cards of each name, those with most cases first."""
     found: dict[str, list[str]] = {}
-    for name, uuid in dict.fromkeys((case.device, case.device_uuid) for case in cases):
+    for (name, uuid), _ in Counter((case.device, case.device_uuid) for case in cases).most_common():
         if name and uuid:
             found.setdefault(name, []).append(uuid)
     return found
@@ -265,7 +274,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(half_width=_half_width, VERDICTS=get_args(published.Verdict))
+    made.globals.update(half_width=_half_width, VERDICTS=VERDICTS)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

@@ -47,6 +47,7 @@ function drawFigures() {
     if (chart.clientWidth < 420) {
       spec.config.axis.labelFontSize = 10;
       spec.config.text.fontSize = 9.5;
+      spec.config.legend.columns = 1;
     }
     window.vegaEmbed(chart, spec, options).then(
       () => {
