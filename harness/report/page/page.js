@@ -22,15 +22,17 @@ const rowsOf = ({ count, columns }) => {
 
 // Of labels that would lie on each other the first stays, as do axes and legends; tooltips have all of them.
 function declutter(chart) {
-  const kept = [...chart.querySelectorAll(".role-axis-label text, .role-legend text")]
+  const whole = chart.getBoundingClientRect();
+  const kept = [...chart.querySelectorAll(".role-axis-label text, .role-axis-title text, .role-legend text")]
     .map((text) => text.getBoundingClientRect());
-  for (const text of chart.querySelectorAll(".role-mark.mark-text text, .mark-text.role-mark text")) {
+  for (const text of chart.querySelectorAll(".mark-text.role-mark text")) {
     text.style.visibility = "";
     if (!text.textContent) continue;
     const box = text.getBoundingClientRect();
     const over = kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
       && box.top < one.bottom - 2 && one.top < box.bottom - 2);
-    if (over) text.style.visibility = "hidden"; else kept.push(box);
+    const outside = box.left < whole.left - 1 || box.right > whole.right + 1;
+    if (over || outside) text.style.visibility = "hidden"; else kept.push(box);
   }
 }
 
@@ -48,6 +50,8 @@ function drawFigures() {
       spec.config.axis.labelFontSize = 10;
       spec.config.text.fontSize = 9.5;
       spec.config.legend.columns = 1;
+      spec.config.text.limit = 150;
+      spec.config.axis.titleLimit = 220;
     }
     window.vegaEmbed(chart, spec, options).then(
       () => {
