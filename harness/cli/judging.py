@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from gravbench.cli import completion
 from gravbench.cli.options import (
     READ,
     AsJson,
@@ -37,9 +38,16 @@ class FailOn(StrEnum):
 
 @app.command(rich_help_panel=READ)
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="A run's folder, or its name.", autocompletion=completion.runs)
+    ],
     new: Annotated[
-        str | None, typer.Argument(metavar="NEW", help="Another; not needed with --by, which takes both together.")
+        str | None,
+        typer.Argument(
+            metavar="NEW",
+            help="Another; not needed with --by, which takes both together.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     by: Annotated[
         str | None,

@@ -11,7 +11,6 @@ from gravbench.model.record import Record
 from gravbench.model.variant import CPU, NUMBA, Variant
 from gravbench.report.here import Here, Origin
 
-
 MOST_NEW, LONG = 0.8, 100
 """The part of a file's lines that may be new where it has so many; beyond it a diff says no more than the file."""
 

@@ -24,15 +24,15 @@ from gravbench.verdicts.best import ERROR
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.winners import Field, Win, winners
 
-MOST_ROWS = 7
-"""Values of n in the summary's table, so that it fits a screen of 24 lines; a higher screen has more."""
-OTHER_LINES = 18
-"""Lines of the summary that are not rows of its table, on most runs."""
+FEWEST_ROWS = 5
+"""Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
+OTHER_LINES, MORE_LINES, WIDE = 17, 3, 100
+"""Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
 ORIGINS = {
     Origin.OTHER: "measured with another source than the one here",
     Origin.GONE: "there is no such variant here",
 }
-MOST_FIELDS = 4
+MOST_FIELDS = 2
 """Further devices and tasks that have a sentence each."""
 
 
@@ -101,7 +101,7 @@ def _main(field: Field, console: Console, here: Here) -> None:
     shown = usual or field.wins
     limit = f"error at most {winning.limit_words(ERROR)}" if usual else "the smallest error that was reached"
     subsection(console, f"Fastest at each n, {limit}: {winning.title(field)}")
-    rows = winning.spread(shown, max(MOST_ROWS, console.height - OTHER_LINES))
+    rows = winning.spread(shown, max(FEWEST_ROWS, console.height - OTHER_LINES - MORE_LINES * (console.width < WIDE)))
     console.print(table(console, _columns(here), rows))
     if len(rows) < len(shown):
         say(console, f"not shown: {len(shown) - len(rows)} more values of n", "dim")
@@ -130,7 +130,7 @@ def _columns(here: Here) -> list[Column[Win]]:
         Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
         Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
         Column("times as fast\nas first step", _over_root, 5),
-        Column("configuration", lambda win: win.record.configuration, 9, text=True, breaks=True),
+        Column("configuration", lambda win: win.record.configuration, 9, text=True),
     ]
 
 
