@@ -50,15 +50,6 @@ POLICY = (
 )
 
 
-VERDICTS: Mapping[published.Verdict, str] = {
-    "holds": "hold",
-    "does not hold": "do not hold",
-    "undecided": "undecided",
-    "cannot be tested": "cannot be tested",
-}
-"""What is said of several claims with one verdict."""
-
-
 @dataclass(frozen=True)
 class Run:
     """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name.
@@ -274,7 +265,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(half_width=_half_width, VERDICTS=VERDICTS)
+    made.globals.update(half_width=_half_width)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

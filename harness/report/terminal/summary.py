@@ -16,6 +16,7 @@ from gravbench.report import published, winning
 from gravbench.report.here import Here, Origin
 from gravbench.report.names import count, joined, why_unranked
 from gravbench.report.numbers import number
+from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
 from gravbench.report.terminal.printing import heading, say, subsection
 from gravbench.report.terminal.table import Column, table
@@ -67,9 +68,8 @@ def render_summary(
     if drifted:
         say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; --full says how far.", "yellow")
     if source and source.claims:
-        found = Counter(published.decide(source, claim, records).verdict for claim in source.claims)
-        said = ", ".join(f"{times} {verdict}" for verdict, times in found.items())
-        say(console, f"Claims of {source.source}: {said}.")
+        said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
+        say(console, f"Claims of the source: {', '.join(said.values())}.")
     if fields:
         console.print()
         say(console, winning.sentence(_last(fields[0])), "bold")
