@@ -166,7 +166,9 @@ def best(
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
     else:
-        render_choices(found, console(), error, limit, quantile=quantile, everything=everything, here=here)
+        render_choices(
+            found, console(), error, limit, quantile=quantile, everything=everything, here=here, defaults=defaults
+        )
 
 
 @app.command(rich_help_panel=READ)

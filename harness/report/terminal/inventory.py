@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from gravbench.model.device import Device, Finding
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.variant import BUILT_IN, Variant
+from gravbench.report.names import count
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, subsection
 
 WIDE = 110
@@ -186,10 +187,15 @@ def show_findings(
     if no_gpu:
         console.print(f"  {no_gpu}", markup=False, highlight=False)
     console.print("[bold]Toolkits[/]")
+    rows = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     for finding in findings:
         sign, colour = ("+ usable", "green") if finding.usable else ("- not usable", "yellow")
-        version = f" ({finding.version})" if finding.version else ""
-        console.print(f"  [{colour}]{sign}[/]: {finding.toolkit}{version}: {escape(finding.reason)}", highlight=False)
+        version = f"({finding.version}) " if finding.version else ""
+        named = Text.assemble("  ", (sign, colour), f": {finding.toolkit}", no_wrap=True)
+        rows.add_row(named, Text(f"{version}{finding.reason}"))
+    console.print(rows)
+    usable = [finding.toolkit for finding in findings if finding.usable]
+    say(console, f"  {len(usable)} of {count(len(findings), 'toolkit')} usable: {', '.join(usable) or 'none'}", "bold")
     console.print("[bold]Software[/]")
     software = {
         "gravbench": f"{environment['harness_version']}, commit {environment['commit'] or 'unknown: not a checkout'}",

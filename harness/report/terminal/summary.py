@@ -25,9 +25,9 @@ from gravbench.verdicts.best import ERROR
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.winners import Field, Win, winners
 
-FEWEST_ROWS = 5
+FEWEST_ROWS = 4
 """Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
-OTHER_LINES, MORE_LINES, WIDE = 17, 3, 100
+OTHER_LINES, MORE_LINES, WIDE = 17, 4, 100
 """Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
 ORIGINS = {
     Origin.OTHER: "measured with another source than the one here",
@@ -69,7 +69,7 @@ def render_summary(
         say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; --full says how far.", "yellow")
     if source and source.claims:
         said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
-        say(console, f"Claims of the source: {', '.join(said.values())}.")
+        say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
     if fields:
         console.print()
         say(console, winning.sentence(_last(fields[0])), "bold")
