@@ -30,7 +30,7 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
-ARENA_HEIGHT = 420
+ARENA_HEIGHT, ACCURACY_HEIGHT = 420, 340
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
@@ -163,7 +163,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text=alt.Text("name before:N"))
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text=alt.Text("name after:N"))
-    return _with(rows, _spec(alt.layer(front, points, before, after, height=340), at))
+    return _with(rows, _spec(alt.layer(front, points, before, after, height=ACCURACY_HEIGHT), at))
 
 
 @debug_mode(arg=False)

@@ -18,6 +18,7 @@ from gravbench.report.names import DRIFTED, WORST_BUT_TENTH, Names, drift_notes,
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
+from gravbench.report.page.labels import Room, places
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
@@ -237,20 +238,22 @@ def _front(records: list[Record]) -> Iterator[Row]:
             front.add(id(record))
     ordered = sorted(records, key=ranking.seconds)
     chosen = ordered[:MOST_POINTS] + [record for record in ordered[MOST_POINTS:] if id(record) in front]
+    points = [{"error": record.error_max or 0, "rate": 1 / ranking.seconds(record)} for record in chosen]
+    room = Room(places(points, "error", "rate", charts.WIDTH, charts.ACCURACY_HEIGHT))
     named: set[str] = set()
-    errors = [record.error_max or 0 for record in chosen]
-    middle = math.sqrt(min(errors) * max(errors))
-    for record in chosen:
+    for place, record in enumerate(chosen):
         on_it = id(record) in front
-        name = record.variant if on_it and record.variant not in named else ""
-        named.add(name)
-        # On the side that has more room.
-        right = (record.error_max or 0) > middle
+        # On the side that has more room; where another label lies on both, tooltips have the name.
+        near = room.places[place][0] > charts.WIDTH / 2
+        sides = [left for left in (near, not near) if on_it and record.variant not in named]
+        left = next((left for left in sides if room.put(place, record.variant, left=left)), None)
+        if left is not None:
+            named.add(record.variant)
         yield {
             **_said(record),
             "front": on_it,
-            "name before": name if right else "",
-            "name after": "" if right else name,
+            "name before": record.variant if left else "",
+            "name after": record.variant if left is False else "",
             "error": six_digits(record.error_max),
             "rate": six_digits(1 / ranking.seconds(record)),
             "largest error": f"{record.error_max:.2e}",
