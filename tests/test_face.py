@@ -127,10 +127,10 @@ def test_full_prints_the_tables_and_a_selection_those_of_what_is_selected(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--variant", "tild"], "--variant tild: no record is of it; did you mean tiled?"),
-        (["--device", "H100"], "--device H100: no record is of it; accepted: cpu, gpu, or a part of "),
-        (["--n", "x"], "--n x: x is no number of bodies"),
-        (["--n", "1.5"], "is no number of bodies"),
+        (["--variant", "tild"], "--variant tild: no record matches; did you mean tiled?"),
+        (["--device", "H100"], "--device H100: no record matches; accepted: cpu, gpu, or a part of "),
+        (["--n", "x"], "--n x: x is not a number of bodies"),
+        (["--n", "1.5"], "is not a number of bodies"),
         (["--n", "1,,2"], "--n 1,,2: "),
         (["--json", "--markdown"], "accepted: --markdown alone"),
         (["--json", "--html", "a.html"], "accepted: --markdown alone"),
@@ -450,12 +450,12 @@ def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architec
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["Fast"], "Fast: no name of a variant; accepted: up to 60 small letters"),
-        (["class"], "no word of Python"),
-        (["../x"], "no name of a variant"),
-        (["tiled"], "there is such a variant already"),
+        (["Fast"], "Fast: not a valid name; accepted: up to 60 lower-case letters"),
+        (["class"], "no Python keyword"),
+        (["../x"], "not a valid name"),
+        (["tiled"], "this variant exists already"),
         (["mine", "--parent", "tild"], "--parent tild: no such variant; did you mean tiled?"),
-        (["fast", "--folder", "kernels"], "kernels/fast.py: is there already"),
+        (["fast", "--folder", "kernels"], "kernels/fast.py: exists already"),
     ],
 )
 def test_a_new_variant_never_takes_a_name_or_a_file_that_there_is(mine, words, said):

@@ -17,12 +17,12 @@ def list_variants(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="A variant or an interaction: print everything.", autocompletion=completion.variants
+            metavar="NAME", help="A variant or an interaction to describe in full.", autocompletion=completion.variants
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the variants, one line each, and the interactions; with NAME print everything about one."""
+    """List the variants and interactions, one line each; with NAME, describe one in full."""
     import json
 
     from gravbench.model.interaction_files import find, packaged
@@ -49,13 +49,15 @@ def list_variants(
 
 @app.command(rich_help_panel=LOOK)
 def source(
-    variant: Annotated[str, typer.Argument(metavar="VARIANT", autocompletion=completion.variants)],
-    interaction: Annotated[str, typer.Option(help="A packaged one, or a file.")] = "gravity",
+    variant: Annotated[
+        str, typer.Argument(metavar="VARIANT", help="The name of a variant.", autocompletion=completion.variants)
+    ],
+    interaction: Annotated[str, typer.Option(help="The name of an interaction, or a file.")] = "gravity",
     python: Annotated[
-        bool, typer.Option("--python", help="Print the Python file: axes, launch and the Numba kernel.")
+        bool, typer.Option("--python", help="Print the Python file instead: axes, launch code and the Numba kernel.")
     ] = False,
 ) -> None:
-    """Print the source of a variant: its CUDA C as the compiler gets it, or its Python file where it has no CUDA C."""
+    """Print the source of a variant: the CUDA C that the compiler gets, or its Python file if it has no CUDA C."""
     from gravbench.model import files
     from gravbench.model.interaction import GRAVITY
     from gravbench.model.interaction_files import find
@@ -82,10 +84,10 @@ def source(
 
 @app.command(rich_help_panel=OWN)
 def schema() -> None:
-    """Print the JSON Schema of configuration files, with which an editor completes and checks them.
+    """Print the JSON Schema of configuration files, so that editors can complete and check them.
 
-    For the YAML language server: gravbench schema > gravbench.schema.json, and as the first line of a configuration
-    # yaml-language-server: $schema=gravbench.schema.json
+    Save it with `gravbench schema > gravbench.schema.json`. For the YAML language server, begin a configuration with
+    `# yaml-language-server: $schema=gravbench.schema.json`.
     """
     import json
 

@@ -19,34 +19,39 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 @app.command(rich_help_panel=OWN)
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the variant and its kernel: small letters, 0-9, _.")],
-    folder: Annotated[Path, typer.Option(help="Where to write it; default a folder of its name.")] = Path(),
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Name of the variant and its kernel: lower-case letters, digits and _."),
+    ],
+    folder: Annotated[Path | None, typer.Option(help="Write to this folder [default: NAME].")] = None,
     parent: Annotated[
         str | None,
         typer.Option(
-            help="The variant that it is compared with; default float4, or numba_direct with --cpu.",
+            help="The variant to compare it with [default: float4, or numba_direct with --cpu].",
             autocompletion=completion.variants,
         ),
     ] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="For the processor: one Python file, compiled by Numba.")] = False,
+    cpu: Annotated[
+        bool, typer.Option("--cpu", help="Write a CPU variant: one Python file, compiled by Numba.")
+    ] = False,
 ) -> None:
-    """Write a variant that is right and can be measured at once: its kernel, its axes, and a sweep of it.
+    """Start a variant of your own: a working kernel, its axes, and a sweep that measures it.
 
-    On a GPU that is NAME.cu (CUDA C for CuPy and PyCUDA) and NAME.py (axes, launch, and the same kernel for Numba).
+    Writes NAME.cu (CUDA C for CuPy and PyCUDA), NAME.py (axes, launch code, the same kernel for Numba) and NAME.yaml.
     """
     from gravbench.model.variant import discover
 
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise InputError(
-            f"{name}: no name of a variant; accepted: up to 60 small letters, digits and _, no word of Python"
+            f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, and no Python keyword"
         )
     known = discover()
     if name in known:
-        raise InputError(f"{name}: there is such a variant already, {known[name].path}; accepted: another name")
+        raise InputError(f"{name}: this variant exists already, in {known[name].path}; accepted: another name")
     above = parent or ("numba_direct" if cpu else "float4")
     if above not in known:
         raise InputError(f"--parent {above}: no such variant; {nearest(above, list(known))}")
-    place = folder if folder != Path() else Path(name)
+    place = folder or Path(name)
     made = {
         f"{name}.py": templates.CPU_PYTHON if cpu else templates.PYTHON,
         **({} if cpu else {f"{name}.cu": templates.CUDA}),
@@ -54,7 +59,7 @@ def new(
     }
     for file in made:
         if (place / file).exists():
-            raise InputError(f"{place / file}: is there already; accepted: another name, or another --folder")
+            raise InputError(f"{place / file}: exists already; accepted: another name, or another --folder")
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
         for file, text in made.items():

@@ -39,31 +39,35 @@ def run(
     bodies: options.Bodies = None,
     subset: options.Subset = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the cases; see merge.")
+        str | None,
+        typer.Option(metavar="K/N", help="Run only the K-th of N parts of the cases; merge joins the results."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write records to this folder [default: reports/CONFIG-DATE-TIME].")
+    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
+        bool,
+        typer.Option("--resume", help="Measure only what is missing from the run in --out, or from the newest run."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
+        bool, typer.Option("--dry-run", help="Print the cases and the estimated time, and run nothing.")
     ] = False,
     search: Annotated[
         StrategyName | None,
-        typer.Option(help="Which cases are measured; -p search.budget_trials=100 and others set more."),
+        typer.Option(help="How to choose the cases to measure; -p search.budget_trials=100 limits them."),
     ] = None,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
+        bool, typer.Option("--counters", help="Afterwards, run each GPU case once under ncu and record its counters.")
     ] = False,
     dask: Annotated[
         str | None,
         typer.Option(
             metavar="SCHEDULER|FILE|local",
-            help="Measure on the workers of Dask at tcp://HOST:PORT, or in a scheduler file, or started here.",
+            help="Measure on Dask workers: tcp://HOST:PORT, a scheduler file, or local to start them here.",
         ),
     ] = None,
 ) -> None:
-    """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
+    """Verify, measure and record every case of a sweep; exit code 1 if all cases were skipped."""
     from gravbench.measuring import forking
 
     if not (dry_run or dask) and set(device or ["all"]) != {"cpu"}:
@@ -176,7 +180,7 @@ def check(
     bodies: options.Bodies = None,
     subset: options.Subset = None,
 ) -> None:
-    """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
+    """Verify every case of a sweep against float64 without measuring; exit code 1 unless all are right."""
     import tempfile
 
     from gravbench.config.load import load
@@ -205,27 +209,34 @@ def check(
 @app.command(rich_help_panel=MEASURE)
 def selftest(
     config: Annotated[
-        str | None, typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick.")
+        str | None,
+        typer.Argument(metavar="CONFIG", help="A YAML file, or the name of a packaged configuration [default: quick]."),
     ] = None,
     parameter: options.Overrides = None,
     variant: options.Variants = None,
     toolkit: options.Toolkits = None,
     device: options.Devices = None,
     pairs: Annotated[
-        int | None, typer.Option(help="Pairs of rounds; each measures every case once.", min=1, show_default="2")
+        int | None,
+        typer.Option(help="Number of pairs of rounds; each round measures every case once.", min=1, show_default="2"),
     ] = None,
     threshold: options.ThresholdOption = "2%",
-    out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the rounds to this folder [default: reports/selftest-DATE-TIME].")
+    ] = None,
     from_folder: Annotated[
-        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing; judge the rounds in this folder.")
     ] = None,
     across_devices: Annotated[
-        bool, typer.Option("--across-devices", help="Instead: every case once on each GPU of a kind, card by card.")
+        bool,
+        typer.Option(
+            "--across-devices", help="Measure every case once on each GPU of one kind instead, and compare the cards."
+        ),
     ] = False,
     everything: options.Everything = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
+    """Measure cases against themselves: how often compare is wrong here, and how small a change it detects."""
     import json
 
     from gravbench.config.load import load
@@ -282,7 +293,7 @@ def selftest(
 
 @app.command(rich_help_panel=LOOK)
 def doctor(as_json: options.AsJson = False) -> None:
-    """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
+    """Show devices, drivers, toolkits and compilers, and how to fix what does not work."""
     import json
 
     from gravbench.measuring import environment

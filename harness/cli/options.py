@@ -121,24 +121,35 @@ RunsArgument = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("-p", "--parameter", metavar="NAME=VALUES", help="Override, e.g. n=1024,4096 or p=64..512*2."),
+    typer.Option(
+        "-p",
+        "--parameter",
+        metavar="NAME=VALUES",
+        help="Override a setting or an axis, e.g. n=1024,4096 or p=64..512*2.",
+    ),
 ]
 Variants = Annotated[
     list[str] | None,
-    typer.Option("--variant", help="Only this variant; may be repeated.", autocompletion=completion.variants),
+    typer.Option("--variant", help="Run only this variant; repeat for more.", autocompletion=completion.variants),
 ]
 Toolkits = Annotated[
     list[str] | None,
-    typer.Option("--toolkit", help="Only this toolkit; may be repeated.", autocompletion=completion.toolkits),
+    typer.Option("--toolkit", help="Run only on this toolkit; repeat for more.", autocompletion=completion.toolkits),
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="cpu, cuda:0, ...; may be repeated.", autocompletion=completion.devices),
+    typer.Option(
+        "--device", help="Run on this device: cpu, cuda:0, ...; repeat for more.", autocompletion=completion.devices
+    ),
 ]
-Bodies = Annotated[str | None, typer.Option(help="plummer, uniform, collision, or a file of bodies.")]
-Subset = Annotated[str | None, typer.Option(help="How n bodies are taken from a file: even or lee.")]
-ThresholdOption = Annotated[str, typer.Option("--threshold", help="The smallest change that counts: 2% or 0.02.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show every case.")]
+Bodies = Annotated[
+    str | None, typer.Option(help="Initial conditions: plummer, uniform, collision, or a file of bodies.")
+]
+Subset = Annotated[str | None, typer.Option(help="How to pick n bodies from a file: even, lee or lee_last.")]
+ThresholdOption = Annotated[
+    str, typer.Option("--threshold", help="The smallest relative change that counts, e.g. 2% or 0.02.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="Show every case, not only the first of each verdict.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

@@ -40,7 +40,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN...",
-            help="A run's folder, or its name; several with --html or --figures. Without any, the newest run.",
+            help="A run's folder or name [default: the newest run]; several with --html or --figures.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -69,7 +69,7 @@ def report(
 ) -> None:
     """Summarize a run on one screen: what is fastest at each n, and by how much. --full prints the rest.
 
-    --n, --variant and --device select records, and print all tables of what they select.
+    --n, --variant and --device select records and print every table of the selection.
     """
     if sum([markdown, as_json, bool(html or figures)]) > 1:
         raise InputError("--markdown and --json print, --html and --figures write instead; accepted: --markdown alone")
@@ -204,9 +204,9 @@ def _write_report(
 @app.command(rich_help_panel=READ)
 def export(
     run_names: RunsArgument,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="A file that ends in .csv or .parquet.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file, which ends in .csv or .parquet.")],
 ) -> None:
-    """Write the newest record of each case as a table for other programs."""
+    """Export the newest record of each case as CSV or Parquet."""
     from gravbench.model.runs import latest
     from gravbench.report.export import write
 
@@ -224,15 +224,19 @@ app.add_typer(history_app, name="history", rich_help_panel=READ)
 def export_history(
     run_names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="As report takes them; without any, only list anew what is there."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs, or their names; without any, only refresh the list of benchmarks.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
-    to: Annotated[Path, typer.Option(help="asv's folder of results.")] = Path(".asv/results"),
+    to: Annotated[Path, typer.Option(help="The folder of asv's results.")] = Path(".asv/results"),
     machine: Annotated[
         str | None,
-        typer.Option(help="asv's name of the machine; default what asv calls the host, or else the name of the GPU."),
+        typer.Option(help="asv's name for the machine [default: its name for the host, or the name of the GPU]."),
     ] = None,
 ) -> None:
-    """Add the records of runs to asv's results, for `asv publish` to show."""
+    """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""
     from gravbench.asv.export import export, machines, reasons
 
     folders = [find_run(name) for name in run_names or []]

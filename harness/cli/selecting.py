@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from gravbench.model.record import Record
 
 SizesOption = Annotated[
-    str | None, typer.Option("--n", metavar="N,N", help="Only these numbers of bodies, e.g. 65536 or 1k,64k.")
+    str | None, typer.Option("--n", metavar="N,N", help="Show only these numbers of bodies, e.g. 65536 or 2^14,2^16.")
 ]
 VariantsOption = Annotated[
     list[str] | None,
-    typer.Option("--variant", help="Only this variant; may be repeated.", autocompletion=completion.variants),
+    typer.Option("--variant", help="Show only this variant; repeat for more.", autocompletion=completion.variants),
 ]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
+    str | None, typer.Option("--device", help="Show only this device: cpu, gpu, or part of a name or UUID.")
 ]
 
 
@@ -49,18 +49,18 @@ class Chosen:
             return []
         there = sorted({record.n for record in records})
         if missing := [n for n in self.sizes if n not in there]:
-            raise InputError(f"--n {missing[0]}: no record has it; accepted: {listed(map(str, there))}")
+            raise InputError(f"--n {missing[0]}: no record has this n; accepted: {listed(map(str, there))}")
         names = sorted({record.variant for record in records})
         for name in self.variants:
             if name not in names:
-                raise InputError(f"--variant {name}: no record is of it; {nearest(name, names)}")
+                raise InputError(f"--variant {name}: no record matches; {nearest(name, names)}")
         kept = [record for record in records if not self.sizes or record.n in self.sizes]
         if self.device is not None:
             devices = sorted({record.device for record in kept if record.device})
             kept = [record for record in kept if is_of(record, self.device)]
             if not kept:
                 raise InputError(
-                    f"--device {self.device}: no record is of it; accepted: cpu, gpu, or a part of {listed(devices)}"
+                    f"--device {self.device}: no record matches; accepted: cpu, gpu, or a part of {listed(devices)}"
                 )
         return kept
 
@@ -88,6 +88,8 @@ def chosen(sizes: str | None, variants: Sequence[str] | None, device: str | None
         for value in values:
             number = abbreviated(value) if isinstance(value, str) else value
             if isinstance(number, bool) or not isinstance(number, int):
-                raise InputError(f"--n {sizes}: {value} is no number of bodies; accepted: whole numbers such as 64k")
+                raise InputError(
+                    f"--n {sizes}: {value} is not a number of bodies; accepted: whole numbers such as 65536 or 2^16"
+                )
             numbers.append(number)
     return Chosen(tuple(numbers), tuple(variants or ()), device)

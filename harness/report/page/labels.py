@@ -26,7 +26,8 @@ class Room:
         width = LETTER * len(text)
         low, high = (x - GAP - width, x - GAP) if left else (x + GAP, x + GAP + width)
         above, below = y - ABOVE, y - BELOW
-        free = not any(low < c and a < high and above < d and b < below for a, b, c, d in self._taken)
+        # Beyond the left edge stand the numbers of the axis.
+        free = low > -SIGN and not any(low < c and a < high and above < d and b < below for a, b, c, d in self._taken)
         if free or anyhow:
             self._taken.append((low, above, high, below))
         return free
