@@ -59,7 +59,8 @@ function drawFigures() {
         let asked = 0;
         const again = () => { cancelAnimationFrame(asked); asked = requestAnimationFrame(() => declutter(chart)); };
         // Another n, or another width, draws the labels anew.
-        new MutationObserver(again).observe(chart, { childList: true, subtree: true, attributes: true, attributeFilter: ["transform", "width"] });
+        if (chart.querySelector(".vega-bindings select")) new MutationObserver(again).observe(chart, { childList: true, subtree: true });
+        window.addEventListener("resize", again);
         declutter(chart);
       },
       (error) => { chart.textContent = `This figure cannot be drawn: ${error.message}`; console.error(error); },

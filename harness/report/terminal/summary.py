@@ -63,7 +63,7 @@ def render_summary(
     for field in fields[1 : 1 + MOST_FIELDS]:
         say(console, f"{winning.title(field)}: {winning.sentence(_last(field))}")
     if len(fields) > 1 + MOST_FIELDS:
-        say(console, f"and {count(len(fields) - 1 - MOST_FIELDS, 'further device or task')}", "dim")
+        say(console, f"and {len(fields) - 1 - MOST_FIELDS} more devices or tasks: --full", "dim")
     drifted = ranking.drifted(records)
     if drifted:
         say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; --full says how far.", "yellow")
@@ -92,14 +92,13 @@ def _facts(cases: Sequence[Record]) -> Iterable[str]:
 
 def _last(field: Field) -> Win:
     """Return the winner at the largest n, within the error that is asked for when nobody says."""
-    usual = field.within(ERROR) or field.wins
-    return usual[-1]
+    return (field.within(ERROR) or field.wins)[-1]
 
 
 def _main(field: Field, console: Console, here: Here) -> None:
     usual = field.within(ERROR)
-    shown = usual or field.wins
-    limit = f"error at most {winning.limit_words(ERROR)}" if usual else "the smallest error that was reached"
+    shown = usual or field.within(max(win.limit for win in field.wins))
+    limit = f"error at most {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
     subsection(console, f"Fastest at each n, {limit}: {winning.title(field)}")
     rows = winning.spread(shown, max(FEWEST_ROWS, console.height - OTHER_LINES - MORE_LINES * (console.width < WIDE)))
     console.print(table(console, _columns(here), rows))
