@@ -300,6 +300,24 @@ def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
     assert words == re.sub(r"\x1b\[[0-9;]*m", "", printed[None])
 
 
+def test_the_best_end_with_what_to_use_from_which_n_and_name_axes_that_are_not_defaults(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    defaults = discover()["tiled"].defaults
+    for n, own in ((1024, {}), (2048, {}), (4096, {"p": 64}), (8192, {"p": 64})):
+        variant = "naive" if n < 4096 else "tiled"
+        axes = {"p": 256} if variant == "naive" else {**defaults, **own}
+        RecordFile(Path("run")).append(record(variant, 1e-3 * n, n=n, axes=axes))
+    said = gravbench("best", "run", columns=120).stdout
+    assert "Use naive (cupy) from n = 1,024 to 2,048, tiled (cupy) from n = 4,096 to 8,192." in " ".join(said.split())
+    (row,) = [line for line in said.splitlines() if line.strip().startswith("4,096")]
+    assert " p=64 " in row
+    assert "unroll" not in row
+    (row,) = [line for line in said.splitlines() if line.strip().startswith("1,024")]
+    assert "p=256" not in row
+    chosen = json.loads(gravbench("best", "run", "--json").stdout)["selections"][0]["choices"][2]["use"]
+    assert chosen["axes"] == {**defaults, "p": 64}  # programs get all of them
+
+
 # Terminals and pipes
 
 
@@ -551,3 +569,27 @@ def test_results_of_one_host_stay_together_so_that_asv_asks_for_no_machine(tmp_p
                   {"operating_system": "Linux-6.2.0-x86_64"}, {"processor": ""}):  # fmt: skip
         assert history._own_machine(records, described | other, tmp_path) is None
     assert history.machines(tmp_path) == ["host"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_export_of_a_history_prints_the_comparison_that_asv_accepts(tmp_path, monkeypatch, several):
+    def git(*words):
+        own = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", *words]
+        return subprocess.run(own, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    monkeypatch.chdir(tmp_path)
+    git("init", "--initial-branch=main")
+    for text in "ab":
+        git("commit", "--allow-empty", "-m", text)
+        RecordFile(Path("run")).append(record("tiled", 1e-3, commit=git("rev-parse", "HEAD"), n=1000 + ord(text)))
+    if several:
+        Path(".asv/results/host").mkdir(parents=True)
+        Path(".asv/results/host/machine.json").write_text('{"machine": "host", "version": 1}')
+    said = gravbench("history", "export", "run").stdout.splitlines()[-1]
+    command = said.removeprefix("Compare two commits: ").split()
+    assert ("--machine" in command) == several
+    config = {"version": 1, "project": "a", "repo": ".", "results_dir": ".asv/results", "branches": ["main"]}
+    Path("asv.conf.json").write_text(json.dumps(config))
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gravbench.tiled" in done.stdout

@@ -251,5 +251,5 @@ def export_history(
     exported = list(dict.fromkeys(path.parent.name for path in done.files))
     several = len(machines(to)) > 1
     for name in exported:
-        which = ["--machine", name] if several else []
-        typer.echo(f"Compare two commits: {shlex.join(['asv', 'compare', *which, 'HEAD~1', 'HEAD'])}")
+        which = f"--machine {shlex.quote(name)} " if several else ""
+        typer.echo(f"Compare two commits: asv compare {which}HEAD~1 HEAD")
