@@ -194,7 +194,7 @@ def cards(cases: Sequence[Record]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for (name, uuid), _ in Counter((case.device, case.device_uuid) for case in cases).most_common():
         if name and uuid:
-            found.setdefault(name, []).append(uuid)
+            found.setdefault(name, []).extend(uuid.split(", "))  # of cards that share cases, all
     return found
 
 
