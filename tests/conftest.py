@@ -130,6 +130,14 @@ def _forked_workers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what commands remember of folders away from what the person who runs the tests has there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _command_line_made_once() -> Iterator[None]:
     """Let all calls of the command line share the parser that typer makes of its functions, in 20 ms for each call."""
     with pytest.MonkeyPatch.context() as patch:

@@ -172,7 +172,7 @@ def test_the_command_reports_one_ladder(tmp_path):
     store = RecordFile(tmp_path / "divided")
     for one in divided():
         store.append(one)
-    code, text = command("report", str(tmp_path / "divided"))
+    code, text = command("report", str(tmp_path / "divided"), "--full")
     assert code == 0
     assert text.count("n = 1,000, 2 x") == 1
     assert "The cards" in text

@@ -13,6 +13,7 @@ from gravbench import api
 from gravbench.cli.main import main
 from gravbench.cli.options import app
 from gravbench.errors import MOST_CHARACTERS, InputError
+from gravbench.model import interaction_files
 from gravbench.model.runs import RECORDS, RecordFile, newest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
@@ -269,7 +270,7 @@ def test_a_report_is_found_by_path_and_by_name_and_fits_80_columns(measured, com
         "records": str(run / RECORDS),
     }
     before = content(folder)
-    done = command("report", named[by], folder=folder)
+    done = command("report", named[by], "--full", folder=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert_narrow(done.stdout)
@@ -314,7 +315,7 @@ def test_the_newest_run_that_measured_anything_is_reported_and_named(folder, com
     RecordFile(third).append(record(n=64, status="skipped", reason="made up"))
     RecordFile(fourth).append(record(n=64, status="failed", reason="made up"))
     said = f"quick: {second.relative_to(folder)}, the newest with measurements"
-    done = command("report", "quick")
+    done = command("report", "quick", "--full")
     assert said in done.stdout
     assert "n = 32" in done.stdout
     assert "made up" not in done.stdout
@@ -328,7 +329,7 @@ def test_the_newest_run_that_measured_anything_is_reported_and_named(folder, com
     done = command("report", "quick")
     assert f"{fourth.relative_to(folder)}, the newest; none has measurements" in done.stdout
     done = command("report", str(third))
-    assert "newest" not in done.stdout
+    assert "the newest" not in done.stdout
 
 
 def test_a_report_can_be_piped_where_there_is_no_utf8(measured):
@@ -397,26 +398,41 @@ def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder, command
 # Looking around
 
 
-@pytest.mark.parametrize("columns", ["80", "200"])
-def test_the_list_names_every_variant_with_its_axes_and_toolkits(command, columns):
+@pytest.mark.parametrize("columns", ["80", "120", "200"])
+def test_the_list_has_one_line_for_each_variant_and_interaction(command, columns):
     done = command("list", COLUMNS=columns)
     assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= int(columns)
-    # What stands in the cells of one variant, undone of the wrapping.
-    text, current = {}, None
-    for line in done.stdout.splitlines():
-        cells = [cell.strip() for cell in line.split("│")[1:-1]]
-        if len(cells) == 4:
-            current = cells[0] or current
-            text[current] = f"{text.get(current, '')} {cells[3]}"
-    assert list(text) == list(discover())
-    for name, variant in discover().items():
-        for toolkit in variant.toolkits:
-            assert toolkit in text[name]
-        for axis, values in variant.axes.items():
-            said = " ".join(f"[{value}]" if value == variant.defaults[axis] else str(value) for value in values)
-            other = f"; also {variant.other_values(axis)}" if axis in variant.ranges else ""
-            assert f"{axis} = {said}{other}" in flat(text[name])
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    named = [
+        line.split()[0]
+        for line in lines
+        if line and not line[0].isupper() and not line.startswith(("gravbench", "prints"))
+    ]
+    assert named == [*discover(), *interaction_files.packaged()]
+    tiled = next(line for line in lines if line.split()[:1] == ["tiled"])
+    assert tiled.startswith("    tiled  ")
+    assert ("cupy pycuda numba" in tiled) == (columns != "80")
+    assert "Stage a tile of p bodies in shared memory" in tiled
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+@pytest.mark.parametrize("name", ["tiled", "symmetric", "numba_parallel", "barnes_hut_cpu", "gluon_tiles"])
+def test_the_list_of_one_variant_has_all_that_it_declares_on_a_cpu_too(command, columns, name):
+    done = command("list", name, COLUMNS=columns)
+    assert done.returncode == 0, done.stderr
+    assert all(len(line) <= int(columns) or line.startswith("/") for line in done.stdout.splitlines())
+    variant, said = discover()[name], flat(done.stdout)
+    assert flat(variant.explanation) in said
+    assert f"derived from {variant.parent}" in said
+    assert f"source {flat(variant.source)}" in said
+    for toolkit in variant.toolkits:
+        assert toolkit in said
+    for axis, values in variant.axes.items():
+        words = " ".join(f"[{value}]" if value == variant.defaults[axis] else str(value) for value in values)
+        other = f"; also {variant.other_values(axis)}" if axis in variant.ranges else ""
+        assert f"{axis} {words}{other}" in said
+    assert str(variant.path) in done.stdout
 
 
 def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_path):

@@ -409,7 +409,14 @@ def test_only_files_are_opened_and_what_is_none_stays_as_it_is(skipping, monkeyp
     assert path.is_symlink() or path.is_dir() or path.is_fifo()
     assert not Path("run", "nowhere").exists()
     if name == RECORDS:
-        for words in (["report"], ["compare", "run"], ["best"], ["export", "--to", "a.csv"], ["report", "--html=a"]):
+        for words in (
+            ["report"],
+            ["report", "--full"],
+            ["compare", "run"],
+            ["best"],
+            ["export", "--to", "a.csv"],
+            ["report", "--html=a"],
+        ):
             code, said = command(*words, "run")
             assert (code, said.startswith(f"run/{RECORDS}: ")) == (2, True), said
         # A name means the newest run that can be read.
@@ -450,7 +457,8 @@ def test_a_folder_may_be_called_what_it_likes(skipping, name):  # noqa: ARG001
         times = {"samples_seconds": [1.0] * 20, "median_seconds": 1.0, "ci_low": 1.0, "ci_high": 1.0}
         RecordFile(Path(name)).append(record(n=n, error_max=1e-9, error_rms=1e-9, **times))
     for words in (
-        ["report", name], ["report", name, "--markdown"], ["report", name, "--html", "[/].html"], ["best", name],
+        ["report", name], ["report", name, "--full"],
+        ["report", name, "--markdown"], ["report", name, "--html", "[/].html"], ["best", name],
         ["compare", name, name], ["export", name, "--to", "[/].csv"],
     ):  # fmt: skip
         code, said = command(*words)

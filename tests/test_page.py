@@ -31,7 +31,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report.here import Here
-from gravbench.report.page import charts, columns, figures, html, kinds
+from gravbench.report.page import charts, colours, columns, figures, html, kinds
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
@@ -432,6 +432,105 @@ def test_the_installed_page_of_the_h200_is_of_the_records_beside_it():
     assert (H200 / "index.html").stat().st_size < 4.5e6
 
 
+# What a reader sees first
+
+
+def text_of(html_text: str) -> str:
+    """Return what a page shows, without its data and its tags."""
+    shown = re.sub(r"<(script|style)\b.*?</\1>", " ", html_text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", shown)).split())
+
+
+def test_the_page_begins_with_what_is_fastest_at_each_n_and_error(committed):
+    text = committed.read_text("utf-8")
+    assert re.search(r"<title>gravbench: NVIDIA H200</title>", text)
+    headings = re.findall(r'<h2 id="(\w+)">', text)
+    assert headings == ["answer", "ladder", "speed", "arena", "stages", "published", "records", "environment"]
+    assert re.findall(r'<li><a href="#(\w+)">', text) == headings
+    first = text_of(text.partition('<h2 id="answer">')[2].partition('<h2 id="ladder">')[0])
+    assert re.match(r"What is fastest At n = [\d,]+ within an error of 1e-\d+, \w+.* times as fast as ", first)
+    table = text.partition('<table class="winners">')[2].partition("</table>")[0]
+    sizes = [int(n.replace(",", "")) for n in re.findall(r"</span>([\d,]+)</th>", table)]
+    assert len(sizes) >= 5
+    assert all(n & (n - 1) == 0 for n in sizes)
+    rows = table.split("<tr>")[2:]
+    for row in rows:
+        columns = sum(int(span or 1) for span in re.findall(r'<td(?: colspan="(\d)")?', row))
+        assert columns == table.count('<th scope="col">error at most')
+
+
+def test_hashes_and_uuids_are_folded_at_the_end(committed):
+    text = committed.read_text("utf-8")
+    before, _, after = text.partition('<h2 id="environment">')
+    records = [one for folder in RUNS for one in RecordFile(folder).read()]
+    shown = text_of(before)
+    for uuid in {one.device_uuid for one in records if one.device_uuid}:
+        assert uuid not in shown
+        assert uuid in after
+    for commit in {one.commit for one in records if one.commit}:
+        assert commit not in shown
+        assert commit in after
+    assert "<summary>commits, cards, seeds</summary>" in after
+
+
+def test_a_variant_has_one_colour_in_all_figures_six_are_highlighted_and_the_rest_is_grey():
+    runs = [run_of(folder) for folder in RUNS]
+    found: dict[str, set[str]] = {}
+    for figure in html.every_figure(runs, VARIANTS):
+        for _, spec in marks_of(figure.spec):
+            colour = spec.get("encoding", {}).get("color") or figure.spec.get("encoding", {}).get("color") or {}
+            if colour.get("field") in ("variant", "method"):
+                for name, own in zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True):
+                    found.setdefault(name.partition(" ")[0], set()).add(own)
+    assert len(found) > 15
+    assert all(len(own) == 1 for own in found.values()), found
+    colours = Counter(own for (own,) in found.values())
+    assert len(colours) == 7
+    assert colours.pop(charts.GREY) == len(found) - 6
+    assert set(colours.values()) == {1}
+
+
+def test_a_legend_names_the_highlighted_series_alone():
+    cases = swept() + [record(name, 1e-3 * n, n=n, timed="force") for name in ("float4", "kahan") for n in (1024, 2048)]
+    (group, *_) = figures.groups(cases, {"naive": None, "tiled": "naive"}, {})
+    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n-cupy")]
+    made = colours.coloured(drawn, {"tiled": "#3f7fb5", "naive": "#d55e00"})
+    (lines,) = [spec for mark, spec in marks_of(made.spec) if mark["type"] == "line"]
+    assert lines["encoding"]["color"]["legend"] == {"values": ["naive", "tiled"]}
+    assert {row["variant"] for row in made.spec["datasets"]["rows"][-4:]} == {"naive", "tiled"}
+    check_vega_lite(charts.dressed(made.spec))
+    assert colours.coloured(drawn, {}) is drawn
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ticks"),
+    [
+        ([1024, 2048, 4096], [1024, 2048, 4096]),
+        ([1000, 5000], [1024, 2048, 4096]),
+        ([2**10, 2**30], [2**10, 2**12, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28, 2**30]),
+        ([10, 1_000_000], [2**5, 2**7, 2**9, 2**11, 2**13, 2**15, 2**17, 2**19]),
+    ],
+)
+def test_the_ticks_of_n_are_powers_of_two(sizes, ticks):
+    assert charts._powers_of_two(sizes) == ticks
+
+
+def test_the_ladder_and_the_claims_are_tables_too(committed):
+    text = committed.read_text("utf-8")
+    ladder = text.partition('<h2 id="ladder">')[2].partition('<h2 id="speed">')[0]
+    assert ladder.count("<summary>The numbers of: the ladder at n = ") == 2
+    assert re.search(r'<th scope="row">symmetric equal_mass=1</th>\s*<td class="number">[\d,.]+ §?</td>', ladder)
+    claims = text.partition('<dl class="claims-of">')[2].partition("</dl>")[0]
+    sources = [published.load(published.find(run.source_name)) for run in map(committed_run, RUNS) if run.source_name]
+    assert claims.count("<dt>") == sum(bool(source.claims) for source in sources)
+    assert re.search(r'aria-label="\d+ hold, \d+ do not hold', claims)
+
+
+def committed_run(folder: Path) -> Run:
+    entry = json.loads((folder / "environment.json").read_text("utf-8"))[-1]
+    return Run(folder.name, [], [], entry.get("published") or "")
+
+
 # Figures
 
 
@@ -523,7 +622,7 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
                 assert "'field': '± %'" in str(one.spec), one.name
                 assert {row["± %"] for row in rows} == {"unbounded: too few samples"}
             check_vega_lite(charts.dressed(one.spec))
-    assert len(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path)) == 4
+    assert len(list(figures.write([told["ladder"][0], told["occupancy"][0]], tmp_path))) == 4
     for one in all_figures(cases):
         assert "Unbounded" not in one.caption
         assert "datum.open" not in str(one.spec)
@@ -709,6 +808,8 @@ def test_every_chart_is_drawn_and_the_network_is_not_asked(opened):
 
 
 def test_a_chart_is_drawn_when_it_is_reached(opened):
+    assert not all_of(opened, ".chart svg")
+    opened.execute_script("document.getElementById('ladder').scrollIntoView();")
     until(lambda: all_of(opened, ".chart svg"))
     assert len(all_of(opened, ".chart svg")) < len(all_of(opened, ".chart"))
 
@@ -725,7 +826,7 @@ def test_filtering_sorting_and_opening_a_record(opened):
     for expected in ("ascending", "descending"):
         header.click()
         assert header.find_element("xpath", "..").get_attribute("aria-sort") == expected
-        cells = [float(one.text.replace(",", "")) for one in all_of(opened, "#table tbody tr td:nth-child(7)")]
+        cells = [float(one.text.replace(",", "")) for one in all_of(opened, "#table tbody tr td:nth-child(3)")]
         assert len(cells) == 50
         assert cells == sorted(cells, reverse=expected == "descending")
     first = opened.find_element("css selector", "#table tbody tr button")
@@ -740,6 +841,10 @@ def test_filtering_sorting_and_opening_a_record(opened):
 
 def test_a_difference_opens_by_the_keyboard(opened):
     summary = opened.find_element("xpath", "//summary[starts-with(text(), 'tiled.cu: what differs')]")
+    outer = opened.find_element("xpath", "//summary[text()='measured, and the source of tiled']")
+    assert not summary.is_displayed()
+    outer.send_keys("\n")
+    until(summary.is_displayed)
     marked = summary.find_element("xpath", "..").find_element("css selector", "pre.diff ins")
     assert not marked.is_displayed()
     summary.send_keys("\n")
@@ -747,7 +852,7 @@ def test_a_difference_opens_by_the_keyboard(opened):
     assert marked.text.startswith("+")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_the_window_in_light_and_dark(opened, width, scheme):
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -767,6 +872,65 @@ def test_the_page_fits_the_window_in_light_and_dark(opened, width, scheme):
     assert abs(brightness[0] - brightness[1]) > 0.7
     assert (brightness[0] < 0.5) == (scheme == "dark")
     opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture
+def phone(opened):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield opened
+    opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+IN_VIEW = "const box = arguments[0].getBoundingClientRect(); return [box.left, box.right, box.top, box.bottom]"
+
+
+def test_on_a_phone_times_and_speeds_are_in_view(phone):
+    phone.execute_script("window.scrollTo(0, 0);")
+    left, right, top, bottom = phone.execute_script(IN_VIEW, phone.find_element("css selector", ".winners .time"))
+    assert 0 <= left < right <= 390
+    assert 0 <= top < bottom <= 844
+    phone.execute_script("document.getElementById('records').scrollIntoView();")
+    until(lambda: all_of(phone, "#table tbody tr"))
+    heading = phone.find_element("xpath", "//th/button[text()='1e9 interactions/s']")
+    left, right, _, _ = phone.execute_script(IN_VIEW, heading)
+    assert 0 <= left < right <= 390
+    assert phone.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_the_contents_stay_in_view_and_lead_to_each_section(opened):
+    for link in all_of(opened, "nav a"):
+        section = link.get_attribute("href").partition("#")[2]
+        link.send_keys("\n")
+        until(lambda section=section: abs(opened.execute_script(IN_VIEW, opened.find_element("id", section))[2]) < 900)
+        _, _, top, bottom = opened.execute_script(IN_VIEW, opened.find_element("css selector", "nav"))
+        assert 0 <= top < bottom < 200
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_label_of_a_figure_lies_on_another(opened, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for section in ("ladder", "speed", "arena"):
+            opened.execute_script(f"document.getElementById('{section}').scrollIntoView();")
+            first = f"section[aria-labelledby={section}] .chart"
+            until(lambda first=first: all_of(opened, f"{first} svg"))
+            time.sleep(0.5)
+            overlaps = opened.execute_script(
+                """
+                const boxes = [...document.querySelector(arguments[0]).querySelectorAll('.mark-text.role-mark text')]
+                  .filter((one) => one.textContent && one.style.visibility !== 'hidden')
+                  .map((one) => [one.textContent, one.getBoundingClientRect()]);
+                return boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+                  a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2)
+                  .map(([other]) => [name, other]));
+                """,
+                first,
+            )
+            assert overlaps == [], section
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_ten_thousand_records_open_in_two_seconds(browser, tmp_path):

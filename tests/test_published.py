@@ -615,7 +615,7 @@ def test_a_page_knows_of_the_drift_that_a_terminal_knows_of():
     own = source(claims=[claim()])
     records = [*DRIFTING, tiled(1.11, p=64), tiled(1.0, p=128)]
     page = html.page([html.Run("one", records, [], "nobody", own)], {})
-    assert '<span class="verdict">undecided</span>more is faster' in page
+    assert '<span class="verdict undecided">undecided</span>more is faster' in page
     assert "undecided: more is faster" in flat(shown(own, records))
 
 

@@ -152,7 +152,7 @@ def _export_run(
     records: list[Record], environment: dict[str, Any], to: Path, machine: str | None, dates: dict[str, int],
     done: Exported,
 ) -> None:  # fmt: skip
-    folder = to / (machine or _machine_name(records))
+    folder = to / (machine or _own_machine(records, environment, to) or _machine_name(records))
     described = results.machine(folder, _described(environment))
     python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
     files: dict[Path, tuple[dict[str, Any], dict[str, Grid]]] = {}
@@ -226,6 +226,34 @@ def _commit_dates() -> dict[str, int]:
             f"{Path.cwd()}: git has no history here; export from a clone of gravbench, where asv publishes"
         ) from None
     return {commit: int(seconds) * 1000 for commit, seconds in map(str.split, done.stdout.splitlines())}
+
+
+def _own_machine(records: list[Record], environment: dict[str, Any], to: Path) -> str | None:
+    """Return asv's name of the machine that a run was measured on, where asv has results of it; else None.
+
+    Results of one machine then stay together, so that ``asv compare`` need not be told which is meant. It is the same
+    machine where processor, number of cores and kernel are.
+    """
+    described = _described(environment)
+    if not (described["cpu"] and described["num_cpu"]):
+        return None
+    devices = {_machine_name([record]) for record in records}
+    for path in sorted(to.glob(f"*/{results.MACHINE}")):
+        known = results.read(path, results.MACHINE_FORMAT)
+        kernel = str(known.get("os", "")).replace(" ", "-")
+        same = (
+            path.parent.name not in devices
+            and described["cpu"].startswith(f"{known.get('cpu')},")
+            and described["num_cpu"] == known.get("num_cpu")
+        )
+        if same and kernel and str(described["os"]).startswith(kernel):
+            return path.parent.name
+    return None
+
+
+def machines(to: Path) -> list[str]:
+    """Name the machines that asv finds in its folder of results."""
+    return sorted(path.parent.name for path in to.glob(f"*/{results.MACHINE}"))
 
 
 def _machine_name(records: list[Record]) -> str:

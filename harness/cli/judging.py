@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from gravbench.cli import completion
 from gravbench.cli.options import (
+    READ,
     AsJson,
     Everything,
     RunsArgument,
@@ -34,33 +36,42 @@ class FailOn(StrEnum):
     SLOWER_CYCLES = "slower-cycles"
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="A run's folder, or its name.")],
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="A run's folder, or its name.", autocompletion=completion.runs)
+    ],
     new: Annotated[
-        str | None, typer.Argument(metavar="NEW", help="Another; not needed with --by, which takes both together.")
+        str | None,
+        typer.Argument(
+            metavar="NEW",
+            help="Another run; optional with --by, which pools the runs.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="FIELD", help="Compare the values of toolkit, device, dtype, variant, an axis, ..."),
+        typer.Option(
+            metavar="FIELD", help="Compare the values of this field: toolkit, device, dtype, variant, an axis, ..."
+        ),
     ] = None,
     values: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these values of --by: every other with the first.")
+        str | None, typer.Option(metavar="A,B", help="Compare only these values of --by: each with the first.")
     ] = None,
     threshold: ThresholdOption = "2%",
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
             "--fail-on",
-            help="Exit code 1 when any case is SLOWER in seconds, or in clock cycles, or none was compared; may be "
-            "repeated.",
+            help="Exit with code 1 if any case is SLOWER in seconds, or in clock cycles, or if none was compared; "
+            "repeat for both.",
         ),
     ] = None,
     everything: Everything = False,
     as_json: AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="For pull requests.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for pull requests.")] = False,
 ) -> None:
-    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case. Needs no GPU.
+    """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case.
 
     There is a verdict on seconds and, where the device tells its clock, one on clock cycles.
     """
@@ -102,34 +113,32 @@ def compare(
             raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def best(
     run_names: RunsArgument,
-    error: Annotated[
-        float, typer.Option(help="The largest relative error of one evaluation that is right enough.", min=0)
-    ] = 1e-3,
+    error: Annotated[float, typer.Option(help="The largest relative error to accept in one evaluation.", min=0)] = 1e-3,
     quantile: Annotated[
         float,
         typer.Option(
-            help="The part of the bodies whose errors --error holds for: 0.5, 0.9, 0.99 or 1. Below 1 the tail of a "
-            "tree's errors does not count."
+            help="The fraction of the bodies that --error applies to: 0.5, 0.9, 0.99 or 1. Below 1, the largest errors "
+            "of a tree are ignored."
         ),
     ] = 1.0,
     device: Annotated[
-        str | None, typer.Option(help="Only this one: cpu, gpu, or a part of a device's name or UUID.")
+        str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Only float32 or float64; default whichever is faster.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 [default: both].")] = None,
     threshold: ThresholdOption = "2%",
-    everything: Annotated[bool, typer.Option("--all", help="Name all that is as good.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List every configuration that is as good.")] = False,
     as_json: AsJson = False,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the choices for every n, error and quantile as a table for gravbench.force."
+            metavar="FILE", help="Save the choices for every n, error and quantile as a table for gravbench.force."
         ),
     ] = None,
 ) -> None:
-    """Say what to use for each N: the simplest of all that are as good as the fastest. Needs no GPU."""
+    """Recommend what to use for each N: the simplest of the configurations that are as good as the fastest."""
     from gravbench.model.runs import latest
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
@@ -157,18 +166,20 @@ def best(
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
     else:
-        render_choices(found, console(), error, limit, quantile=quantile, everything=everything, here=here)
+        render_choices(
+            found, console(), error, limit, quantile=quantile, everything=everything, here=here, defaults=defaults
+        )
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def merge(
     run_names: RunsArgument,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default reports/CONFIG-DATE-TIME.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this folder [default: reports/CONFIG-DATE-TIME].")] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Accept that shards are missing, or results of a run that was stopped.")
+        bool, typer.Option("--partial", help="Accept missing shards and runs that were stopped.")
     ] = False,
 ) -> None:
-    """Make one run of several: the shards of a sweep, or one sweep measured on several hosts. Needs no GPU."""
+    """Merge several runs into one: the shards of a sweep, or one sweep measured on several hosts."""
     from gravbench.model.merging import merge as make
 
     merged = make([find_run(name) for name in run_names], out, partial=partial, say=warn)

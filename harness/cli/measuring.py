@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli import options
-from gravbench.cli.options import app, console
+from gravbench.cli.folders import remember
+from gravbench.cli.options import LOOK, MEASURE, app, console
 from gravbench.cli.stopping import hinting
 from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
@@ -21,12 +22,14 @@ from gravbench.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gravbench.config.load import Sweep
     from gravbench.measuring.dask_cluster import Cluster
     from gravbench.measuring.plan import Plan
     from gravbench.model.device import Device
+    from gravbench.model.record import Record
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def run(
     config: options.ConfigArgument,
     parameter: options.Overrides = None,
@@ -36,31 +39,35 @@ def run(
     bodies: options.Bodies = None,
     subset: options.Subset = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the cases; see merge.")
+        str | None,
+        typer.Option(metavar="K/N", help="Run only the K-th of N parts of the cases; merge joins the results."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the records; default reports/CONFIG-DATE-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write records to this folder [default: reports/CONFIG-DATE-TIME].")
+    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Measure only what an earlier run lacks: that of --out, or the newest.")
+        bool,
+        typer.Option("--resume", help="Measure only what is missing from the run in --out, or from the newest run."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the cases and an estimate of the time; run nothing.")
+        bool, typer.Option("--dry-run", help="Print the cases and the estimated time, and run nothing.")
     ] = False,
     search: Annotated[
         StrategyName | None,
-        typer.Option(help="Which cases are measured; -p search.budget_trials=100 and others set more."),
+        typer.Option(help="How to choose the cases to measure; -p search.budget_trials=100 limits them."),
     ] = None,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Then run each case on a GPU once under ncu, and add what it counts.")
+        bool, typer.Option("--counters", help="Afterwards, run each GPU case once under ncu and record its counters.")
     ] = False,
     dask: Annotated[
         str | None,
         typer.Option(
             metavar="SCHEDULER|FILE|local",
-            help="Measure on the workers of Dask at tcp://HOST:PORT, or in a scheduler file, or started here.",
+            help="Measure on Dask workers: tcp://HOST:PORT, a scheduler file, or local to start them here.",
         ),
     ] = None,
 ) -> None:
-    """Verify, measure and record every case of a sweep; exit code 1 where all of them were skipped."""
+    """Verify, measure and record every case of a sweep; exit code 1 if all cases were skipped."""
     from gravbench.measuring import forking
 
     if not (dry_run or dask) and set(device or ["all"]) != {"cpu"}:
@@ -78,6 +85,7 @@ def run(
         raise InputError(f"--dask cannot be combined with {'--device' if device else '--counters'}")
     overrides = [*(parameter or []), *([f"search.strategy={search}"] if search else [])]
     sweep = load(config, overrides, variant or [], toolkit or [], bodies, subset)
+    remember(sweep.variant_folders)
     if shard is not None:
         sweep = shards.take(sweep, parse(shard))
     terminal = console()
@@ -112,6 +120,7 @@ def run(
         with hinting(hint):
             found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
             terminal.print(f"{found} of {asked} records have counters", markup=False)
+    _print_mistakes(_mistakes(records, sweep, out), terminal)
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
     show = shlex.join(["gravbench", "report", str(out)])
@@ -138,6 +147,18 @@ def _devices(
         yield cluster.devices, cluster.no_gpu, cluster
 
 
+def _mistakes(records: list[Record], sweep: Sweep, folder: Path) -> list[str]:
+    from gravbench.cli.mistakes import mistakes
+    from gravbench.model.variant import discover
+
+    return mistakes(records, discover(sweep.variant_folders), folder) if sweep.variant_folders else []
+
+
+def _print_mistakes(told: list[str], terminal: Console) -> None:
+    for sentence in told:
+        terminal.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
 def _show_plan(todo: Plan, terminal: Console) -> None:
     from gravbench.measuring.progress import duration
 
@@ -149,7 +170,7 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was run")
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def check(
     config: options.ConfigArgument,
     parameter: options.Overrides = None,
@@ -159,7 +180,7 @@ def check(
     bodies: options.Bodies = None,
     subset: options.Subset = None,
 ) -> None:
-    """Verify every case of a sweep against float64 and measure nothing; exit code 1 unless all are right."""
+    """Verify every case of a sweep against float64 without measuring; exit code 1 unless all are right."""
     import tempfile
 
     from gravbench.config.load import load
@@ -169,11 +190,14 @@ def check(
     from gravbench.toolkits.devices import select
 
     sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
+    remember(sweep.variant_folders)
     devices, no_gpu = select(device or [])
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
+        told = _mistakes(records, sweep, Path(folder))
+    _print_mistakes(told, terminal)
     count = Counter(record.status for record in records)
     right, wrong = count["ok"], count["invalid"] + count["failed"]
     terminal.print(f"{right} right, {wrong} wrong, {count['skipped']} skipped")
@@ -182,30 +206,37 @@ def check(
     raise typer.Exit(1 if wrong or not right else 0)
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def selftest(
     config: Annotated[
-        str | None, typer.Argument(metavar="CONFIG", help="A YAML file, or a packaged one; default quick.")
+        str | None,
+        typer.Argument(metavar="CONFIG", help="A YAML file, or the name of a packaged configuration [default: quick]."),
     ] = None,
     parameter: options.Overrides = None,
     variant: options.Variants = None,
     toolkit: options.Toolkits = None,
     device: options.Devices = None,
     pairs: Annotated[
-        int | None, typer.Option(help="Pairs of rounds; each measures every case once.", min=1, show_default="2")
+        int | None,
+        typer.Option(help="Number of pairs of rounds; each round measures every case once.", min=1, show_default="2"),
     ] = None,
     threshold: options.ThresholdOption = "2%",
-    out: Annotated[Path | None, typer.Option(help="Folder for the rounds; default reports/selftest-DATE-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the rounds to this folder [default: reports/selftest-DATE-TIME].")
+    ] = None,
     from_folder: Annotated[
-        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing: judge the rounds kept there.")
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing; judge the rounds in this folder.")
     ] = None,
     across_devices: Annotated[
-        bool, typer.Option("--across-devices", help="Instead: every case once on each GPU of a kind, card by card.")
+        bool,
+        typer.Option(
+            "--across-devices", help="Measure every case once on each GPU of one kind instead, and compare the cards."
+        ),
     ] = False,
     everything: options.Everything = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure cases against themselves: how often compare is wrong on this machine, and what it can see."""
+    """Measure cases against themselves: how often compare is wrong here, and how small a change it detects."""
     import json
 
     from gravbench.config.load import load
@@ -260,14 +291,20 @@ def selftest(
     raise typer.Exit(0 if compared else 1)
 
 
-@app.command()
-def doctor() -> None:
-    """Show devices, driver, toolkits and compilers, and how to mend what cannot be used."""
+@app.command(rich_help_panel=LOOK)
+def doctor(as_json: options.AsJson = False) -> None:
+    """Show devices, drivers, toolkits and compilers, and how to fix what does not work."""
+    import json
+
     from gravbench.measuring import environment
     from gravbench.measuring.doctor import examine_all
-    from gravbench.report.terminal.inventory import show_findings
+    from gravbench.report.terminal.inventory import findings_json, show_findings
 
-    terminal = console()
+    terminal = console(stderr=as_json)
     with terminal.status("looking for devices") as status:
         devices, no_gpu, findings = examine_all(lambda title: status.update(f"trying {title}"))
-    show_findings(devices, no_gpu, findings, environment.describe(devices, sys.argv[1:]), terminal)
+    described = environment.describe(devices, sys.argv[1:])
+    if as_json:
+        typer.echo(json.dumps(findings_json(devices, no_gpu, findings, described), indent=2))
+    else:
+        show_findings(devices, no_gpu, findings, described, terminal)

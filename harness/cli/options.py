@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import gc
 import io
+import os
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from gravbench.cli import completion
 from gravbench.errors import InputError, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from gravbench.model.record import Record
     from gravbench.verdicts.compare import Run
@@ -27,8 +33,29 @@ USAGE = 2
 """Exit code of a command line that cannot be understood."""
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from gravbench.measuring import environment
+
+        own = environment.describe([], [])
+        commit = f"commit {own['commit'][:12]}" if own["commit"] else "no checkout"
+        typer.echo(f"gravbench {own['harness_version']} ({commit}, Python {own['python'].split()[0]})")
+        raise typer.Exit
+
+
+ORDER = (
+    *("run", "check", "selftest", "report", "best", "compare", "replay", "merge", "export", "history"),
+    *("list", "source", "doctor", "new", "schema"),
+)
+"""The commands as a reader of ``--help`` meets them."""
+
+
 class Commands(TyperGroup):
     """All commands, so that what the parser or the system refuses is one sentence like any other mistake."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name the commands as ``--help`` does: in the order of ``ORDER``, then the others."""
+        return sorted(super().list_commands(ctx), key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
     def main(self, args: Any = None, prog_name: Any = None, *others: Any, **options: Any) -> Any:
         """Run a command line, and exit unless the option ``standalone_mode`` is false.
@@ -61,27 +88,69 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     name="gravbench",
-    help="Explore how fast gravity between N bodies can be computed, and what each optimization is worth here.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ConfigArgument = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file, or the stem of a packaged one.")]
-RunsArgument = Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or their names.")]
+
+@app.callback()
+def gravbench(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Measure how fast a GPU or a CPU computes gravity between N bodies, and what each optimization is worth."""
+
+
+MEASURE, READ, LOOK, OWN = "Measure", "Read results (no GPU needed)", "What there is", "Write your own"
+"""Headings of ``--help``, under which the commands stand."""
+
+ConfigArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A YAML file, or the name of a packaged configuration.",
+        autocompletion=completion.configs,
+    ),
+]
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Folders of runs, or their names.", autocompletion=completion.runs),
+]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("-p", "--parameter", metavar="NAME=VALUES", help="Override, e.g. n=1024,4096 or p=64..512*2."),
+    typer.Option(
+        "-p",
+        "--parameter",
+        metavar="NAME=VALUES",
+        help="Override a setting or an axis, e.g. n=1024,4096 or p=64..512*2.",
+    ),
 ]
-Variants = Annotated[list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")]
-Toolkits = Annotated[list[str] | None, typer.Option("--toolkit", help="Only this toolkit; may be repeated.")]
-Devices = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda:0, ...; may be repeated.")]
-Bodies = Annotated[str | None, typer.Option(help="plummer, uniform, collision, or a file of bodies.")]
-Subset = Annotated[str | None, typer.Option(help="How n bodies are taken from a file: even or lee.")]
-ThresholdOption = Annotated[str, typer.Option("--threshold", help="The smallest change that counts: 2% or 0.02.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show every case.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option("--variant", help="Run only this variant; repeat for more.", autocompletion=completion.variants),
+]
+Toolkits = Annotated[
+    list[str] | None,
+    typer.Option("--toolkit", help="Run only on this toolkit; repeat for more.", autocompletion=completion.toolkits),
+]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device", help="Run on this device: cpu, cuda:0, ...; repeat for more.", autocompletion=completion.devices
+    ),
+]
+Bodies = Annotated[
+    str | None, typer.Option(help="Initial conditions: plummer, uniform, collision, or a file of bodies.")
+]
+Subset = Annotated[str | None, typer.Option(help="How to pick n bodies from a file: even, lee or lee_last.")]
+ThresholdOption = Annotated[
+    str, typer.Option("--threshold", help="The smallest relative change that counts, e.g. 2% or 0.02.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="Show every case, not only the first of each verdict.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -89,6 +158,50 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr)
+
+
+@contextmanager
+def paged() -> Iterator[Console]:
+    """Open the terminal for a long text: where it is one and has a pager, what is printed is shown by the pager.
+
+    ``PAGER`` names another pager, and ``cat`` none. ``less`` ends at once where all fits the screen. What is piped, or
+    written to a file, never meets a pager.
+    """
+    from rich.console import Console
+
+    plain = console()
+    words = shlex.split(os.environ.get("PAGER", "less"))
+    program = shutil.which(words[0]) if words else None
+    if not (plain.is_terminal and sys.stdin is not None and sys.stdin.isatty() and program) or words == ["cat"]:
+        yield plain
+        return
+    text = io.StringIO()
+    yield Console(file=text, width=plain.width, force_terminal=True, no_color=plain.no_color)
+    # As git calls it: colours as they are, no paging of what fits, and the text stays on the screen.
+    environment = os.environ | {"LESS": os.environ.get("LESS", "FRX")}
+    with suppress(BrokenPipeError):  # left before the end
+        subprocess.run([program, *words[1:]], input=text.getvalue(), text=True, encoding="utf-8", env=environment)
+
+
+@contextmanager
+def working(title: str) -> Iterator[Callable[[str], None]]:
+    """Show on standard error, where that is a terminal, what a command is busy with; the function changes what is said.
+
+    It disappears at the end. What is piped gets nothing of it.
+    """
+    terminal = console(stderr=True)
+    if not terminal.is_terminal:
+        yield lambda _: None
+        return
+    with terminal.status(title) as status:
+        yield status.update
+
+
+def linked(text: str, path: Path) -> Text:
+    """Return a text that leads to a file where a terminal has hyperlinks; elsewhere it is the text alone."""
+    from rich.text import Text
+
+    return Text(text, style=f"link {path.resolve().as_uri()}")
 
 
 def warn(sentence: str) -> None:

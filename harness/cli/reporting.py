@@ -1,150 +1,212 @@
-"""Commands that show what there is and what was found, and need no GPU: list, source, report, export, history."""
+"""Commands that show what was found, and need no GPU: report, export, history."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli.options import RunsArgument, app, console, find_run, read_records, read_runs, warn, writing
-from gravbench.errors import InputError, nearest
+from gravbench.cli import completion, selecting
+from gravbench.cli.folders import known_variants
+from gravbench.cli.newest import newest_of_all
+from gravbench.cli.options import (
+    READ,
+    AsJson,
+    RunsArgument,
+    app,
+    console,
+    find_run,
+    linked,
+    paged,
+    read_records,
+    read_runs,
+    warn,
+    working,
+    writing,
+)
+from gravbench.cli.selecting import Chosen, DeviceOption, SizesOption, VariantsOption
+from gravbench.errors import InputError
+
+if TYPE_CHECKING:
+    from gravbench.config.published import Source
+    from gravbench.model.record import Record
 
 
-@app.command("list")
-def list_variants() -> None:
-    """Show the ladder: every variant, what it changes, its source, toolkits and axes; and the interactions."""
-    from gravbench.model.interaction_files import find, packaged
-    from gravbench.model.variant import discover
-    from gravbench.report.terminal.inventory import show_interactions, show_variants
-
-    variants = discover()
-    show_variants(variants, console())
-    takers = [name for name, one in variants.items() if one.any_interaction]
-    show_interactions([find(name) for name in packaged()], takers, console())
-
-
-@app.command()
-def source(
-    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")],
-    interaction: Annotated[str, typer.Option(help="A packaged one, or a file.")] = "gravity",
-) -> None:
-    """Print the CUDA C of a variant, whole, as the compiler gets it."""
-    from gravbench.model.interaction import GRAVITY
-    from gravbench.model.interaction_files import find
-    from gravbench.model.variant import discover
-
-    known = {name: one for name, one in discover().items() if one.has_cuda_c}
-    if variant not in known:
-        raise InputError(f"{variant} is no variant with CUDA C; {nearest(variant, list(known))}")
-    computed = find(interaction)
-    if computed.name != GRAVITY and not known[variant].any_interaction:
-        takers = ", ".join(name for name, one in known.items() if one.any_interaction)
-        raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
-    typer.echo(known[variant].cuda_source(computed), nl=False)
-
-
-@app.command()
+@app.command(rich_help_panel=READ)
 def report(
     run_names: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="A run's folder, or its name; several with --html or --figures."),
-    ],
-    markdown: Annotated[
-        bool,
-        typer.Option(
-            "--markdown", help="Print the ladder and the arena alone, as Markdown: README's ladder is made so."
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN...",
+            help="A run's folder or name [default: the newest run]; several with --html or --figures.",
+            autocompletion=completion.runs,
         ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every table, not only the summary.")] = False,
+    n: SizesOption = None,
+    variant: VariantsOption = None,
+    device: DeviceOption = None,
+    as_json: AsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables of the ladder and the arena as Markdown.")
     ] = False,
     published: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The source whose numbers stand beside; default what the sweep names."),
+        typer.Option(
+            metavar="NAME",
+            help="Compare with the numbers of this source; default: the source that the sweep names.",
+            autocompletion=completion.sources,
+        ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file that works offline.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="FOLDER", help="Write the figures instead, as SVG and PNG.")
+        Path | None, typer.Option("--figures", metavar="FOLDER", help="Write the figures as SVG and PNG.")
     ] = None,
 ) -> None:
-    """Print what a run found, or write it as a page or figures. Needs no GPU."""
-    from gravbench.config.published import find, load
-    from gravbench.model import runs
-    from gravbench.model.variant import discover, parents, summaries
-    from gravbench.report.here import Here
-    from gravbench.report.terminal.arena import arena_markdown, render_arena
-    from gravbench.report.terminal.gpus import render_gpus
-    from gravbench.report.terminal.ladder import ladder_markdown, render
-    from gravbench.report.terminal.loads import render_loads
-    from gravbench.report.terminal.published import render_published
-    from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
-    from gravbench.verdicts.cards import together
-    from gravbench.verdicts.ranking import drifted
+    """Summarize a run on one screen: what is fastest at each n, and by how much. --full prints the rest.
 
-    if markdown and (html or figures):
-        raise InputError("--markdown prints, --html and --figures write instead; accepted: --markdown alone")
-    folders = list(dict.fromkeys(find_run(name, stderr=markdown) for name in run_names))
+    --n, --variant and --device select records and print every table of the selection.
+    """
+    if sum([markdown, as_json, bool(html or figures)]) > 1:
+        raise InputError("--markdown and --json print, --html and --figures write instead; accepted: --markdown alone")
+    named = run_names or [str(newest_of_all())]
+    quiet = markdown or as_json
+    folders = list(dict.fromkeys(find_run(name, stderr=quiet) for name in named))
+    chosen = selecting.chosen(n, variant, device)
     if html or figures:
-        _write_report(folders, published, html, figures)
+        _write_report(folders, published, chosen, html, figures)
         return
     if len(folders) > 1:
         raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
-    (folder,) = folders
-    (records,) = together([read_records(folder)])
-    name = published or runs.published(folder)
-    variants = discover()
-    here = Here(variants)
-    if markdown:
-        typer.echo(ladder_markdown(records, parents(variants), summaries(variants), here), nl=False)
-        if arena := arena_markdown(runs.latest(records), drifted(records)):
-            typer.echo("\n" + arena, nl=False)
-        return
-    source = load(find(name)) if name else None
-    terminal = console()
-    render(records, terminal, parents(variants), here)
-    cases, drifts = runs.latest(records), drifted(records)
-    for section in (render_arena, render_gpus, render_stages, render_accuracy, render_counters):
-        section(cases, terminal, drifts)
-    if source:
-        render_published(source, records, terminal)
-    if source and source.loads:
-        render_loads(records, {name: one.loads for name, one in variants.items()}, terminal)
+    if quiet:
+        _print_for_programs(folders[0], published, chosen, as_json=as_json)
+    elif full or chosen or published:
+        _print_everything(folders[0], published, chosen)
+    else:
+        _print_summary(folders[0], named[0] if run_names else str(folders[0]))
 
 
-def _write_report(folders: list[Path], published: str | None, page: Path | None, figures: Path | None) -> None:
+def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Record], Source | None]:
+    """Read what is selected of a run, and the source that stands beside it."""
     from gravbench.config.published import find, load
     from gravbench.model import runs
-    from gravbench.model.variant import discover
+    from gravbench.verdicts.cards import together
+
+    (records,) = together([chosen.places(read_records(folder))])
+    name = published or runs.published(folder)
+    return records, load(find(name)) if name else None
+
+
+def _print_summary(folder: Path, name: str) -> None:
+    from gravbench.model.variant import parents
+    from gravbench.report.here import Here
+    from gravbench.report.terminal.summary import render_summary
+
+    records, source = _read(folder, None, Chosen())
+    variants = known_variants(warn)
+    again = shlex.join(["gravbench", "report", name, "--full"])
+    here = Here(variants)
+    render_summary(records, console(), parents(variants), here, name=name, source=source, again=again)
+
+
+def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> None:
+    from gravbench.model import runs
+    from gravbench.model.variant import parents
+    from gravbench.report.here import Here
+    from gravbench.report.terminal.arena import render_arena
+    from gravbench.report.terminal.gpus import render_gpus
+    from gravbench.report.terminal.ladder import render
+    from gravbench.report.terminal.loads import render_loads
+    from gravbench.report.terminal.published import render_published
+    from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+    from gravbench.verdicts.ranking import drifted
+
+    records, source = _read(folder, published, chosen)
+    variants = known_variants(warn)
+    cases, drifts = runs.latest(chosen.of(records)), drifted(records)
+    with paged() as terminal:
+        render(records, terminal, parents(variants), Here(variants), chosen.variants)
+        for section in (render_arena, render_gpus, render_stages, render_accuracy, render_counters):
+            section(cases, terminal, drifts)
+        if source:
+            render_published(source, records, terminal)
+        if source and source.loads:
+            render_loads(chosen.of(records), {name: one.loads for name, one in variants.items()}, terminal)
+
+
+def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, as_json: bool) -> None:
+    import json
+
+    from gravbench.model import runs
+    from gravbench.model.variant import parents, summaries
+    from gravbench.report.here import Here
+    from gravbench.report.reported import report_json
+    from gravbench.report.terminal.arena import arena_markdown
+    from gravbench.report.terminal.ladder import ladder_markdown
+    from gravbench.verdicts.ranking import drifted
+
+    records, source = _read(folder, published, chosen)
+    variants = known_variants(warn)
+    here, ladder = Here(variants), parents(variants)
+    if as_json:
+        made = report_json(records, ladder, here, run=str(folder), source=source, only=chosen.variants)
+        typer.echo(json.dumps(made, indent=2, allow_nan=False))
+        return
+    typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen.variants), nl=False)
+    if arena := arena_markdown(runs.latest(chosen.of(records)), drifted(records)):
+        typer.echo("\n" + arena, nl=False)
+
+
+def _write_report(
+    folders: list[Path], published: str | None, chosen: Chosen, page: Path | None, figures: Path | None
+) -> None:
+    from gravbench.config.published import find, load
+    from gravbench.model import runs
     from gravbench.report.page import html
     from gravbench.report.page.figures import write
 
     shown = []
-    for folder in folders:
-        name = published or runs.published(folder) or ""
-        source = load(find(name)) if name else None
-        said: list[str] = []
-        records = read_records(folder, said.append)
-        for sentence in said:
-            warn(sentence)
-        shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))
-    variants = discover()
+    with working("reading records") as say:
+        for folder in folders:
+            say(f"reading {folder}")
+            name = published or runs.published(folder) or ""
+            source = load(find(name)) if name else None
+            said: list[str] = []
+            records = chosen.of(chosen.places(read_records(folder, said.append)))
+            for sentence in said:
+                warn(sentence)
+            shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))
+        variants = known_variants(warn)
+        if page:
+            say(f"writing {page}")
+            with writing(page):
+                page.parent.mkdir(parents=True, exist_ok=True)
+                page.write_text(html.page(shown, variants), "utf-8")
+        files = []
+        if figures:
+            drawn = html.every_figure(shown, variants)
+            with writing(figures):
+                for path in write(drawn, figures):
+                    files.append(path)
+                    say(f"drawing figures: {len(files):,} of {2 * len(drawn):,} files")
     if page:
-        with writing(page):
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(html.page(shown, variants), "utf-8")
-        console().print(f"wrote {page}, {page.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)
+        console().print(
+            "wrote ", linked(str(page), page), f", {page.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True
+        )
     if figures:
-        with writing(figures):
-            files = write(html.every_figure(shown, variants), figures)
-        console().print(f"wrote {len(files)} files to {figures}", markup=False, soft_wrap=True)
+        console().print(f"wrote {len(files)} files to ", linked(str(figures), figures), sep="", soft_wrap=True)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def export(
     run_names: RunsArgument,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="A file that ends in .csv or .parquet.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file, which ends in .csv or .parquet.")],
 ) -> None:
-    """Write the newest record of each case as a table for other programs."""
+    """Export the newest record of each case as CSV or Parquet."""
     from gravbench.model.runs import latest
     from gravbench.report.export import write
 
@@ -155,20 +217,27 @@ def export(
 
 
 history_app = typer.Typer(help="Follow speed and error from commit to commit, with asv.", no_args_is_help=True)
-app.add_typer(history_app, name="history")
+app.add_typer(history_app, name="history", rich_help_panel=READ)
 
 
 @history_app.command("export")
 def export_history(
     run_names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="As report takes them; without any, only list anew what is there."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs, or their names; without any, only refresh the list of benchmarks.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
-    to: Annotated[Path, typer.Option(help="asv's folder of results.")] = Path(".asv/results"),
-    machine: Annotated[str | None, typer.Option(help="asv's name of the machine; default that of its GPU.")] = None,
+    to: Annotated[Path, typer.Option(help="The folder of asv's results.")] = Path(".asv/results"),
+    machine: Annotated[
+        str | None,
+        typer.Option(help="asv's name for the machine [default: its name for the host, or the name of the GPU]."),
+    ] = None,
 ) -> None:
-    """Add the records of runs to asv's results, for `asv publish` to show."""
-    from gravbench.asv.export import export, reasons
+    """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""
+    from gravbench.asv.export import export, machines, reasons
 
     folders = [find_run(name) for name in run_names or []]
     with writing(to):
@@ -178,3 +247,9 @@ def export_history(
     typer.echo(f"{done.records} records exported to {to}")
     if done.left_out:
         typer.echo(f"left out: {reasons(done.left_out)}")
+    # Of several machines asv asks for one.
+    exported = list(dict.fromkeys(path.parent.name for path in done.files))
+    several = len(machines(to)) > 1
+    for name in exported:
+        which = f"--machine {shlex.quote(name)} " if several else ""
+        typer.echo(f"Compare two commits: asv compare {which}HEAD~1 HEAD")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import AsJson, RunsArgument, ThresholdOption, app, console, read_runs, warn, writing
+from gravbench.cli.options import READ, AsJson, RunsArgument, ThresholdOption, app, console, read_runs, warn, writing
 from gravbench.config.search import STRATEGIES
 from gravbench.errors import InputError
 
@@ -16,25 +16,27 @@ StrategyOption = StrEnum("StrategyOption", list(STRATEGIES))  # type: ignore[mis
 """What ``--strategy`` takes."""
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def replay(
     run_names: RunsArgument,
     strategy: Annotated[
         list[StrategyOption] | None,
-        typer.Option(help="Only this one; may be repeated. Default all that are installed."),
+        typer.Option(help="Only this strategy; repeat for more [default: all that are installed]."),
     ] = None,
-    repeat: Annotated[int, typer.Option(help="Searches by each strategy, with a seed each.", min=1, max=10_000)] = 100,
-    within: Annotated[str, typer.Option(help="How much slower than the fastest is close enough.")] = "1%",
+    repeat: Annotated[
+        int, typer.Option(help="Number of searches per strategy, each with its own seed.", min=1, max=10_000)
+    ] = 100,
+    within: Annotated[str, typer.Option(help="How much slower than the fastest still counts as found.")] = "1%",
     threshold: ThresholdOption = "2%",
     kernel_tuner: Annotated[
-        bool, typer.Option("--kernel-tuner", help="Search by the strategies of Kernel Tuner too.")
+        bool, typer.Option("--kernel-tuner", help="Also search with the strategies of Kernel Tuner.")
     ] = False,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg or .html.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw a figure: a file that ends in .svg or .html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search the records of a full sweep instead of a device: how many measurements each strategy needs."""
+    """Replay searches on the records of a full sweep: how many measurements each strategy would have needed."""
     import json
 
     from gravbench.model.variant import discover

@@ -402,7 +402,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
             found[one.name] = one
     for one in found.values():
         if one.parent is not None and one.parent not in found:
-            raise InputError(f"{one.path}: parent {one.parent} is no variant; {nearest(one.parent, list(found))}")
+            raise InputError(f"{_at(one)}: parent {one.parent} is no variant; {nearest(one.parent, list(found))}")
 
     def ladder(parent: str | None) -> Iterator[Variant]:
         for one in found.values():
@@ -412,8 +412,14 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
 
     ordered = {one.name: one for one in ladder(None)}
     if circle := [one for name, one in found.items() if name not in ordered]:
-        raise InputError(f"{circle[0].path}: parent {circle[0].parent} descends from {circle[0].name} itself")
+        raise InputError(f"{_at(circle[0])}: parent {circle[0].parent} descends from {circle[0].name} itself")
     return ordered
+
+
+def _at(one: Variant) -> str:
+    """Name the file of a variant and the line that declares it."""
+    lines = files.text(one.path).splitlines()
+    return next((f"{one.path}, line {i}" for i, line in enumerate(lines, 1) if "@variant(" in line), str(one.path))
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
@@ -20,6 +20,24 @@ TIMED: dict[Timed, str] = {
     "frame": "a frame: force, step and drawing",
     "process": "the whole process, start-up of the device included",
 }
+
+OF_SEVERAL: Mapping[published.Verdict, str] = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "undecided": "undecided",
+    "cannot be tested": "cannot be tested",
+}
+"""What is said of several claims with one verdict."""
+
+
+def counted(verdicts: Iterable[published.Verdict]) -> dict[published.Verdict, str]:
+    """Say how many claims have each verdict that one has: ``3 hold``."""
+    found = Counter(verdicts)
+    return {
+        verdict: f"{found[verdict]:,} {several if found[verdict] > 1 else verdict}"
+        for verdict, several in OF_SEVERAL.items()
+        if found[verdict]
+    }
 
 
 def words(selection: Selection, leave_out: Iterable[str] = ()) -> str:

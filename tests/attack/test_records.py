@@ -115,6 +115,8 @@ def commit_of(folder: Path) -> str:
 
 COMMANDS = (
     ["report", "a"],
+    ["report", "a", "--full"],
+    ["report", "a", "--json"],
     ["report", "a", "--markdown"],
     ["report", "a", "--html", "out/page.html"],
     ["compare", "a", "b", "--all"],

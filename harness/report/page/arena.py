@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from gravbench.report import arenas
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, relative_error, six_digits
 from gravbench.report.page import charts
-from gravbench.report.page.charts import Row
 from gravbench.report.page.kinds import (
     OPEN_SIGN,
     DriftsOf,
@@ -23,12 +21,11 @@ from gravbench.report.page.kinds import (
     said_unbounded,
     slug,
 )
+from gravbench.report.page.labels import Room, places
 from gravbench.verdicts import arena as verdict
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
 
-LETTER, GAP, SIGN = 6.3, 8, 5
-"""Pixels: of a letter, from a point to its text, and from its middle to its edge."""
 SAID = (
     "The time of one evaluation against the 99th percentile of the relative error (all but 1 % of the bodies are more "
     "accurate), both axes logarithmic. Smaller is better both ways: down is faster, left is more accurate. A curve is "
@@ -52,17 +49,11 @@ def figures(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[t
 def _rows(arena: Arena) -> list[dict[str, Any]]:
     """Write the points; each method's name stands at its most accurate one, and what would overlap is left out."""
     rows = [_row(point) for point in arena.points]
-    places = _places(rows)
-    taken = [(x - SIGN, y - SIGN, x + SIGN, y + SIGN) for x, y in places]
+    room = Room(places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT))
 
     def put(place: int, field: str, text: str, *, left: bool, anyhow: bool = False) -> bool:
-        x, y = places[place]
-        width = LETTER * len(text)
-        low, high = (x - GAP - width, x - GAP) if left else (x + GAP, x + GAP + width)
-        above, below = y - 14, y - 1
-        free = not any(low < c and a < high and above < d and b < below for a, b, c, d in taken)
+        free = room.put(place, text, left=left, anyhow=anyhow)
         if free or anyhow:
-            taken.append((low, above, high, below))
             rows[place][field] = text
         return free
 
@@ -70,23 +61,13 @@ def _rows(arena: Arena) -> list[dict[str, Any]]:
         first = min(own, key=lambda place: rows[place]["error"])
         name = rows[first]["method"]
         sides = [("name before", True), ("name after", False)]
-        near, far = sides if places[first][0] > charts.WIDTH / 2 else sides[::-1]
+        near, far = sides if room.places[first][0] > charts.WIDTH / 2 else sides[::-1]
         # A method without its name would be no use.
         if not any(put(first, field, name, left=left) for field, left in (near, far)):
             put(first, near[0], name, left=near[1], anyhow=True)
     for place, row in enumerate(rows):
         put(place, "setting", row["accuracy"], left=False)
     return rows
-
-
-def _places(rows: Sequence[Row]) -> list[tuple[float, float]]:
-    """Return where the points lie in a figure of its usual size, in pixels from its upper left."""
-    found = []
-    for field, length in (("error", charts.WIDTH), ("ms", -charts.ARENA_HEIGHT)):
-        logs = [math.log(row[field]) for row in rows]
-        span = (max(logs) - min(logs)) or 1.0
-        found.append([length * (one - min(logs)) / span for one in logs])
-    return list(zip(*found, strict=True))
 
 
 def _row(point: Point) -> dict[str, Any]:

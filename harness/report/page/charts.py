@@ -30,10 +30,12 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
-ARENA_HEIGHT = 420
+ARENA_HEIGHT, ACCURACY_HEIGHT = 420, 340
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
+MOST_POWERS = 12
+"""Powers of two beside one axis."""
 ROWS = "rows"
 CHART = alt.Chart(alt.NamedData(name=ROWS))
 SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
@@ -44,7 +46,7 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 
 
 @debug_mode(arg=False)
-def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
+def ladder(rows: Sequence[Row]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
     An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge.
@@ -68,7 +70,7 @@ def ladder(rows: Sequence[Row], toolkits: list[str]) -> Spec:
     scale = alt.Scale(domain=[0, most * 2], nice=False)
     drawn = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
-        color=_signs("toolkit", toolkits, "color")["color"].legend(None),
+        color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2=alt.X2("high:Q"))
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
@@ -161,7 +163,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text=alt.Text("name before:N"))
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text=alt.Text("name after:N"))
-    return _with(rows, _spec(alt.layer(front, points, before, after, height=340), at))
+    return _with(rows, _spec(alt.layer(front, points, before, after, height=ACCURACY_HEIGHT), at))
 
 
 @debug_mode(arg=False)
@@ -278,7 +280,7 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "background": "white" if title else "transparent",
         "view": {"stroke": None},
         "axis": words | axis,
-        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 150} | symbols,
+        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 230} | symbols,
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
@@ -304,12 +306,17 @@ def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, *
     whole = base.mark_point(size=area, filled=True, opacity=opacity).encode(**encoding)
     if not any(row.get("open") for row in rows):
         return whole
-    # Both layers share one encoding, which is most of a chart's text.
-    filled = whole.transform_filter("!datum.open")
-    hollow = whole.transform_filter("datum.open").mark_point(size=area, filled=False, strokeWidth=1.5, opacity=1)
-    shared = whole.encoding
-    filled.encoding = hollow.encoding = alt.Undefined
-    return alt.LayerChart(layer=[filled, hollow], encoding=shared)
+    # Both layers share one encoding, which is most of a chart's text, and have all rows: of none there is no scale.
+    filled = alt.Chart(alt.Undefined).mark_point(size=area, filled=True)
+    hollow = alt.Chart(alt.Undefined).mark_point(size=area, filled=False, strokeWidth=1.5)
+    filled.encoding = alt.FacetedEncoding(opacity=alt.condition("datum.open", alt.value(0), alt.value(opacity)))
+    hollow.encoding = alt.FacetedEncoding(opacity=alt.condition("datum.open", alt.value(1), alt.value(0)))
+    return alt.LayerChart(layer=[filled, hollow], encoding=whole.encoding, **_inherited(whole))
+
+
+def _inherited(chart: Any) -> dict[str, Any]:
+    """Return the data and the filters of a chart, for the layers that take its place."""
+    return {name: own for name in ("data", "transform") if (own := getattr(chart, name)) is not alt.Undefined}
 
 
 def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:
@@ -332,7 +339,8 @@ def _signs(field: str, domain: list[str], *channels: str, title: str | None = No
 
 def _log(axis: Any, field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
     """Encode a field on a logarithmic ``axis``, which is ``alt.X`` or ``alt.Y``."""
-    ticks = _decades((row[field] for row in rows), fine=fine)
+    values = [row[field] for row in rows]
+    ticks = _powers_of_two(values) if field == "n" else _decades(values, fine=fine)
     return axis(f"{field}:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=14), axis=_axis(ticks))
 
 
@@ -340,6 +348,14 @@ def _axis(ticks: list[float] | None = None) -> Any:
     label = "abs(datum.value) >= 1e-3 && abs(datum.value) < 1e7 || datum.value == 0 ? format(datum.value, ',.8~g')"
     at = {"values": ticks} if ticks else {"tickCount": 5}
     return alt.Axis(labelExpr=f"{label} : format(datum.value, '.0e')", labelOverlap="greedy", labelSeparation=8, **at)
+
+
+def _powers_of_two(values: Sequence[float]) -> list[float]:
+    """Choose ticks of an axis of n: every power of two, or every second, fourth, ... where there are many."""
+    low, high = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
+    step = 1 + (high - low) // MOST_POWERS
+    # Counted from the top: the largest n is what most figures are looked at for.
+    return [float(2**power) for power in range(high, low - 1, -step)][::-1]
 
 
 def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:

@@ -17,14 +17,15 @@ from gravbench.verdicts import ranking
 # Columns that a page shows; the rest of a record is behind them.
 SHOWN: Mapping[str, str] = {
     "variant": "variant",
+    # In view on a phone.
+    "n": "n",
+    "speed": "1e9 interactions/s",
+    "ms": "ms",
+    "signs": "signs",
     "toolkit": "toolkit",
     "configuration": "configuration",
-    "n": "n",
     "dtype": "type",
     "timed": "timed",
-    "speed": "1e9 interactions/s",
-    "signs": "signs",
-    "ms": "ms",
     "untimed": "untimed, s",
     "half width": "± %",
     "gflops": "GFLOP/s",

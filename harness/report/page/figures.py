@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -97,12 +97,11 @@ def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequen
     return [one for figure in source.figures if (one := kinds.published(name, source, figure, cases, drifts))]
 
 
-def write(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write every figure as SVG and PNG, named by what it shows, those of one name numbered; returns the files."""
+def write(figures: Iterable[Figure], folder: Path) -> Iterator[Path]:
+    """Write every figure as SVG and PNG, named by what it shows, those of one name numbered; yield each file."""
     import vl_convert
 
     folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
     seen: Counter[str] = Counter()
     for figure in figures:
         seen[figure.name] += 1
@@ -110,6 +109,6 @@ def write(figures: Iterable[Figure], folder: Path) -> list[Path]:
         spec = json.dumps(charts.dressed(figure.spec, title=figure.whole_title, ink="#222222"))
         svg, png = folder / f"{name}.svg", folder / f"{name}.png"
         svg.write_text(vl_convert.vegalite_to_svg(spec), "utf-8")
+        yield svg
         png.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
-        written += [svg, png]
-    return written
+        yield png

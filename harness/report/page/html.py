@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
@@ -27,14 +27,17 @@ from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import arenas, between_cards, names, published, remarks
 from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
-from gravbench.report.numbers import number
+from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
 from gravbench.report.page import charts, columns, figures, packed, sources
+from gravbench.report.page.answer import answers
+from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import differences, together
 from gravbench.verdicts.ranking import Drift
+from gravbench.verdicts.winners import winners
 
 HERE = Path(__file__).parent
 MOST_RECORDS = 10_000
@@ -71,6 +74,12 @@ class Run:
         """Those of its anchors that are beyond the limit."""
         return ranking.drifted(self.records)
 
+    @cached_property
+    def decisions(self) -> list[published.Decision]:
+        """What the records say of each claim of the source."""
+        claims = self.source.claims if self.source else []
+        return [published.decide(self.source, claim, self.records) for claim in claims if self.source]
+
     def figures(self) -> list[Figure]:
         """Make the figures of the source beside the run."""
         return figures.of_source(self.source_name, self.source, self.cases, self.drifts) if self.source else []
@@ -93,24 +102,39 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
             f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of "
             f"arenas, stages and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
         )
-    here, drifts, texts = Here(variants), _drifts(runs), Texts()
-    groups = figures.groups(cases, parents(variants), summaries(variants), here, drifts)
+    here, drifts, texts, ladder = Here(variants), _drifts(runs), Texts(), parents(variants)
+    order = ranking.ladder_order({record.variant for record in cases}, ladder)
+    fields = winners([run.records for run in runs], ladder)
+    colours = palette(fields, order, ladder)
+    finish = _finish(cases, colours)
+    groups = [
+        replace(
+            group,
+            title=_plain(group.title, cases),
+            ladder=finish(group.ladder) if group.ladder else None,
+            figures=list(map(finish, group.figures)),
+        )
+        for group in figures.groups(cases, ladder, summaries(variants), here, drifts)
+    ]
     scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
     return _template().render(
-        title=f"gravbench: {', '.join(run.name for run in runs)}",
+        title=_title(runs, cases),
         policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
         style=(HERE / "page.css").read_text("utf-8"),
         scripts=scripts,
         summary=_summary(runs, cases),
+        conditions=_conditions(cases),
+        answers=answers(fields, colours, here),
+        colours=colours,
         runs=runs,
         variants=variants,
         of_variant=ranking.grouped(cases, lambda record: record.variant),
         groups=groups,
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
-        order=ranking.ladder_order({record.variant for record in cases}, parents(variants)),
-        of_arenas=figures.of_arenas(cases, drifts),
-        of_stages=figures.of_stages(cases, drifts),
+        order=order,
+        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts)],
+        of_stages=list(map(finish, figures.of_stages(cases, drifts))),
         specs={},
         texts=texts,
         config=charts.dressed({})["config"],
@@ -126,14 +150,52 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
     runs = _together(runs)
     cases = latest(record for run in runs for record in run.records)
     drifts = _drifts(runs)
-    groups = figures.groups(cases, parents(variants), summaries(variants), Here(variants), drifts)
-    return [
+    ladder = parents(variants)
+    groups = figures.groups(cases, ladder, summaries(variants), Here(variants), drifts)
+    order = ranking.ladder_order({record.variant for record in cases}, ladder)
+    colours = palette(winners([run.records for run in runs], ladder), order, ladder)
+    found = [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
         *(figure for figure, _ in figures.of_arenas(cases, drifts)),
         *figures.of_stages(cases, drifts),
         *(figure for run in runs for figure in run.figures()),
     ]
+    return [coloured(figure, colours) for figure in found]
+
+
+def _title(runs: Sequence[Run], cases: Sequence[Record]) -> str:
+    """Name the page by its run, or by the devices of several."""
+    if len(runs) == 1:
+        return f"gravbench: {runs[0].name}"
+    devices = list(dict.fromkeys(case.device for case in cases if case.device and case.driver)) or ["CPU"]
+    return f"gravbench: {', '.join(devices[:3])}"
+
+
+def _finish(cases: Sequence[Record], colours: Palette) -> Callable[[Figure], Figure]:
+    """Return a function that gives a figure its colours and a title without UUIDs."""
+
+    def finish(figure: Figure) -> Figure:
+        return replace(coloured(figure, colours), about=_plain(figure.about, cases))
+
+    return finish
+
+
+def _plain(text: str, cases: Sequence[Record]) -> str:
+    """Number the cards of one name instead of telling them by their UUIDs, which stand at the end of the page."""
+    for name, uuids in cards(cases).items():
+        for place, uuid in enumerate(uuids, 1):
+            text = text.replace(f"{name} ({uuid})", f"{name}, card {place}")
+    return text
+
+
+def cards(cases: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the UUIDs of the cards of each name, those with most cases first."""
+    found: dict[str, list[str]] = {}
+    for (name, uuid), _ in Counter((case.device, case.device_uuid) for case in cases).most_common():
+        if name and uuid:
+            found.setdefault(name, []).extend(uuid.split(", "))  # of cards that share cases, all
+    return found
 
 
 def _together(runs: Sequence[Run]) -> list[Run]:
@@ -156,13 +218,21 @@ def _drifts(runs: Sequence[Run]) -> DriftsOf:
 def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     found = Counter(case.status for case in cases)
     times = [record.started for run in runs for record in run.records]
-    yield "devices", joined(case.device for case in cases)
-    yield "drivers", joined(case.driver for case in cases)
-    yield "measured", " to ".join(dict.fromkeys([min(times), max(times)])) if times else ""
-    yield "cases", ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
-    yield "records", f"{len(times):,} in {count(len(runs), 'run')}, repetitions included"
+    days = [min(times)[:10], max(times)[:10]] if times else []
+    yield "measured on", joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
+    yield "days", " to ".join(dict.fromkeys(days))
+    statuses = ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
+    yield "cases", f"{statuses}; {len(times):,} records in {count(len(runs), 'run')}"
+
+
+def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """Say what the end of the page has: everything that only who measures again needs to know."""
     yield "gravbench", joined(case.harness_version for case in cases)
-    yield "commit", joined(case.commit for case in cases)
+    yield "commits", joined(case.commit for case in cases)
+    for name, uuids in cards(cases).items():
+        yield name, ", ".join(f"card {place}: {uuid}" for place, uuid in enumerate(uuids, 1))
+    yield "softening length", joined(f"{case.eps:g}" for case in cases)
+    yield "seeds", joined(str(case.seed) for case in cases)
 
 
 def _table(runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None) -> dict[str, Any]:
@@ -193,8 +263,9 @@ def _template() -> Template:
     made = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters.update(number=number, json=_json, flat=_flat)
+    made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
+    made.globals.update(half_width=_half_width)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )
@@ -210,6 +281,10 @@ def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
     del spec["config"]  # once for all
     specs[name] = spec | {"datasets": packed.rows(spec["datasets"][charts.ROWS], texts)}
     return name
+
+
+def _half_width(record: Record) -> str:
+    return UNBOUNDED if ranking.unbounded(record) else percent(ranking.half_width(record))
 
 
 def _vega() -> str:

@@ -18,6 +18,7 @@ from gravbench.report.names import DRIFTED, WORST_BUT_TENTH, Names, drift_notes,
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
+from gravbench.report.page.labels import Room, places
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
@@ -85,7 +86,6 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 
 def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], here: Here = NOWHERE) -> Figure:
     """Draw the rungs of one n as bars, each with its speed and the time of one evaluation."""
-    toolkits = sorted({rung.best.toolkit for rung in rungs}, key=place_of)
     rows = [
         {
             **(row := _point(record)),
@@ -111,7 +111,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows, toolkits), title)
+    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
@@ -238,20 +238,22 @@ def _front(records: list[Record]) -> Iterator[Row]:
             front.add(id(record))
     ordered = sorted(records, key=ranking.seconds)
     chosen = ordered[:MOST_POINTS] + [record for record in ordered[MOST_POINTS:] if id(record) in front]
+    points = [{"error": record.error_max or 0, "rate": 1 / ranking.seconds(record)} for record in chosen]
+    room = Room(places(points, "error", "rate", charts.WIDTH, charts.ACCURACY_HEIGHT))
     named: set[str] = set()
-    errors = [record.error_max or 0 for record in chosen]
-    middle = math.sqrt(min(errors) * max(errors))
-    for record in chosen:
+    for place, record in enumerate(chosen):
         on_it = id(record) in front
-        name = record.variant if on_it and record.variant not in named else ""
-        named.add(name)
-        # On the side that has more room.
-        right = (record.error_max or 0) > middle
+        # On the side that has more room; where another label lies on both, tooltips have the name.
+        near = room.places[place][0] > charts.WIDTH / 2
+        sides = [left for left in (near, not near) if on_it and record.variant not in named]
+        left = next((left for left in sides if room.put(place, record.variant, left=left)), None)
+        if left is not None:
+            named.add(record.variant)
         yield {
             **_said(record),
             "front": on_it,
-            "name before": name if right else "",
-            "name after": "" if right else name,
+            "name before": record.variant if left else "",
+            "name after": record.variant if left is False else "",
             "error": six_digits(record.error_max),
             "rate": six_digits(1 / ranking.seconds(record)),
             "largest error": f"{record.error_max:.2e}",

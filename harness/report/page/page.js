@@ -20,6 +20,22 @@ const rowsOf = ({ count, columns }) => {
   return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
 };
 
+// Of labels that would lie on each other the first stays, as do axes and legends; tooltips have all of them.
+function declutter(chart) {
+  const whole = chart.getBoundingClientRect();
+  const kept = [...chart.querySelectorAll(".role-axis-label text, .role-axis-title text, .role-legend text")]
+    .map((text) => text.getBoundingClientRect());
+  for (const text of chart.querySelectorAll(".mark-text.role-mark text")) {
+    text.style.visibility = "";
+    if (!text.textContent) continue;
+    const box = text.getBoundingClientRect();
+    const over = kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
+      && box.top < one.bottom - 2 && one.top < box.bottom - 2);
+    const outside = box.left < whole.left - 1 || box.right > whole.right + 1;
+    if (over || outside) text.style.visibility = "hidden"; else kept.push(box);
+  }
+}
+
 // Figures: drawn when they come near the window, so that the page opens at once.
 function drawFigures() {
   const specs = embedded("specs");
@@ -33,9 +49,20 @@ function drawFigures() {
     if (chart.clientWidth < 420) {
       spec.config.axis.labelFontSize = 10;
       spec.config.text.fontSize = 9.5;
+      spec.config.legend.columns = 1;
+      spec.config.text.limit = 150;
+      spec.config.axis.titleLimit = 220;
     }
     window.vegaEmbed(chart, spec, options).then(
-      () => { chart.style.minHeight = ""; },
+      () => {
+        chart.style.minHeight = "";
+        let asked = 0;
+        const again = () => { cancelAnimationFrame(asked); asked = requestAnimationFrame(() => declutter(chart)); };
+        // Another n, or another width, draws the labels anew.
+        if (chart.querySelector(".vega-bindings select")) new MutationObserver(again).observe(chart, { childList: true, subtree: true });
+        window.addEventListener("resize", again);
+        declutter(chart);
+      },
       (error) => { chart.textContent = `This figure cannot be drawn: ${error.message}`; console.error(error); },
     );
   };

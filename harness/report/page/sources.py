@@ -11,10 +11,16 @@ from gravbench.model.record import Record
 from gravbench.model.variant import CPU, NUMBA, Variant
 from gravbench.report.here import Here, Origin
 
+MOST_NEW, LONG = 0.8, 100
+"""The part of a file's lines that may be new where it has so many; beyond it a diff says no more than the file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One file of a variant, and its unified diff to the same kind of file of the parent; empty without one."""
+    """One file of a variant, and its unified diff to the same kind of file of the parent.
+
+    It is empty without a parent, and where nearly every line of a long file is new.
+    """
 
     title: str
     name: str
@@ -50,6 +56,8 @@ def _listing(title: str, path: Path, parent: Path | None) -> Listing:
     text = path.read_text("utf-8")
     diff: list[str] = []
     if parent is not None and parent.is_file():
-        before = parent.read_text("utf-8").splitlines()
-        diff = list(difflib.unified_diff(before, text.splitlines(), parent.name, path.name, lineterm=""))
+        before, after = parent.read_text("utf-8").splitlines(), text.splitlines()
+        diff = list(difflib.unified_diff(before, after, parent.name, path.name, lineterm=""))
+        if len(after) > LONG and sum(line.startswith("+") for line in diff) > MOST_NEW * len(after):
+            diff = []  # another text altogether
     return Listing(title, path.name, text, diff)

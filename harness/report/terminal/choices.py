@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gravbench.model.case import PARTS
+from gravbench.model.case import PARTS, word
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.here import NOWHERE, Here, sign_notes, signs
@@ -17,7 +17,7 @@ from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection, error_of
-from gravbench.verdicts.compare import Verdict
+from gravbench.verdicts.compare import Defaults, Verdict, away
 
 CHANGED = "*"
 READING = (
@@ -40,19 +40,15 @@ def render_choices(
     quantile: float = LARGEST,
     everything: bool = False,
     here: Here = NOWHERE,
+    defaults: Defaults | None = None,
 ) -> None:
     """Print one table per device and task: what to use for each n; with ``everything``, all that is as good.
 
     ``error`` is what this ``quantile`` of the bodies' errors is held to. Rows whose source is not the one that is
-    ``here`` are marked.
+    ``here`` are marked. With ``defaults`` a row has the axes that differ from those of its variant.
     """
     heading(console, "The best")
-    say(
-        console,
-        f"Of what is right within {_limit(error, quantile)} of one evaluation. As good as the fastest is "
-        f"what takes at most {100 * threshold:g} % longer by its median; told from it is what takes more than that "
-        f"longer with {100 * CONFIDENCE:g} % confidence. " + READING,
-    )
+    say(console, f"Of what is right within {_limit(error, quantile)} of one evaluation.")
     of_quantile: Column[Choice] = Column(
         f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
     )
@@ -61,8 +57,8 @@ def render_choices(
         Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
         Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
         Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
-        Column("axes", lambda choice: choice.chosen.configuration, 0, text=True, breaks=True),
-        Column("", _unclear, 0, text=True),
+        Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True),
+        Column("", _unclear, 0, text=True, style="yellow"),
         Column("ms", lambda choice: _ms(choice.chosen), 0),
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
@@ -107,6 +103,42 @@ def render_choices(
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
         for n, record in others:
             say(console, f"n = {n:,}, as good: {_name(record)}")
+        if sentence := closing_sentence(selection):
+            say(console, sentence, "bold")
+    console.print()
+    axes = "axes: those that are not the variant's defaults. " if defaults is not None else ""
+    say(
+        console,
+        f"As good as the fastest is what takes at most {100 * threshold:g} % longer by its median; told from it is "
+        f"what takes more than that longer with {100 * CONFIDENCE:g} % confidence. " + axes + READING,
+        "dim",
+    )
+
+
+def closing_sentence(selection: Selection) -> str:
+    """Say from which n on what is to be used; empty where nothing is."""
+    parts: list[tuple[str, int, int]] = []
+    for choice in selection.choices:
+        name = f"{ranking.named(choice.chosen)} ({choice.chosen.toolkit})"
+        if parts and parts[-1][0] == name:
+            parts[-1] = (name, parts[-1][1], choice.n)
+        else:
+            parts.append((name, choice.n, choice.n))
+    said = [f"{name} {_sizes(first, last)}" for name, first, last in parts]
+    return f"Use {', '.join(said)}." if said else ""
+
+
+def _sizes(first: int, last: int) -> str:
+    return f"at n = {first:,}" if first == last else f"from n = {first:,} to {last:,}"
+
+
+def _axes(record: Record, defaults: Defaults | None) -> str:
+    """Write the axes that are not at their defaults; all where these are not known."""
+    if defaults is None or record.variant not in defaults:
+        return record.configuration
+    named = ranking.named(record).split()  # some stand beside the name
+    own = [word(name, value) for name, value in away(record, defaults).items()]
+    return " ".join(one for one in own if one not in named)
 
 
 def _limit(error: float, quantile: float) -> str:

@@ -18,12 +18,25 @@ from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines, subsection
 from gravbench.report.terminal.table import Column, markdown_table, table
+from gravbench.report.winning import times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
-from gravbench.verdicts.ratios import BETWEEN, Scatter
+from gravbench.verdicts.ratios import BETWEEN, Interval, Scatter
 
+NAMED = ("driver", "toolkit_version")
+"""What is told by its old and its new value where the two sides of a comparison differ in it."""
+MOST_NAMED = 3
+"""Such pairs of values that are written out."""
 MOST_ROWS = 40
 """Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
+
+VERDICT_STYLES: Mapping[str, str] = {
+    Verdict.SLOWER: "red",
+    Verdict.FASTER: "green",
+    Verdict.UNCLEAR: "yellow",
+    Verdict.SAME: "",
+}
+"""How a terminal shows a verdict; the word alone says it where there are no colours."""
 
 READING = (
     "NEW/BASE is the ratio of the median times of one evaluation: above 1 is slower. The interval holds it with "
@@ -116,6 +129,8 @@ def render_comparison(
     for title, records in _lists(comparison):
         say_lines(console, f"{title}, {count(len(records), 'case')}", compact(records))
     subsection(console, summary(comparison))
+    if closing := closing_sentence(comparison):
+        say(console, closing, "bold")
     for name in namesakes(comparison):
         say(console, f"{name} is not the same file in BASE and NEW: its cases are other cases.")
     old, new = ({one.device for one in own} - {None} for own in (comparison.only_base, comparison.only_new))
@@ -143,18 +158,22 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         return ", ".join(f"{sign} {side}" for sign, side in ((base, "BASE"), (new, "NEW")) if sign)
 
     return [
-        Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict"),
+        Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict", style=_style),
         Column("case", case, 0, text=True, breaks=True, markdown="case"),
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
         Column("its\ninterval", interval_words, 0, markdown="its interval"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
-        Column("in\ncycles", lambda pair: pair.in_cycles or "", 1, text=True, markdown="in cycles"),
+        Column("in\ncycles", lambda pair: pair.in_cycles or "", 1, text=True, markdown="in cycles", style=_style),
         Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
         Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
         Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),
         Column("why", why, 1, text=True, markdown="why"),
         Column("source", source, 1, text=True, breaks=True, markdown="source"),
     ]
+
+
+def _style(verdict: str) -> str:
+    return VERDICT_STYLES.get(verdict, "")
 
 
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
@@ -183,6 +202,34 @@ def summary(comparison: Comparison) -> str:
         f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}{late}"
         f"geometric mean of NEW/BASE{mean or ': none'} (above 1 is slower)"
     )
+
+
+def closing_sentence(comparison: Comparison) -> str:
+    """Say how many times as fast the faster side is, and between which cases that lies; empty without a mean."""
+    mean = comparison.mean_ratio
+    if mean is None:
+        return ""
+    measured = [pair for pair in comparison.pairs if Reason.OUTRACED not in pair.reasons]
+    faster, slower = (comparison.new, comparison.base) if mean <= 1 else (comparison.base, comparison.new)
+    # The ratios of the pairs are NEW over BASE: the time of the slower side over that of the faster one.
+    ratios = sorted((_turned(pair.interval) if mean <= 1 else pair.interval for pair in measured), key=_ratio)
+    if len(ratios) == 1:
+        return f"{faster} is {times(ratios[0])} times as fast as {slower}."
+    by = f"{max(mean, 1 / mean):.2f}"
+    said = f"{faster} and {slower} are equally fast" if by == "1.00" else f"{faster} is {by} times as fast as {slower}"
+    return (
+        f"{said} in the geometric mean of {count(len(ratios), 'case')}; case by case {faster} is from "
+        f"{times(ratios[0])} to {times(ratios[-1])} times as fast."
+    )
+
+
+def _turned(interval: Interval) -> Interval:
+    """Return the interval of BASE over NEW."""
+    return Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low if interval.low else math.inf)
+
+
+def _ratio(interval: Interval) -> float:
+    return interval.ratio
 
 
 def counts_words(counts: Mapping[Verdict, int]) -> str:
@@ -239,11 +286,18 @@ def interval_words(pair: Pair) -> str:
 
 
 def _differences(comparison: Comparison) -> str:
-    """Name what else differs between the two records of a pair, beside the time."""
+    """Name what else differs between the two records of a pair, beside the time: a driver or toolkit by both versions.
+
+    ``driver 580.65 -> 590.12`` is that of BASE and that of NEW.
+    """
     names = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "device_uuid")
     own = attrgetter(*names)
     both = [(own(pair.base), own(pair.new)) for pair in comparison.pairs]
-    words = [name.replace("_", " ") for i, name in enumerate(names) if any(old[i] != new[i] for old, new in both)]
+    words = []
+    for i, name in enumerate(names):
+        if found := dict.fromkeys((str(old[i]), str(new[i])) for old, new in both if old[i] != new[i]):
+            changes = "; ".join(f"{old} -> {new}" for old, new in found)
+            words.append(name.replace("_", " ") + (f" {changes}" if name in NAMED and len(found) <= MOST_NAMED else ""))
     edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
     return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
 

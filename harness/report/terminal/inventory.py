@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from gravbench.model.device import Device, Finding
-from gravbench.model.interaction import Interaction
-from gravbench.model.variant import Variant
+from gravbench.model.interaction import GRAVITY, Interaction
+from gravbench.model.variant import BUILT_IN, Variant
+from gravbench.report.names import count
+from gravbench.report.terminal.printing import GAP, heading, say, say_facts, subsection
 
-
-def _table(title: str, name: str, wide: Mapping[str, int]) -> Table:
-    """Make a table of columns that share the room in the given proportions; the first, ``name``, is never wrapped."""
-    table = Table(title=title, title_justify="left", show_lines=True, expand=False)
-    table.add_column(name, no_wrap=True)
-    for header, ratio in wide.items():
-        table.add_column(header, ratio=ratio)
-    return table
+WIDE = 110
+"""Columns of a terminal from which on the list has the toolkits too."""
 
 
 def depth(name: str, variants: Mapping[str, Variant]) -> int:
@@ -29,40 +27,148 @@ def depth(name: str, variants: Mapping[str, Variant]) -> int:
     return 0 if parent is None else 1 + depth(parent, variants)
 
 
-def show_interactions(interactions: Sequence[Interaction], takers: Sequence[str], console: Console) -> None:
-    """Print the interactions and which variants, the ``takers``, compute them."""
-    table = _table("The interactions", "interaction", {"what it computes": 3, "reads of a body": 1, "adds up": 1})
-    table.add_column("FLOPs", justify="right")
-    for one in interactions:
-        table.add_row(one.name, escape(one.summary), " ".join(one.body), " ".join(one.sums), str(one.flops))
-    console.print(table)
-    console.print(f"{', '.join(takers)} compute any of them, and one's own file; every other variant computes gravity.")
-
-
 def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
-    """Print the ladder; a step stands below its parent, indented."""
-    wide = {"what it changes": 3, "source": 2, "toolkits, axes (default in brackets)": 3}
-    table = _table("The ladder", "variant", wide)
-    table.columns[-1].width = console.width // 6  # or the longest of its words
-    for one in variants.values():
-        lines = [", ".join(one.toolkits), ", ".join(one.dtypes)]
-        for axis, values in one.axes.items():
-            words = [f"[{value}]" if value == one.defaults[axis] else str(value) for value in values]
-            other = one.other_values(axis)
-            lines.append(f"{axis} = {' '.join(words)}{'; also ' * bool(other)}{other}")
-        notes = {
-            "only where": one.when,
-            "loads from global memory per body:": one.loads,
-            "approximates:": one.approximates,
-        }
-        lines += [f"{title} {note}" for title, note in notes.items() if note]
-        longest = max(len(word) for line in lines for word in line.split())
-        table.columns[-1].width = max(longest, table.columns[-1].width or 0)
-        indent = "  " * depth(one.name, variants)
-        against = f"[{one.parent}] " if one.parent else ""
-        table.add_row(*map(escape, [indent + one.name, against + one.summary, one.source, "\n".join(lines)]))
-    console.print(table)
-    console.print("In brackets before a summary: the parent that the variant is compared with.", markup=False)
+    """Print the ladder, one line per variant; a step stands below its parent, indented."""
+    say(console, "The variants. Each is derived from the one above it that is less indented.")
+    console.print()
+    toolkits = console.width >= WIDE
+    named = {name: "  " * depth(name, variants) + name for name in variants}
+    width = max(map(len, named.values()))
+    on = {name: " ".join(one.toolkits) for name, one in variants.items()}
+    beside = max(map(len, on.values())) + GAP if toolkits else 0
+    for name, one in variants.items():
+        line = Text(named[name][: -len(name)])
+        line.append(name, f"bold link {one.path.as_uri()}")
+        line.append(" " * (width - len(named[name]) + GAP))
+        if toolkits:
+            line.append(on[name].ljust(beside), "dim")
+        line.append(_cut(one.summary, console.width - width - GAP - beside))
+        console.print(line, soft_wrap=True)
+    console.print()
+    say(console, "gravbench list NAME prints its axes, toolkits and source; gravbench source NAME prints its kernel.")
+
+
+def show_interactions(interactions: Sequence[Interaction], console: Console) -> None:
+    """Print the interactions, one line each."""
+    console.print()
+    say(console, "The interactions, for -p interaction=NAME.")
+    console.print()
+    width = max(len(one.name) for one in interactions)
+    for one in interactions:
+        line = Text(one.name.ljust(width + GAP), "bold")
+        line.append(Text(_cut(f"{one.flops} FLOPs. {one.summary}", console.width - width - GAP), "not bold"))
+        console.print(line, soft_wrap=True)
+
+
+def _cut(text: str, most: int) -> str:
+    """Shorten a text to so many characters, at a blank."""
+    if len(text) <= most:
+        return text
+    return f"{text[: max(1, most - 3)].rpartition(' ')[0].rstrip(',;:')}..."
+
+
+def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Console) -> None:
+    """Print everything that a variant declares: what it does and why, its place, its axes, its files."""
+    heading(console, variant.name)
+    for paragraph in variant.explanation.split("\n\n"):
+        say(console, " ".join(paragraph.split()))
+        console.print()
+    children = [name for name, one in variants.items() if one.parent == variant.name]
+    say_facts(
+        console,
+        {
+            "derived from": variant.parent or "nothing: it is the first of its ladder",
+            "changed by": ", ".join(children),
+            "source": variant.source,
+            "runs on": ", ".join(variant.toolkits),
+            "number types": ", ".join(variant.dtypes),
+            "interactions": "gravity, and any other" if variant.any_interaction else "gravity",
+            "approximates": variant.approximates or "",
+            "loads per body": f"{variant.loads} from global memory" if variant.loads else "",
+            "only where": variant.when or "",
+        },
+    )
+    if variant.axes:
+        subsection(console, "Axes, with the default in brackets")
+        say_facts(console, {axis: _values(variant, axis) for axis in variant.axes})
+    subsection(console, "Files")
+    for path in files_of(variant):
+        console.print(Text(str(path), f"link {path.as_uri()}"), soft_wrap=True)
+    console.print()
+    own = f"Measure it in a sweep that has variant_folders: [{variant.path.parent}]"
+    built_in = variant.path.is_relative_to(BUILT_IN)
+    say(console, f"Measure it: gravbench run quick --variant {variant.name}" if built_in else own, "dim")
+
+
+def _values(variant: Variant, axis: str) -> str:
+    """List the values of an axis, its default in brackets, and what else it takes."""
+    words = [f"[{value}]" if value == variant.defaults[axis] else str(value) for value in variant.axes[axis]]
+    other = variant.other_values(axis)
+    return " ".join(words) + (f"; also {other}" if other else "")
+
+
+def files_of(variant: Variant) -> list[Path]:
+    """Return the files of a variant: its CUDA C, where it has any, and its Python."""
+    cuda = [variant.path.with_suffix(".cu")] if variant.has_cuda_c else []
+    return [*cuda, variant.path]
+
+
+def show_interaction(interaction: Interaction, takers: Sequence[str], console: Console) -> None:
+    """Print what an interaction computes, and which variants, the ``takers``, compute it."""
+    heading(console, interaction.name)
+    say(console, interaction.summary)
+    facts = {
+        "reads of a body": " ".join(interaction.body),
+        "adds up": " ".join(interaction.sums),
+        "FLOPs": f"{interaction.flops} per interaction",
+        "computed by": "every variant" if interaction.name == GRAVITY else ", ".join(takers),
+    }
+    say_facts(console, facts)
+    console.print()
+    console.print(Text(interaction.text.strip()), soft_wrap=True)
+
+
+def inventory_json(variants: Mapping[str, Variant], interactions: Sequence[Interaction]) -> dict[str, Any]:
+    """Return variants and interactions as what JSON can hold."""
+    return {
+        "variants": [
+            {
+                "name": one.name,
+                "summary": one.summary,
+                "explanation": one.explanation,
+                "parent": one.parent,
+                "source": one.source,
+                "toolkits": one.toolkits,
+                "dtypes": one.dtypes,
+                "axes": {
+                    axis: {"values": values, "default": one.defaults[axis], "also": one.other_values(axis) or None}
+                    for axis, values in one.axes.items()
+                },
+                "when": one.when,
+                "loads": one.loads,
+                "approximates": one.approximates,
+                "any_interaction": one.any_interaction,
+                "files": list(map(str, files_of(one))),
+            }
+            for one in variants.values()
+        ],
+        "interactions": [
+            {"name": one.name, "summary": one.summary, "flops": one.flops, "body": one.body, "sums": one.sums}
+            for one in interactions
+        ],
+    }
+
+
+def findings_json(
+    devices: Sequence[Device], no_gpu: str | None, findings: Sequence[Finding], environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what ``doctor`` found as what JSON can hold."""
+    return {
+        "devices": [asdict(device) for device in devices],
+        "no_gpu": no_gpu,
+        "toolkits": [asdict(finding) for finding in findings],
+        "software": dict(environment),
+    }
 
 
 def show_findings(
@@ -81,10 +187,15 @@ def show_findings(
     if no_gpu:
         console.print(f"  {no_gpu}", markup=False, highlight=False)
     console.print("[bold]Toolkits[/]")
+    rows = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     for finding in findings:
         sign, colour = ("+ usable", "green") if finding.usable else ("- not usable", "yellow")
-        version = f" ({finding.version})" if finding.version else ""
-        console.print(f"  [{colour}]{sign}[/]: {finding.toolkit}{version}: {escape(finding.reason)}", highlight=False)
+        version = f"({finding.version}) " if finding.version else ""
+        named = Text.assemble("  ", (sign, colour), f": {finding.toolkit}", no_wrap=True)
+        rows.add_row(named, Text(f"{version}{finding.reason}"))
+    console.print(rows)
+    usable = [finding.toolkit for finding in findings if finding.usable]
+    say(console, f"  {len(usable)} of {count(len(findings), 'toolkit')} usable: {', '.join(usable) or 'none'}", "bold")
     console.print("[bold]Software[/]")
     software = {
         "gravbench": f"{environment['harness_version']}, commit {environment['commit'] or 'unknown: not a checkout'}",

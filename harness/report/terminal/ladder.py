@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import get_args
 
 from rich.console import Console
@@ -71,18 +71,22 @@ OUTRACED = (
 )
 
 
-def render(records: list[Record], console: Console, parents: Parents, here: Here = NOWHERE) -> None:
+def render(
+    records: list[Record], console: Console, parents: Parents, here: Here = NOWHERE, only: Collection[str] = ()
+) -> None:
     """Print the report of ``records``: what was run, the ladders, best configurations, drift, what is not ok.
 
     ``parents`` maps each known variant to its parent; variants it does not name are shown without one. Records whose
-    source is not the one that is ``here`` are marked.
+    source is not the one that is ``here`` are marked. Where ``only`` names variants, these alone have rows; their gains
+    are over all.
     """
     if not records:
         say(console, NOTHING)
         return
     cases = latest(records)
-    ladders = ranking.ladders(cases, parents)
+    ladders = _rungs_of(ranking.ladders(cases, parents), only)
     names = Names(cases)
+    cases = [case for case in cases if not only or case.variant in only]
     found = Counter(case.status for case in cases)
     started = sorted(record.started for record in records)
     devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
@@ -110,14 +114,31 @@ def render(records: list[Record], console: Console, parents: Parents, here: Here
     _not_ok_section(console, cases)
 
 
-def ladder_markdown(records: list[Record], parents: Parents, summaries: Mapping[str, str], here: Here = NOWHERE) -> str:
+def _rungs_of(ladders: Ladders, only: Collection[str]) -> Ladders:
+    """Keep the rungs of these variants, or all where none is named."""
+    kept = {
+        shared: {n: [rung for rung in rungs if not only or rung.best.variant in only] for n, rungs in by_n.items()}
+        for shared, by_n in ladders.items()
+    }
+    there = {shared: {n: rungs for n, rungs in by_n.items() if rungs} for shared, by_n in kept.items()}
+    return {shared: by_n for shared, by_n in there.items() if by_n}
+
+
+def ladder_markdown(
+    records: list[Record],
+    parents: Parents,
+    summaries: Mapping[str, str],
+    here: Here = NOWHERE,
+    only: Collection[str] = (),
+) -> str:
     """Return the ladder as Markdown, one table per device, kind of bodies and precision.
 
     Each is at the n where the most variants and toolkits are ok, and at the largest of these. ``summaries``
-    says what each variant changes; records whose source is not the one that is ``here`` are marked.
+    says what each variant changes; records whose source is not the one that is ``here`` are marked. Where ``only``
+    names variants, these alone have rows.
     """
     cases = latest(records)
-    ladders = ranking.ladders(cases, parents)
+    ladders = _rungs_of(ranking.ladders(cases, parents), only)
     if not ladders:
         return "No record is ok: there is no ladder to show.\n"
     names = Names(cases)

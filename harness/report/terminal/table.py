@@ -28,7 +28,8 @@ class Column(Generic[_Row]):
     """One column; the higher ``rank``, the sooner it gives way in a narrow terminal, and 0 never does.
 
     ``text`` stands to the left; one that ``breaks`` may be as narrow as its longest word. ``markdown`` is its header
-    in Markdown, where that is another.
+    in Markdown, where that is another. ``style`` is how the terminal shows its cells, or says it of each; what a style
+    says, the words of the cell say too.
     """
 
     header: str
@@ -37,6 +38,11 @@ class Column(Generic[_Row]):
     text: bool = False
     breaks: bool = False
     markdown: str = ""
+    style: str | Callable[[str], str] = ""
+
+    def style_of(self, cell: str) -> str:
+        """Return how the terminal shows a cell."""
+        return self.style(cell) if callable(self.style) else self.style
 
 
 class _Filled(Generic[_Row]):
@@ -74,7 +80,7 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
     for one, header, width in zip(shown, headers, widths, strict=True):
         made.add_column(Text(header), justify="left" if one.column.text else "right", width=width, overflow="fold")
     for cells in zip(*(one.cells for one in shown), strict=True):
-        made.add_row(*map(Text, cells))
+        made.add_row(*(Text(cell, one.column.style_of(cell)) for one, cell in zip(shown, cells, strict=True)))
     return made
 
 
@@ -88,7 +94,16 @@ def _text(columns: Sequence[_Filled[_Row]], headers: Sequence[str], widths: Sequ
     above = headers[0].count("\n") + 1
     rule = "─" * (sum(widths) + gap * (len(widths) - 1))
     made = Text("\n".join(lines[:above]), "table.header", no_wrap=True, overflow="ignore")
-    return Text("\n", no_wrap=True, overflow="ignore").join([made, Text("\n".join([rule, *lines[above:]]))])
+    body = Text("\n".join([rule, *lines[above:]]))
+    # Styles are put over the text as spans: to join styled cells takes Rich long.
+    for place, one in enumerate(columns):
+        start = len(rule) + 1
+        for row, cell in enumerate(one.cells, above):
+            if style := one.column.style_of(cell):
+                before = start + sum(len(cells[row]) + gap for cells in places[:place])
+                body.stylize(style, before, before + len(places[place][row]))
+            start += len(lines[row]) + 1
+    return Text("\n", no_wrap=True, overflow="ignore").join([made, body])
 
 
 def _padded(cell: str, width: int, *, left: bool) -> str:

@@ -1,0 +1,96 @@
+"""Commands that show what there is, and need no GPU: list, source, schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gravbench.cli import completion
+from gravbench.cli.folders import known_variants
+from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, warn
+from gravbench.errors import InputError, nearest
+
+
+@app.command("list", rich_help_panel=LOOK)
+def list_variants(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A variant or an interaction to describe in full.", autocompletion=completion.variants
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the variants and interactions, one line each; with NAME, describe one in full."""
+    import json
+
+    from gravbench.model.interaction_files import find, packaged
+    from gravbench.report.terminal import inventory
+
+    variants = known_variants(warn)
+    interactions = {own: find(own) for own in packaged()}
+    if name is not None and name not in variants and name not in interactions:
+        raise InputError(f"{name} is no variant or interaction; {nearest(name, [*variants, *interactions])}")
+    if as_json:
+        own = {key: one for key, one in variants.items() if name in (None, key)}
+        others = [one for key, one in interactions.items() if name in (None, key)]
+        typer.echo(json.dumps(inventory.inventory_json(own, others), indent=2))
+    elif name is None:
+        inventory.show_variants(variants, console())
+        inventory.show_interactions(list(interactions.values()), console())
+    elif name in variants:
+        with paged() as terminal:
+            inventory.show_variant(variants[name], variants, terminal)
+    else:
+        takers = [key for key, one in variants.items() if one.any_interaction]
+        inventory.show_interaction(interactions[name], takers, console())
+
+
+@app.command(rich_help_panel=LOOK)
+def source(
+    variant: Annotated[
+        str, typer.Argument(metavar="VARIANT", help="The name of a variant.", autocompletion=completion.variants)
+    ],
+    interaction: Annotated[str, typer.Option(help="The name of an interaction, or a file.")] = "gravity",
+    python: Annotated[
+        bool, typer.Option("--python", help="Print the Python file instead: axes, launch code and the Numba kernel.")
+    ] = False,
+) -> None:
+    """Print the source of a variant: the CUDA C that the compiler gets, or its Python file if it has no CUDA C."""
+    from gravbench.model import files
+    from gravbench.model.interaction import GRAVITY
+    from gravbench.model.interaction_files import find
+
+    known = known_variants(warn)
+    if variant not in known:
+        raise InputError(f"{variant} is no variant; {nearest(variant, list(known))}")
+    one = known[variant]
+    computed = find(interaction)
+    if computed.name != GRAVITY and not one.any_interaction:
+        takers = ", ".join(name for name, other in known.items() if other.any_interaction)
+        raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
+    text = one.cuda_source(computed) if one.has_cuda_c and not python else files.text(one.path)
+    with paged() as terminal:
+        # A terminal may colour a source; what is piped is the text alone, for a compiler.
+        if terminal.is_terminal:
+            from rich.syntax import Syntax
+
+            language = "cuda" if one.has_cuda_c and not python else "python"
+            terminal.print(Syntax(text.expandtabs(4), language, background_color="default", word_wrap=True))
+        else:
+            typer.echo(text, nl=False)
+
+
+@app.command(rich_help_panel=OWN)
+def schema() -> None:
+    """Print the JSON Schema of configuration files, so that editors can complete and check them.
+
+    Save it with `gravbench schema > gravbench.schema.json`. For the YAML language server, begin a configuration with
+    `# yaml-language-server: $schema=gravbench.schema.json`.
+    """
+    import json
+
+    from gravbench.config.schema import config_schema
+
+    typer.echo(json.dumps(config_schema(), indent=2))

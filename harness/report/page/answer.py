@@ -1,0 +1,109 @@
+"""The first screen of a page: what is fastest at each n and error, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from gravbench.report import winning
+from gravbench.report.here import Here
+from gravbench.report.numbers import number
+from gravbench.report.page.colours import Palette
+from gravbench.verdicts import ranking
+from gravbench.verdicts.winners import LIMITS, Field, Win
+
+MOST_ROWS = 10
+"""Values of n of one table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A winner: its name and toolkit, milliseconds, its lead, and the colour of its variant; empty where none is.
+
+    It spans so many columns, of which ``limit`` is the last: the closest error that it is within.
+    """
+
+    limit: str
+    span: int = 1
+    name: str = ""
+    toolkit: str = ""
+    milliseconds: str = ""
+    lead: str = ""
+    next: str = ""
+    tied: bool = False
+    sign: str = ""
+    colour: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A table of winners for one device and task: a row for each n, a column for each limit of the error."""
+
+    title: str
+    sentence: str
+    limits: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+def answers(fields: Sequence[Field], colours: Palette, here: Here) -> list[Answer]:
+    """Make a table for each device and task, in their order."""
+    return [_answer(field, colours, here) for field in fields]
+
+
+def _answer(field: Field, colours: Palette, here: Here) -> Answer:
+    by_place = {(win.n, win.limit): win for win in field.wins}
+    sizes = sorted({win.n for win in field.wins})
+    powers = [n for n in sizes if n & (n - 1) == 0]
+    sizes = powers if len(powers) > 2 else sizes
+    sizes = winning.spread(sizes, MOST_ROWS)
+    limits = [limit for limit in LIMITS if any((n, limit) in by_place for n in sizes)]
+    # A limit whose winners are those of the next closer one says nothing new.
+    said = [
+        limit
+        for limit, closer in zip(limits, [*limits[1:], None], strict=True)
+        if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
+    ]
+    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
+    last = max((win for win in field.wins if win.n == sizes[-1] and win.limit in said), key=_lead)
+    return Answer(winning.title(field), winning.sentence(last), list(map(winning.limit_words, said)), rows)
+
+
+def _lead(win: Win) -> float:
+    return win.next.interval.ratio if win.next and not win.tied else 0.0
+
+
+def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int | None:
+    win = by_place.get((n, limit))
+    return id(win.record) if win else None
+
+
+def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette, here: Here) -> list[Cell]:
+    """Make one cell of neighbours that have the same winner and the same next one."""
+    made = []
+    for _, alike in groupby(wins, key=lambda own: _same(own[1])):
+        own = list(alike)
+        limit, win = own[-1]
+        made.append(_cell(win, winning.limit_words(limit), len(own), colours, here))
+    return made
+
+
+def _same(win: Win | None) -> tuple[int, int] | None:
+    return (id(win.record), id(win.next.record) if win.next else 0) if win else None
+
+
+def _cell(win: Win | None, limit: str, span: int, colours: Palette, here: Here) -> Cell:
+    if win is None:
+        return Cell(limit, span)
+    return Cell(
+        limit,
+        span,
+        ranking.named(win.record),
+        win.record.toolkit,
+        number(1e3 * ranking.seconds(win.record), 3),
+        winning.times(win.next.interval, sure=win.next.sure) if win.next else "",
+        ranking.named(win.next.record) if win.next else "",
+        win.tied,
+        here.sign(win.record),
+        colours.get(win.record.variant, ""),
+    )

@@ -1,0 +1,43 @@
+"""Labels of points on logarithmic axes, placed so that none lies on another in a figure of its usual size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+LETTER, GAP, SIGN = 6.3, 8, 5
+"""Pixels: of a letter, from a point to its text, and from its middle to its edge."""
+ABOVE, BELOW = 14, 1
+"""Pixels from a point up to the upper and to the lower edge of its text."""
+
+
+class Room:
+    """What is taken of a figure: first by its points, at ``places`` in pixels from the upper left."""
+
+    def __init__(self, places: Sequence[tuple[float, float]]) -> None:
+        """Take the room of the points' signs."""
+        self.places = places
+        self._taken = [(x - SIGN, y - SIGN, x + SIGN, y + SIGN) for x, y in places]
+
+    def put(self, place: int, text: str, *, left: bool, anyhow: bool = False) -> bool:
+        """Take the room of a text beside a point where it is free, or ``anyhow``; tell whether it was free."""
+        x, y = self.places[place]
+        width = LETTER * len(text)
+        low, high = (x - GAP - width, x - GAP) if left else (x + GAP, x + GAP + width)
+        above, below = y - ABOVE, y - BELOW
+        # Beyond the left edge stand the numbers of the axis.
+        free = low > -SIGN and not any(low < c and a < high and above < d and b < below for a, b, c, d in self._taken)
+        if free or anyhow:
+            self._taken.append((low, above, high, below))
+        return free
+
+
+def places(rows: Sequence[Any], x: str, y: str, width: float, height: float) -> list[tuple[float, float]]:
+    """Return where points lie in a figure, in pixels from its upper left: ``x`` grows to the right, ``y`` upwards."""
+    found = []
+    for field, length in ((x, width), (y, -height)):
+        logs = [math.log(row[field]) for row in rows]
+        span = (max(logs) - min(logs)) or 1.0
+        found.append([length * (one - min(logs)) / span for one in logs])
+    return list(zip(*found, strict=True))

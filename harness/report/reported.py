@@ -1,0 +1,110 @@
+"""A report as what JSON can hold: winners, ladders, the arena, claims, drift, and what is not ok."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from gravbench.config.published import Source
+from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.report import published
+from gravbench.report.here import Here
+from gravbench.report.names import Names, drift_sentence, why_unranked
+from gravbench.report.published import Decision
+from gravbench.report.winning import winners_json
+from gravbench.verdicts import arena, ranking
+from gravbench.verdicts.ranking import Parents
+from gravbench.verdicts.winners import winners
+
+
+def report_json(
+    records: Sequence[Record],
+    parents: Parents,
+    here: Here,
+    *,
+    run: str,
+    source: Source | None = None,
+    only: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return what a report of ``records``, of one run, says; ``only`` these variants have rungs where any is named.
+
+    Times are seconds of one evaluation, speeds interactions per second. What is unknown or not finite is None.
+    """
+    cases = latest(records)
+    chosen = [case for case in cases if not only or case.variant in only]
+    names = Names(cases)
+    found = Counter(case.status for case in chosen)
+    return {
+        "run": run,
+        "cases": dict(found) | {"outraced": sum(case.outraced for case in chosen)},
+        "winners": winners_json(
+            winners([[record for record in records if not only or record.variant in only]], parents)
+        ),
+        "ladders": [
+            {
+                "title": names.title(shared),
+                "device": shared.device,
+                **dict(shared.task),
+                "n": n,
+                "rungs": [_rung(rung, here) for rung in rungs if not only or rung.best.variant in only],
+            }
+            for shared, by_n in ranking.ladders(cases, parents).items()
+            for n, rungs in by_n.items()
+        ],
+        "arenas": [
+            {
+                "title": names.title(one.shared),
+                "n": one.n,
+                "points": [
+                    {"method": point.method, "accuracy": point.accuracy, "front": point.front, **_plain(point.record)}
+                    for point in one.points
+                ],
+            }
+            for one in arena.arenas(chosen)
+        ],
+        "claims": [
+            {"id": one.claim.id, "text": one.claim.text, "verdict": one.verdict}
+            for one in (_decisions(source, records) if source else [])
+        ],
+        "drifts": [
+            {"spread": drift.spread, "beyond": drift.beyond, "sentence": drift_sentence(drift)}
+            for drift in ranking.drifts(records)
+        ],
+        "not_ok": [
+            {"case": case.label, "status": case.status, "reason": why_unranked(case)}
+            for case in chosen
+            if not ranking.is_ranked(case)
+        ],
+    }
+
+
+def _decisions(source: Source, records: Sequence[Record]) -> list[Decision]:
+    return [published.decide(source, claim, records) for claim in source.claims]
+
+
+def _rung(rung: ranking.Rung, here: Here) -> dict[str, Any]:
+    return _plain(rung.best) | {
+        "half_width": _finite(ranking.half_width(rung.best)),
+        "over_parent": rung.over_parent,
+        "over_root": rung.over_root,
+        "compared": rung.compared,
+        "as_fast": rung.indistinct,
+        "source": here.origin(rung.best).words,
+    }
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    names = ("variant", "toolkit", "axes", "dtype", "occupancy", "registers", "outraced")
+    numbers = ("error_max", "error_p99", "error_rms", "gflops", "steps_per_second", "joules_per_interaction")
+    return (
+        {name: getattr(record, name) for name in names}
+        | {"seconds": _finite(ranking.seconds(record)), "interactions_per_second": _finite(ranking.speed(record))}
+        | {name: _finite(getattr(record, name)) for name in numbers}
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

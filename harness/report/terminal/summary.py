@@ -1,0 +1,145 @@
+"""The first screen of a report: what was run, what is fastest at each n and by how much, and where the rest is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from rich.console import Console
+from rich.text import Text
+
+from gravbench.config.published import Source
+from gravbench.model.record import Record, Status
+from gravbench.model.runs import latest
+from gravbench.report import published, winning
+from gravbench.report.here import Here, Origin
+from gravbench.report.names import count, joined, why_unranked
+from gravbench.report.numbers import number
+from gravbench.report.remarks import counted
+from gravbench.report.terminal.comparison import VERDICT_STYLES
+from gravbench.report.terminal.printing import heading, say, subsection
+from gravbench.report.terminal.table import Column, table
+from gravbench.verdicts import ranking
+from gravbench.verdicts.best import ERROR
+from gravbench.verdicts.ranking import Parents
+from gravbench.verdicts.winners import Field, Win, winners
+
+FEWEST_ROWS = 4
+"""Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
+OTHER_LINES, MORE_LINES, WIDE = 17, 4, 100
+"""Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
+ORIGINS = {
+    Origin.OTHER: "measured with another source than the one here",
+    Origin.GONE: "there is no such variant here",
+}
+MOST_FIELDS = 2
+"""Further devices and tasks that have a sentence each."""
+
+
+def render_summary(
+    records: Sequence[Record],
+    console: Console,
+    parents: Parents,
+    here: Here,
+    *,
+    name: str,
+    source: Source | None = None,
+    again: str = "",
+) -> None:
+    """Print the summary of ``records``, of one run; ``again`` is the command that shows the rest."""
+    cases = latest(records)
+    heading(console, name)
+    for line in _facts(cases):
+        say(console, line)
+    fields = winners([records], parents)
+    if not fields:
+        lost = Counter(why_unranked(case) for case in cases if not ranking.is_ranked(case))
+        for reason, times in lost.most_common(MOST_FIELDS):
+            say(console, f"{count(times, 'case')}: {reason}")
+        say(console, "No case is ok, so there is nothing to rank." if cases else "No records: a run writes them.")
+    for field in fields[:1]:
+        _main(field, console, here)
+    for field in fields[1 : 1 + MOST_FIELDS]:
+        say(console, f"{winning.title(field)}: {winning.sentence(_last(field))}")
+    if len(fields) > 1 + MOST_FIELDS:
+        say(console, f"and {len(fields) - 1 - MOST_FIELDS} more devices or tasks: --full", "dim")
+    drifted = ranking.drifted(records)
+    if drifted:
+        say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; --full says how far.", "yellow")
+    if source and source.claims:
+        said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
+        say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
+    if fields:
+        console.print()
+        say(console, winning.sentence(_last(fields[0])), "bold")
+    if again:
+        console.print(Text(f"All of it: {again}", style="dim"), soft_wrap=True)
+
+
+def _facts(cases: Sequence[Record]) -> Iterable[str]:
+    if not cases:
+        return
+    found = Counter(case.status for case in cases)
+    late = sum(case.outraced for case in cases)
+    statuses = ", ".join(f"{found[status]:,} {status}" for status in get_args(Status) if found[status])
+    days = sorted({case.started[:10] for case in cases})
+    when = " to ".join(dict.fromkeys([days[0], days[-1]]))
+    yield joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases) or "no device"
+    outraced = f" ({late:,} outraced)" if late else ""
+    yield f"{when}, {count(len(cases), 'case')}: {statuses}{outraced}"
+
+
+def _last(field: Field) -> Win:
+    """Return the winner at the largest n, within the error that is asked for when nobody says."""
+    return (field.within(ERROR) or field.wins)[-1]
+
+
+def _main(field: Field, console: Console, here: Here) -> None:
+    usual = field.within(ERROR)
+    shown = usual or field.within(max(win.limit for win in field.wins))
+    limit = f"error at most {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
+    subsection(console, f"Fastest at each n, {limit}: {winning.title(field)}")
+    rows = winning.spread(shown, max(FEWEST_ROWS, console.height - OTHER_LINES - MORE_LINES * (console.width < WIDE)))
+    console.print(table(console, _columns(here), rows))
+    if len(rows) < len(shown):
+        say(console, f"not shown: {len(shown) - len(rows)} more values of n", "dim")
+    largest = rows[-1]
+    others = [
+        f"{winning.limit_words(win.limit)}: {winning.name_of(win.record)}, {_ms(win)} ms"
+        for win in field.at(largest.n)
+        if win.record is not largest.record
+    ]
+    if others:
+        say(console, f"n = {largest.n:,}, error at most {'; '.join(others)}")
+    for origin in dict.fromkeys(here.origin(win.record) for win in rows):
+        if origin:
+            say(console, f"{origin} {ORIGINS[origin]}", "yellow")
+
+
+def _columns(here: Here) -> list[Column[Win]]:
+    return [
+        Column("n", lambda win: f"{win.n:,}", 0),
+        Column("fastest", lambda win: ranking.named(win.record), 0, text=True, style="bold"),
+        Column("", lambda win: here.sign(win.record), 0, text=True),
+        Column("toolkit", lambda win: win.record.toolkit, 3, text=True),
+        Column("ms", _ms, 0),
+        Column("1e9 inter-\nactions/s", lambda win: number(ranking.speed(win.record) / 1e9), 6),
+        Column("error", winning.error_words, 4),
+        Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
+        Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
+        Column("times as fast\nas first step", _over_root, 5),
+        Column("configuration", lambda win: win.record.configuration, 9, text=True),
+    ]
+
+
+def _ms(win: Win) -> str:
+    return number(1e3 * ranking.seconds(win.record), 3)
+
+
+def _verdict(cell: str) -> str:
+    return VERDICT_STYLES["UNCLEAR"] if cell.endswith("UNCLEAR") else ""
+
+
+def _over_root(win: Win) -> str:
+    return "" if win.root is None else winning.times(win.root.interval, sure=win.root.sure)

@@ -1,0 +1,132 @@
+"""The winners in words: what is fastest at each n and error, by how much, and the sentence that a report ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from gravbench.model.case import CONDITIONS, PARTS, Value
+from gravbench.model.record import Record
+from gravbench.report.numbers import UNBOUNDED, number, relative_error
+from gravbench.verdicts import ranking
+from gravbench.verdicts.best import Behind
+from gravbench.verdicts.ratios import Interval
+from gravbench.verdicts.winners import Field, Win, error_of
+
+Thing = TypeVar("Thing")
+
+READING = (
+    "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
+    "accelerations that 99 % of the bodies do not exceed, or the largest in older records."
+)
+
+WIDE = 0.25
+"""The half width of an interval, as a part of the ratio, above which both of its ends are written."""
+
+
+def limit_words(limit: float) -> str:
+    """Write the limit of an error: ``1e-3``."""
+    return f"{limit:.0e}".replace("e-0", "e-")
+
+
+def times(interval: Interval, *, sure: bool = True) -> str:
+    """Write a ratio with half its interval: ``1.65 ± 0.01``; with a question mark where nothing bounds it."""
+    ratio = interval.ratio
+    if not (sure and interval.bounded):
+        return f"{number(ratio, 3)} {UNBOUNDED}"
+    if interval.half_width > WIDE:
+        return f"{number(ratio, 3)} ({number(interval.low, 3)} to {number(interval.high, 3)})"
+    half = (interval.high - interval.low) / 2
+    digits = 2 if ratio < 100 else 0
+    return f"{ratio:,.{digits}f} ± {max(half, 10.0**-digits):,.{digits}f}"
+
+
+def name_of(record: Record) -> str:
+    """Name a configuration as a sentence does: ``symmetric (cupy)``."""
+    return f"{ranking.named(record)} ({record.toolkit})"
+
+
+def lead_words(win: Win) -> str:
+    """Say how many times as fast the winner is as the next variant, and where the two cannot be told apart."""
+    if win.next is None:
+        return ""
+    return times(win.next.interval, sure=win.next.sure) + " UNCLEAR" * win.tied
+
+
+def task_words(task: Mapping[str, Value]) -> str:
+    """Name what was computed, without what is usual: ``plummer, timed: force``."""
+    said = [
+        CONDITIONS[name].title.format(**{**dict.fromkeys(PARTS, ""), **task})
+        for name, value in task.items()
+        if CONDITIONS[name].title and (CONDITIONS[name].said == "always" or value != CONDITIONS[name].usual)
+    ]
+    return ", ".join(said)
+
+
+def title(field: Field) -> str:
+    """Name the device and the task."""
+    return f"{field.device}, {task_words(field.task)}"
+
+
+def sentence(win: Win) -> str:
+    """Say how much faster the winner is than the next variant and than the first step of its ladder."""
+    beaten = [one for one in (win.next, win.root) if one is not None]
+    if win.next and win.root and win.next.record is win.root.record:
+        beaten = beaten[:1]
+    first = f"At n = {win.n:,} within an error of {limit_words(win.limit)}"
+    if not beaten:
+        return f"{first} only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+    parts = [_as_fast(one) for one in beaten]
+    unclear = "; UNCLEAR: the interval includes 1" if win.tied else ""
+    return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{unclear}."
+
+
+def _as_fast(behind: Behind) -> str:
+    return f"{times(behind.interval, sure=behind.sure)} times as fast as {name_of(behind.record)}"
+
+
+def spread(things: Sequence[Thing], most: int) -> list[Thing]:
+    """Keep at most so many, the first and the last among them, evenly."""
+    if len(things) <= most:
+        return list(things)
+    return [things[round(i * (len(things) - 1) / (most - 1))] for i in range(most)]
+
+
+def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:
+    """Return the winners as what JSON can hold; bounds are None where the samples are too few for them."""
+    return [
+        {
+            "device": field.device,
+            **field.task,
+            "wins": [
+                {
+                    "n": win.n,
+                    "error": win.limit,
+                    "variants": win.variants,
+                    "fastest": _record(win.record),
+                    "next": _behind(win.next),
+                    "root": _behind(win.root),
+                }
+                for win in field.wins
+            ],
+        }
+        for field in fields
+    ]
+
+
+def _record(record: Record) -> dict[str, Any]:
+    names = ("variant", "toolkit", "dtype", "axes", "median_seconds")
+    return {name: getattr(record, name) for name in names} | {"error": error_of(record)}
+
+
+def _behind(behind: Behind | None) -> dict[str, Any] | None:
+    if behind is None:
+        return None
+    found, bounded = behind.interval, behind.sure and behind.interval.bounded
+    own = {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}
+    return _record(behind.record) | own
+
+
+def error_words(win: Win) -> str:
+    """Write the error of the winner."""
+    return relative_error(error_of(win.record))

@@ -1,0 +1,595 @@
+"""The command line as a reader meets it first: one screen, in every width, in a pipe, and for programs."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from rich.console import Console
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from gravbench.asv import export as history
+from gravbench.cli import completion, folders, mistakes, options
+from gravbench.cli.main import app
+from gravbench.config.load import packaged
+from gravbench.config.schema import config_schema
+from gravbench.errors import InputError
+from gravbench.measuring import doctor as examining
+from gravbench.model.device import Device, Finding
+from gravbench.model.runs import RecordFile
+from gravbench.model.variant import discover
+from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison
+from gravbench.verdicts.compare import Run, Verdict, compare_runs
+from gravbench.version import VERSION
+from test_report import many, record
+
+H200 = ROOT / "reports" / "h200"
+RUNS = sorted(path.parent.name for path in H200.glob("*/records.jsonl"))
+RICH = re.compile(r"\x1b")
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def gravbench(*words, columns=80, code=0, **environment):
+    done = CliRunner().invoke(app, list(words), env={"COLUMNS": str(columns), "LINES": "24", **environment})
+    if code == 0:
+        assert done.exit_code == 0, (done.output, done.exception)
+    return done
+
+
+def refused(*words):
+    done = gravbench(*words, code=None)
+    assert isinstance(done.exception, InputError), done.output
+    return str(done.exception)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Be in a folder with two runs: reports/mine, and an older one."""
+    monkeypatch.chdir(tmp_path)
+    for name, day, seconds in (("older", 1, 1.0), ("mine", 2, 1e-3)):
+        store = RecordFile(tmp_path / "reports" / name)
+        for variant, times in (("naive", 4), ("tiled", 1)):
+            for n in (1024, 2048):
+                samples = [seconds * times * n / 1024 * (1 + i / 1e5) for i in range(20)]
+                store.append(
+                    record(variant, samples[0], n=n, samples_seconds=samples, started=f"2026-01-0{day}T00:00:00+00:00")
+                )
+        store.append(record("numpy_direct", 1.0, n=1024, toolkit="cpu", started=f"2026-01-0{day}T00:00:00+00:00"))
+    return "mine"
+
+
+# Reports
+
+
+def test_a_report_without_a_name_is_of_the_newest_run_that_measured_anything(run, tmp_path):
+    RecordFile(tmp_path / "reports" / "empty").append(
+        record("naive", None, status="failed", reason="made up", started="2026-01-03T00:00:00+00:00")
+    )
+    os.utime(tmp_path / "reports" / "older" / "records.jsonl")  # when a file was written says nothing
+    assert f"reports/{run} ─" in gravbench("report").stdout
+    assert "reports/older" not in gravbench("report").stdout
+
+
+def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "`gravbench run quick` makes one" in refused("report")
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_summary_of_every_committed_run_fits_one_screen(monkeypatch, name, columns):
+    monkeypatch.chdir(ROOT)
+    printed = gravbench("report", f"h200/{name}", columns=columns).stdout
+    lines = printed.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines[:-1])) <= columns
+    assert lines[-1] == f"All of it: gravbench report h200/{name} --full"
+    assert not RICH.search(printed)
+
+
+def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
+    said = " ".join(gravbench("report", run, columns=120).stdout.split())
+    assert "1,024 tiled § cupy 1.00" in said
+    assert "4.00 ± 0.01 naive" in said
+    assert "At n = 2,048 within an error of 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
+    assert "The ladder" not in said
+
+
+def test_full_prints_the_tables_and_a_selection_those_of_what_is_selected(run):
+    whole = gravbench("report", run, "--full").stdout
+    assert "The ladder ─" in whole
+    assert whole.count("n = 1,024") == whole.count("n = 2,048") + 1  # of the processor, too
+    one = gravbench("report", run, "--n", "2k", code=None)
+    assert "--n 2000" in str(one.exception)
+    assert "accepted: 1024, 2048" in str(one.exception)
+    chosen = gravbench("report", run, "--n", "2^11", "--variant", "tiled", "--device", "gpu", columns=120).stdout
+    assert "n = 2,048" in chosen
+    assert "n = 1,024" not in chosen
+    assert "numpy_direct" not in chosen
+    (row,) = [line for line in chosen.splitlines() if line.startswith("tiled ")]
+    assert re.search(r"\s4\.00\s", row)  # over its root, which has no row
+    assert not [line for line in chosen.splitlines() if line.startswith("naive ")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--variant", "tild"], "--variant tild: no record matches; did you mean tiled?"),
+        (["--device", "H100"], "--device H100: no record matches; accepted: cpu, gpu, or a part of "),
+        (["--n", "x"], "--n x: x is not a number of bodies"),
+        (["--n", "1.5"], "is not a number of bodies"),
+        (["--n", "1,,2"], "--n 1,,2: "),
+        (["--json", "--markdown"], "accepted: --markdown alone"),
+        (["--json", "--html", "a.html"], "accepted: --markdown alone"),
+    ],
+)
+def test_what_cannot_be_selected_is_one_sentence(run, words, said):
+    assert said in refused("report", run, *words)
+
+
+def test_the_report_for_programs_says_what_the_report_says(run):
+    made = json.loads(gravbench("report", run, "--json").stdout)
+    assert made["cases"] == {"ok": 5, "outraced": 0}
+    wins = made["winners"][0]["wins"]
+    assert {(win["n"], win["fastest"]["variant"], win["next"]["variant"]) for win in wins} == {
+        (1024, "tiled", "naive"),
+        (2048, "tiled", "naive"),
+    }
+    assert wins[0]["next"]["low"] < 4 < wins[0]["next"]["high"] + 1e-3
+    rungs = {(one["n"], rung["variant"]): rung for one in made["ladders"] for rung in one["rungs"]}
+    assert rungs[2048, "tiled"]["over_root"] == pytest.approx(4)
+    assert rungs[2048, "tiled"]["seconds"] == pytest.approx(2e-3)
+    only = json.loads(gravbench("report", run, "--json", "--variant", "tiled", "--n", "1024").stdout)
+    assert [rung["variant"] for one in only["ladders"] for rung in one["rungs"]] == ["tiled"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_committed_run_has_a_report_for_programs(monkeypatch, name):
+    monkeypatch.chdir(ROOT)
+    made = json.loads(gravbench("report", f"h200/{name}", "--json").stdout)
+    assert made["ladders"] or made["not_ok"]
+    assert {one["verdict"] for one in made["claims"]} <= {"holds", "does not hold", "undecided", "cannot be tested"}
+
+
+# For programs
+
+
+def test_the_list_for_programs_has_every_variant_or_the_one_that_is_named():
+    made = json.loads(gravbench("list", "--json").stdout)
+    assert [one["name"] for one in made["variants"]] == list(discover())
+    tiled = json.loads(gravbench("list", "tiled", "--json").stdout)
+    (one,) = tiled["variants"]
+    assert (one["parent"], one["axes"]["p"]["default"], tiled["interactions"]) == ("float4", 256, [])
+    assert [Path(file).name for file in one["files"]] == ["tiled.cu", "tiled.py"]
+    (own,) = json.loads(gravbench("list", "hermite", "--json").stdout)["interactions"]
+    assert own["flops"] == 43
+    assert "did you mean tiled?" in refused("list", "tild")
+
+
+def test_the_doctor_for_programs_has_devices_toolkits_and_software(monkeypatch):
+    found = [Device("cpu", "Imaginary CPU")], "no NVIDIA GPU: made up", [Finding("cpu", "1", usable=True, reason="ran")]
+    monkeypatch.setattr(examining, "examine_all", lambda begin: begin("cpu") or found)
+    made = json.loads(gravbench("doctor", "--json").stdout)
+    assert made["devices"] == [{"selector": "cpu", "name": "Imaginary CPU", "uuid": None, "driver": None}]
+    assert made["toolkits"] == [{"toolkit": "cpu", "version": "1", "usable": True, "reason": "ran"}]
+    assert made["software"]["harness_version"] == VERSION
+
+
+def test_the_version_is_told():
+    assert gravbench("--version").stdout.startswith(f"gravbench {VERSION} (")
+
+
+def test_the_schema_takes_every_packaged_configuration_and_refuses_mistakes():
+    made = json.loads(gravbench("schema").stdout)
+    assert made == config_schema()
+    Draft202012Validator.check_schema(made)
+    check = Draft202012Validator(made)
+    assert len(packaged()) > 10
+    for path in packaged().values():
+        assert list(check.iter_errors(yaml.safe_load(path.read_text("utf-8")))) == [], path
+    good = {
+        "variants": ["all", {"variant": "tiled", "p": [64, 128]}],
+        "n": "10k",
+        "search": "race",
+        "measure": {"half_width": 0.01},
+    }
+    assert list(check.iter_errors(good)) == []
+    for wrong in (
+        {"variants": None}, {"m": 3}, {"n": "10x"}, {"n": 0}, {"n": []}, {"dtype": "float16"}, {"search": "rase"},
+        {"measure": {"half_width": 2}}, {"measure": {"budget": 1}}, {"eps": "a"}, {"variants": [{"p": 64}]},
+    ):  # fmt: skip
+        assert list(check.iter_errors(good | wrong)), wrong
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["source", "til"], {"tiled", "tiled_gpus"}),
+        (["list", "numba_s"], {"numba_symmetric"}),
+        (["run", "qui"], {"quick"}),
+        (["check", "bodin2026_"], {"bodin2026_accuracy", "bodin2026_direct"}),
+        (["report", "h200/lar"], {"h200/large-first", "h200/large-second"}),
+        (["compare", "h200/gem"], {"h200/gems3"}),
+        (["report", "h200/gems3", "--published", "lee"], {"lee2008"}),
+        (["run", "quick", "--toolkit", "py"], {"pycuda"}),
+        (["run", "quick", "--device", "c"], {"cpu", "cuda:0", "cuda:1"}),
+        (["sel"], {"selftest"}),
+    ],
+)
+def test_the_shell_completes_names(monkeypatch, words, wanted):
+    monkeypatch.chdir(ROOT)
+    asked = {"_GRAVBENCH_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["gravbench", *words]),
+             "COMP_CWORD": str(len(words))}  # fmt: skip
+    done = CliRunner().invoke(app, [], env=asked, prog_name="gravbench")
+    assert set(done.stdout.split()) == wanted, done.output
+
+
+def test_what_is_completed_is_what_there_is(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert completion.variants("") == sorted(discover())
+    assert {f"h200/{name}" for name in RUNS} <= set(completion.runs(""))
+
+
+# Comparisons
+
+
+def sides(change, **new):
+    both = []
+    for factor, own in ((1.0, {}), (change, new)):
+        both.append(
+            [
+                record("tiled", factor * n, n=n, samples_seconds=[factor * n * (1 + i / 1e5) for i in range(20)], **own)
+                for n in (1000, 2000)
+            ]
+        )
+    return compare_runs(Run("before", both[0]), Run("after", both[1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (0.5, "after is 2.00 times as fast as before in the geometric mean of 2 cases"),
+        (2.0, "before is 2.00 times as fast as after in the geometric mean of 2 cases"),
+        (1.0, "after and before are equally fast in the geometric mean of 2 cases"),
+    ],
+)
+def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
+    sentence = closing_sentence(sides(change))
+    assert sentence.startswith(said)
+    assert re.search(r"from \d\.\d\d ± 0\.01 to \d\.\d\d ± 0\.01 times as fast\.$", sentence)
+    assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
+
+
+def test_a_driver_that_differs_is_named_with_both_its_versions():
+    file = Console(width=200, record=True, file=io.StringIO())
+    render_comparison(sides(1.0, driver="590.12", toolkit_version="14.1"), file)
+    said = file.export_text()
+    assert "driver 999.01 -> 590.12" in said
+    assert "toolkit version" in said
+    assert "-> 14.1" in said
+
+
+def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
+    assert VERDICT_STYLES.keys() == set(Verdict)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    printed = {}
+    for colours in ("256", None):
+        file = Console(width=200, force_terminal=True, color_system=colours, file=io.StringIO())
+        with file.capture() as captured:
+            render_comparison(sides(2.0), file)
+        printed[colours] = captured.get()
+    assert re.search(r"\x1b\[3[13]m(SLOWER|UNCLEAR)", printed["256"])
+    assert not re.search(r"\x1b\[3\dm", printed[None])
+    words = re.sub(r"\x1b\[[0-9;]*m", "", printed["256"])
+    assert words == re.sub(r"\x1b\[[0-9;]*m", "", printed[None])
+
+
+def test_the_best_end_with_what_to_use_from_which_n_and_name_axes_that_are_not_defaults(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    defaults = discover()["tiled"].defaults
+    for n, own in ((1024, {}), (2048, {}), (4096, {"p": 64}), (8192, {"p": 64})):
+        variant = "naive" if n < 4096 else "tiled"
+        axes = {"p": 256} if variant == "naive" else {**defaults, **own}
+        RecordFile(Path("run")).append(record(variant, 1e-3 * n, n=n, axes=axes))
+    said = gravbench("best", "run", columns=120).stdout
+    assert "Use naive (cupy) from n = 1,024 to 2,048, tiled (cupy) from n = 4,096 to 8,192." in " ".join(said.split())
+    (row,) = [line for line in said.splitlines() if line.strip().startswith("4,096")]
+    assert " p=64 " in row
+    assert "unroll" not in row
+    (row,) = [line for line in said.splitlines() if line.strip().startswith("1,024")]
+    assert "p=256" not in row
+    chosen = json.loads(gravbench("best", "run", "--json").stdout)["selections"][0]["choices"][2]["use"]
+    assert chosen["axes"] == {**defaults, "p": 64}  # programs get all of them
+
+
+# Terminals and pipes
+
+
+def on_a_terminal(words, tmp_path, **environment):
+    """Run a command with a terminal as its input and output; return what it showed."""
+    script = (
+        "import pty, sys, os\n"
+        "chunks = []\n"
+        "def read(fd):\n    data = os.read(fd, 65536)\n    chunks.append(data)\n    return data\n"
+        "code = pty.spawn(sys.argv[1:], read)\n"
+        "sys.exit(os.waitstatus_to_exitcode(code))\n"
+    )
+    own = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **environment}
+    own.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
+    done = subprocess.run(
+        [sys.executable, "-c", script, sys.executable, "-m", "gravbench", *words],
+        cwd=tmp_path, env=own, capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
+    )  # fmt: skip
+    return done.stdout.decode(errors="replace")
+
+
+def test_a_long_text_meets_a_pager_on_a_terminal_and_never_in_a_pipe(run, tmp_path):
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED; cat\n")
+    pager.chmod(0o755)
+    shown = on_a_terminal(["report", run, "--full"], tmp_path, PAGER=str(pager))
+    assert "PAGED" in shown
+    assert "The ladder" in shown
+    assert "PAGED" not in on_a_terminal(["report", run], tmp_path, PAGER=str(pager))  # a summary needs none
+    assert "PAGED" not in on_a_terminal(["report", run, "--full"], tmp_path, PAGER="cat")
+    piped = gravbench("report", run, "--full", PAGER=str(pager)).stdout
+    assert "PAGED" not in piped
+    assert not RICH.search(piped)
+
+
+def test_a_terminal_has_links_and_colours_and_a_pipe_neither(run, tmp_path):
+    link = "\x1b]8;"
+    assert link in on_a_terminal(["list"], tmp_path)
+    assert link not in gravbench("list").stdout
+    plain = on_a_terminal(["list"], tmp_path, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain)
+    assert run in on_a_terminal(["report", run], tmp_path)
+
+
+def test_what_takes_long_tells_how_far_it_is_on_a_terminal_alone(run, capsys, monkeypatch):
+    gravbench("report", run, "--figures", "figures")
+    assert "drawing figures" not in capsys.readouterr().err
+    said = []
+
+    class Status:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def update(self, words):
+            said.append(words)
+
+    class Terminal:
+        is_terminal = True
+
+        def status(self, title):
+            said.append(title)
+            return Status()
+
+    with monkeypatch.context() as patch:
+        real = options.console
+        patch.setattr(options, "console", lambda *, stderr=False: Terminal() if stderr else real())
+        gravbench("report", run, "--figures", "again")
+    assert said[0] == "reading records"
+    files = len(list(Path("again").iterdir()))
+    assert f"drawing figures: {files} of {files} files" in said
+
+
+# Sources
+
+
+def test_the_source_of_a_cpu_variant_is_its_python_and_of_others_both_can_be_asked_for():
+    for name in ("numba_parallel", "barnes_hut_cpu", "gluon_tiles"):
+        assert gravbench("source", name).stdout == discover()[name].path.read_text("utf-8")
+    assert "__global__" in gravbench("source", "tiled").stdout
+    assert gravbench("source", "tiled", "--python").stdout == discover()["tiled"].path.read_text("utf-8")
+    assert "did you mean tiled?" in refused("source", "tild")
+
+
+# One's own
+
+
+def test_many_records_are_summarized_in_seconds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = tmp_path / "many"
+    store.mkdir()
+    (store / "records.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in many()[:2000]), "utf-8")
+    assert len(gravbench("report", "many").stdout.splitlines()) <= 30
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "fast", "--cpu", "--folder", "kernels")
+    return tmp_path / "kernels"
+
+
+def test_a_new_variant_for_the_processor_is_right_as_it_is_written(mine):
+    assert sorted(path.name for path in mine.iterdir()) == ["fast.py", "fast.yaml"]
+    done = gravbench("check", f"{mine}/fast.yaml", "--device", "cpu", "--variant", "fast", "-p", "n=100")
+    assert "1 right, 0 wrong, 0 skipped" in done.stdout
+
+
+def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architecture(tmp_path, monkeypatch):
+    import numpy as np
+
+    from direct import direct_accelerations
+    from gravbench.measuring import comparing
+    from gravbench.model import generators
+    from gravbench.model.interaction import GRAVITY
+    from gravbench.model.interaction_files import find
+    from gravbench.model.variant import DIRECT_SUM
+    from gravbench.toolkits.devices import gpus
+    from gravbench.toolkits.interface import FLAGS
+    from gravbench.toolkits.opening import open_toolkit
+
+    monkeypatch.chdir(tmp_path)
+    said = gravbench("new", "quicker", "--parent", "tiled").stdout
+    assert [line for line in said.splitlines() if line.startswith("wrote")] == [
+        "wrote quicker/quicker.py", "wrote quicker/quicker.cu", "wrote quicker/quicker.yaml",
+    ]  # fmt: skip
+    variant = discover((tmp_path / "quicker",))["quicker"]
+    assert (variant.parent, variant.toolkits) == ("tiled", ("cupy", "pycuda", "numba"))
+    assert "NAME" not in variant.explanation + variant.path.with_suffix(".cu").read_text("utf-8")
+    if not gpus()[0]:
+        bodies = generators.plummer(70, 3, 0.05)
+        toolkit = open_toolkit("numba", variant, "float32")
+        prepared = variant.prepare(toolkit, bodies, p=32)
+        prepared.launch()
+        found = toolkit.download(prepared.accelerations)[:, :3]
+        errors = comparing.compare(found, direct_accelerations(bodies, np.arange(70), "float32"))
+        assert comparing.objection_to(errors, DIRECT_SUM["float32"]) is None
+    pytest.importorskip("cuda.bindings")
+    from nvrtc import ARCHITECTURES, compile_cuda
+
+    for architecture in ARCHITECTURES:
+        _, ptx, _ = compile_cuda(variant.cuda_source(find(GRAVITY)), architecture, [*FLAGS, "-DP=128"])
+        assert ".entry quicker(" in ptx
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["Fast"], "Fast: not a valid name; accepted: up to 60 lower-case letters"),
+        (["class"], "no Python keyword"),
+        (["../x"], "not a valid name"),
+        (["tiled"], "this variant exists already"),
+        (["mine", "--parent", "tild"], "--parent tild: no such variant; did you mean tiled?"),
+        (["fast", "--folder", "kernels"], "kernels/fast.py: exists already"),
+    ],
+)
+def test_a_new_variant_never_takes_a_name_or_a_file_that_there_is(mine, words, said):
+    before = {path: path.read_bytes() for path in mine.iterdir()}
+    assert said in refused("new", *words)
+    assert {path: path.read_bytes() for path in mine.iterdir()} == before
+    assert not Path("mine").exists()
+
+
+def test_folders_of_ones_own_are_known_to_list_and_source_where_they_were_used(mine, tmp_path, monkeypatch):
+    assert "fast  " in gravbench("list").stdout
+    assert gravbench("source", "fast").stdout == (mine / "fast.py").read_text("utf-8")
+    assert "fast" in completion.variants("fa")
+    assert "variant_folders: [" in gravbench("list", "fast", columns=200).stdout
+    monkeypatch.chdir(tmp_path.parent)
+    assert folders.remembered() == (mine,)  # it lies below
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert folders.remembered() == ()
+    assert "did you mean" in refused("source", "fast")
+
+
+def test_a_report_knows_the_variants_of_ones_own(mine, monkeypatch):
+    gravbench("run", f"{mine}/fast.yaml", "--device", "cpu", "--variant", "fast", "-p", "n=64", "-p",
+              "measure.budget_seconds=0.05", "-p", "measure.processes=1", "--out", "out")  # fmt: skip
+    assert "no such variant here" not in gravbench("report", "out", "--full").stdout
+    monkeypatch.setattr(folders, "remembered", lambda: ())
+    assert "no such variant here" in " ".join(gravbench("report", "out", "--full").stdout.split())
+
+
+def test_a_folder_with_a_mistake_is_left_out_and_named(mine):
+    (mine / "fast.py").write_text("import nosuch  # @variant(\n")
+    done = gravbench("list")
+    assert "left out of your own variants: " in done.stderr
+    assert "fast.py, line 1: cannot be imported" in " ".join(done.stderr.split())
+    assert "tiled" in done.stdout
+    folders._file().write_text("nonsense")
+    assert folders.remembered() == ()
+
+
+MISTAKES = {
+    "a name in prepare": ('compile("fast")', "compile(fastt)", 38, "NameError: name 'fastt' is not defined"),
+    "a name in the kernel": ("dx = x[j] - xi", "dx = xx[j] - xi", 20, "TypingError: "),
+    "nothing returned": ("return layouts", "layouts", 36, "AttributeError: "),
+    "one argument more": ("prepare(cpu, bodies)", "prepare(cpu, bodies, p)", 36, "TypeError: "),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_in_ones_own_variant_is_one_sentence_with_file_and_line(mine, old, new, line, said):
+    path = mine / "fast.py"
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new))
+    done = gravbench("check", f"{mine}/fast.yaml", "--device", "cpu", "--variant", "fast", "-p", "n=64", code=None)
+    assert done.exit_code == 1
+    (sentence,) = [one for one in done.stdout.splitlines() if one.startswith(f"{path}, line ")]
+    assert sentence.startswith(f"{path}, line {line}: {said}")
+
+
+def test_what_a_compiler_of_cuda_says_is_told_with_the_file_and_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine")
+    variants = discover((tmp_path / "mine",))
+    reason = 'CompileException: mine.cu(12): error: identifier "tle" is undefined; 1 error detected'
+    failed = record("mine", None, status="failed", reason=reason)
+    assert mistakes.mistakes([failed, failed], variants, tmp_path) == [
+        f'{tmp_path}/mine/mine.cu, line 12: identifier "tle" is undefined'
+    ]
+    assert mistakes.mistakes([record("tiled", None, status="failed", reason=reason)], variants, tmp_path) == []
+
+
+def test_a_parent_that_is_none_is_told_with_the_line(mine):
+    path = mine / "fast.py"
+    path.write_text(path.read_text("utf-8").replace('parent="numba_direct"', 'parent="numba_dirct"'))
+    assert f"{path}, line 35: parent numba_dirct is no variant; did you mean numba_direct?" in refused(
+        "check", f"{mine}/fast.yaml"
+    )
+
+
+# History
+
+
+def test_results_of_one_host_stay_together_so_that_asv_asks_for_no_machine(tmp_path):
+    described = {"processor": "Imaginary CPU, 16 cores", "operating_system": "Linux-6.1.0-x86_64-with-glibc2.36"}
+    known = {"machine": "host", "cpu": "Imaginary CPU", "num_cpu": "16", "os": "Linux 6.1.0", "version": 1}
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "machine.json").write_text(json.dumps(known))
+    records = [record("tiled", 1.0)]
+    assert history._own_machine(records, described, tmp_path) == "host"
+    for other in ({"processor": "Imaginary CPU, 8 cores"}, {"processor": "Other CPU, 16 cores"},
+                  {"operating_system": "Linux-6.2.0-x86_64"}, {"processor": ""}):  # fmt: skip
+        assert history._own_machine(records, described | other, tmp_path) is None
+    assert history.machines(tmp_path) == ["host"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_export_of_a_history_prints_the_comparison_that_asv_accepts(tmp_path, monkeypatch, several):
+    def git(*words):
+        own = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", *words]
+        return subprocess.run(own, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    monkeypatch.chdir(tmp_path)
+    git("init", "--initial-branch=main")
+    for text in "ab":
+        git("commit", "--allow-empty", "-m", text)
+        RecordFile(Path("run")).append(record("tiled", 1e-3, commit=git("rev-parse", "HEAD"), n=1000 + ord(text)))
+    if several:
+        Path(".asv/results/host").mkdir(parents=True)
+        Path(".asv/results/host/machine.json").write_text('{"machine": "host", "version": 1}')
+    said = gravbench("history", "export", "run").stdout.splitlines()[-1]
+    command = said.removeprefix("Compare two commits: ").split()
+    assert ("--machine" in command) == several
+    config = {"version": 1, "project": "a", "repo": ".", "results_dir": ".asv/results", "branches": ["main"]}
+    Path("asv.conf.json").write_text(json.dumps(config))
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gravbench.tiled" in done.stdout

@@ -1,0 +1,136 @@
+"""What is fastest at each n and error, by how much, and how that is said."""
+
+import json
+
+import pytest
+
+from conftest import ROOT
+from gravbench.model.runs import RecordFile
+from gravbench.model.variant import discover, parents
+from gravbench.report import winning
+from gravbench.report.here import Here
+from gravbench.report.page.answer import answers
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ratios import Interval
+from gravbench.verdicts.winners import LIMITS, error_of, winners
+from test_report import record
+
+PARENTS = {"naive": None, "tiled": "naive", "barnes_hut": None}
+H200 = ROOT / "reports" / "h200"
+
+
+def timed(variant, seconds, **fields):
+    """A record of twenty samples around a median, which bound it closely."""
+    own = {
+        "timed": "force",
+        "error_max": 1e-5,
+        "n": 1024,
+        "samples_seconds": [seconds * (1 + i / 1e5) for i in range(20)],
+    }
+    return record(variant, seconds, **{**own, **fields})
+
+
+def wins_of(records):
+    (field,) = winners([records], PARENTS)
+    return field
+
+
+def test_the_fastest_within_an_error_wins_and_its_lead_is_over_the_next_variant():
+    field = wins_of(
+        [
+            timed("naive", 4e-3),
+            timed("tiled", 2e-3, axes={"p": 64}),
+            timed("tiled", 1e-3, axes={"p": 256}),
+            timed("barnes_hut", 0.5e-3, error_p99=5e-3, axes={"theta": 0.7}),
+        ]
+    )
+    found = {win.limit: win for win in field.at(1024)}
+    assert {limit: win.record.variant for limit, win in found.items()} == {1e-2: "barnes_hut", 1e-4: "tiled"}
+    tiled = found[1e-4]
+    assert tiled.next.record.variant == tiled.root.record.variant == "naive"
+    assert tiled.next.interval.ratio == pytest.approx(4, rel=1e-3)
+    assert not tiled.tied
+    assert [win.limit for win in field.wins] == [1e-2, 1e-3, 1e-4]  # nothing is within 1e-6
+    tree = found[1e-2]
+    assert (tree.next.record.variant, tree.root) == ("tiled", None)
+
+
+def test_the_error_is_that_of_99_of_100_bodies_or_the_largest_where_it_is_not_known():
+    assert error_of(timed("naive", 1.0, error_p99=1e-7)) == 1e-7
+    assert error_of(timed("naive", 1.0)) == 1e-5
+    assert error_of(timed("naive", 1.0, error_max=float("inf"))) is None
+
+
+def test_what_cannot_be_told_from_the_next_is_unclear_and_says_so():
+    close = [timed("naive", 1.00e-3), timed("tiled", 1.0001e-3)]
+    close = [one.model_copy(update={"samples_seconds": [1e-3 * (0.9 + i / 100) for i in range(20)]}) for one in close]
+    win = wins_of(close).wins[0]
+    assert win.tied
+    assert winning.lead_words(win).endswith(" UNCLEAR")
+    assert "UNCLEAR: the interval includes 1" in winning.sentence(win)
+
+
+def test_what_a_race_stopped_or_is_not_ok_never_wins():
+    records = [
+        timed("tiled", 1e-3, stop_reason="outraced"),
+        timed("naive", 4e-3),
+        record("tiled", None, status="failed", reason="made up", timed="force", n=1024),
+    ]
+    assert {win.record.variant for win in wins_of(records).wins} == {"naive"}
+    assert winners([[records[-1]]], PARENTS) == []
+    assert winners([], PARENTS) == []
+
+
+@pytest.mark.parametrize(
+    ("interval", "sure", "said"),
+    [
+        (Interval(1.654, 1.645, 1.663), True, "1.65 ± 0.01"),
+        (Interval(123.4, 121.0, 125.8), True, "123 ± 2"),
+        (Interval(28.0, 1.1, 88.0), True, "28.0 (1.10 to 88.0)"),
+        (Interval(2.0, 0.0, float("inf")), True, "2.00 ± ?"),
+        (Interval(2.0, 1.9, 2.1), False, "2.00 ± ?"),
+    ],
+)
+def test_a_ratio_is_said_with_half_its_interval_as_far_as_there_is_one(interval, sure, said):
+    assert winning.times(interval, sure=sure) == said
+
+
+def test_the_sentence_names_the_next_and_the_first_step_once_each():
+    field = wins_of([timed("naive", 4e-3), timed("tiled", 1e-3)])
+    said = winning.sentence(field.wins[-1])
+    assert said == "At n = 1,024 within an error of 1e-4, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)."
+    alone = wins_of([timed("naive", 4e-3)])
+    assert winning.sentence(alone.wins[-1]).endswith("only naive (cupy) was measured: 4.00 ms.")
+
+
+@pytest.mark.parametrize("name", ["ladder", "arena", "fastest-float64"])
+def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name):
+    records = RecordFile(H200 / name).read()
+    for field in winners([records], parents(discover())):
+        for win in field.wins:
+            rivals = [
+                one
+                for one in records
+                if ranking.is_ranked(one) and not one.outraced and one.n == win.n and one.device == field.device
+                and (error_of(one) or 1) <= win.limit and one.conditions["bodies"] == field.task["bodies"]
+            ]  # fmt: skip
+            assert min(map(ranking.seconds, rivals)) <= ranking.seconds(win.record)
+    json.dumps(winning.winners_json(winners([records], parents(discover()))), allow_nan=False)
+
+
+def test_the_table_of_a_page_has_powers_of_two_and_joins_cells_that_say_the_same():
+    records = [
+        timed(name, own, n=n) for n in (1000, 1024, 2048, 4096) for name, own in (("naive", 4e-3), ("tiled", 1e-3))
+    ]
+    records += [timed("barnes_hut", 1e-4, n=4096, error_p99=5e-3)]
+    (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
+    assert [n for n, _ in answer.rows] == ["1,024", "2,048", "4,096"]
+    assert answer.limits == ["1e-2", "1e-4"]  # 1e-3 says what 1e-4 says
+    assert [(cell.name, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
+        ("tiled", 2, "1e-4", "#123456")
+    ]
+    assert [(cell.name, cell.lead, cell.next) for cell in answer.rows[2][1]] == [
+        ("barnes_hut", "10.00 ± 0.01", "tiled"),
+        ("tiled", "4.00 ± 0.01", "naive"),
+    ]
+    assert list(LIMITS) == sorted(LIMITS, reverse=True)
