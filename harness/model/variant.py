@@ -141,7 +141,7 @@ class Declaration:
     is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
     function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
-    others a launch is as accurate, but not as fast.
+    others a launch is as accurate, but not as fast. ``mutual``: a pair that is computed once serves both its bodies.
     """
 
     parent: str | None
@@ -156,6 +156,7 @@ class Declaration:
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
     of_positions: bool = False
+    mutual: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
 
 
