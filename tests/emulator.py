@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -48,6 +50,7 @@ using std::sqrt;
 struct Place { int x = 0, y = 0; };
 struct uint2 { unsigned x, y; };
 struct int4 { int x, y, z, w; };
+struct uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 struct Barrier {
@@ -208,6 +211,7 @@ TENSOR_CORES = r"""
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }
 inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 
@@ -257,15 +261,6 @@ template <int DEPTH, class A, class B> void add_products(float (&d)[4], A a, B b
         for (int element = 0; element < 4; ++element)
             d[element] += a(g + element / 2 * 8, k) * b(k, 2 * t + element % 2);
 }
-inline float tf32(float value) { return __uint_as_float(__float_as_uint(value) & 0xffffe000u); }
-inline void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
-    const Lanes as[4] = {all_lanes(a.x), all_lanes(a.y), all_lanes(a.z), all_lanes(a.w)};
-    const Lanes bs[2] = {all_lanes(b0), all_lanes(b1)};
-    const float from[4] = {c.x, c.y, c.z, c.w};
-    std::copy(from, from + 4, d);
-    add_products<8>(d, [&](int row, int k) { return tf32(as[row / 8 + k / 4 * 2].of[row % 8 * 4 + k % 4]); },
-                    [&](int k, int column) { return tf32(bs[k / 4].of[column * 4 + k % 4]); });
-}
 inline void multiply_f16(float (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, const uint2& b) {
     const Lanes as[4] = {all_lanes(a0), all_lanes(a1), all_lanes(a2), all_lanes(a3)};
     const Lanes bs[2] = {all_lanes(b.x), all_lanes(b.y)};
@@ -273,6 +268,11 @@ inline void multiply_f16(float (&d)[4], unsigned a0, unsigned a1, unsigned a2, u
     add_products<16>(d, [&](int row, int k) { return part(as[row / 8 + k / 8 * 2].of[row % 8 * 4 + k % 8 / 2], k); },
                      [&](int k, int column) { return part(bs[k / 8].of[column * 4 + k % 8 / 2], k); });
 }
+inline void product_f16(float (&d)[4], const uint4& a, const uint2& b) {
+    for (float& one : d) one = 0;
+    multiply_f16(d, a.x, a.y, a.z, a.w, b);
+}
+inline float sum_of_parts(unsigned high, unsigned low) { return half_value(high) + half_value(low); }
 """
 ONE_INSTRUCTION = re.compile(
     r"^__device__ __forceinline__ [^;{}]*\{(?:[^{}]|\{[^{}]*\})*?asm\(.*?^\}\n", re.MULTILINE | re.DOTALL
@@ -350,6 +350,26 @@ class Emulator:
         """Launch once, and then each time anew."""
         launch()
         return launch
+
+    def devices(self, count):
+        """Return itself so many times: several GPUs that do everything at once; ``pretended`` has such that do not."""
+        return [self] * count
+
+    def current(self):
+        """Nothing to choose."""
+        return nullcontext()
+
+    def mark(self):
+        """Return what marks nothing: everything has ended when it returns."""
+        return SimpleNamespace(record=lambda: None, wait=lambda: None)
+
+    def reaches(self, other):  # noqa: ARG002
+        """Tell that all of the host's memory is one."""
+        return True
+
+    def copy(self, to, values):
+        """Copy."""
+        to[...] = values
 
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""

@@ -1,5 +1,8 @@
 """A toolkit that compiles nothing: it keeps what a variant asks for and what it launches."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
 
 from gravbench.model import generators
@@ -55,6 +58,21 @@ class Recorder:
     def captured(self, launch):
         launch()
         return launch
+
+    def devices(self, count):
+        return [self] * count
+
+    def current(self):
+        return nullcontext()
+
+    def mark(self):
+        return SimpleNamespace(record=lambda: None, wait=lambda: None)
+
+    def reaches(self, other):  # noqa: ARG002
+        return True
+
+    def copy(self, to, values):
+        pass
 
     def compile(self, stem, /, **constants):
         self.asked.append((stem, constants))

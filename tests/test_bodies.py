@@ -731,6 +731,7 @@ def test_cases_in_a_row_share_bodies_that_nobody_can_change(tmp_path: Path, monk
     made = []
     own = initial_conditions.load
     monkeypatch.setattr(initial_conditions, "load", lambda *arguments: made.append(1) or own(*arguments))
+    initial_conditions._of_case.cache_clear()  # other tests may have loaded the same
     path = tmp_path / "a.npz"
     save(plummer(50, 3, 0.1), path)
     for spec in ("plummer", str(path)):

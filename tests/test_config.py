@@ -26,8 +26,8 @@ from gravbench.model.initial_conditions import SUBSETS
 from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 ladder lee2008 "
-    "quick"
+    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 gpus ladder "
+    "lee2008 quick"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
@@ -870,7 +870,7 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
     sweep = load("ladder")
     sizes = {2**power for power in range(10, 19)}
     for one in discover().values():
-        for toolkit in one.toolkits:
+        for toolkit in one.toolkits if "gpus" not in one.axes else ():
             found = {case.n for case in sweep.cases if (case.variant, case.toolkit) == (one.name, toolkit)}
             most = max(found) if toolkit == "cpu" else 65536 if one.name == "cupy_broadcast" else max(sizes)
             as_printed = one.name.startswith("lee_") or one.name in ("chamomile_part", "barnes_hut_classic")
@@ -881,7 +881,7 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
         (case.axes["p"], case.axes["unroll"]) for case in sweep.cases if case.variant == "tiled" and case.n == 65536
     }
     assert swept == {(p, unroll) for p in (128, 256, 512) for unroll in (1, 8, 32, 128)}
-    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 580
+    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 600
 
 
 def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):

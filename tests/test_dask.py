@@ -152,7 +152,7 @@ class MadeUp:
     def host(self, device):
         return device.selector.partition(":")[0]
 
-    def start(self, device, *_):
+    def start(self, device, *_, **__):
         site = self
 
         class Process:

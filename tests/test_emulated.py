@@ -23,7 +23,7 @@ CASES = [
     ("symmetric", "float32", {"p": 32, "r": 1, "unroll": 8, "copies": 4}),
     # What chips without TF32 do.
     ("tensor", "float32", {"p": 64, "r": 4, "parts": 2, "copies": 4}),
-    ("tensor", "float32", {"p": 32}),
+    ("tensor", "float32", {"p": 32, "reorder": 0}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "dtype", "axes"),
@@ -90,20 +90,116 @@ def heavy_and_light(n):
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
 
 
-@pytest.mark.parametrize("r", [2, 4])
+@pytest.mark.parametrize("n", [1, 64, 1000, 2560])
+def test_tensor_orders_every_body_once_and_the_most_compact_block_first(libraries, n):
+    variant = discover()["tensor"]
+    emulator = Emulator(variant, "float32", libraries)
+    bodies = generators.collision(n, 5, EPS)
+    axes = {"p": 64, "r": 2, "reorder": 1}
+    gathered = []
+    launch = emulator.compile
+
+    def compile_(stem, **constants):
+        kernel = launch(stem, **constants)
+
+        def kept(grid, threads, *arguments):
+            kernel(grid, threads, *arguments)
+            if stem == "tensor_gather":
+                gathered.append(arguments[3][:n].copy())
+
+        return kept
+
+    emulator.compile = compile_
+    variant.prepare(emulator, bodies, **variant.complete(axes)).launch()
+    (placed,) = gathered
+    own = np.column_stack([bodies.position, bodies.mass]).astype(np.float32)
+    assert sorted(map(tuple, placed)) == sorted(map(tuple, own))
+    whole = placed[: n // 64 * 64, :3].reshape(-1, 64, 3)
+    radius = np.linalg.norm(whole - whole.mean(axis=1, keepdims=True), axis=2).max(axis=1)
+    assert np.all(np.diff(radius) >= -1e-5 * radius[1:])
+    # Blocks of an order that is none are as wide as the whole.
+    assert n < 1000 or np.median(radius) < 0.5 * np.linalg.norm(bodies.position - bodies.position.mean(0), axis=1).max()
+
+
+@pytest.mark.parametrize("reorder", [0, 1, 2])
+def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered(libraries, reorder):
+    variant = discover()["tensor"]
+    bodies = generators.collision(300, 5, EPS)
+    emulator = Emulator(variant, "float32", libraries, tensor_cores=True)
+    prepared = variant.prepare(emulator, bodies, **variant.complete({"p": 32, "r": 2, "reorder": reorder}))
+    for turn in range(3):
+        position = np.roll(bodies.position, 70 * turn, axis=0) * (1 + turn)
+        moved = Bodies(bodies.mass, position, bodies.velocity, EPS)
+        prepared.bodies[:, :3] = position
+        prepared.launch()
+        expected = direct_accelerations(moved, np.arange(bodies.n), "float32")
+        assert reference.compare(prepared.accelerations[:, :3], expected).error_rms < 1e-6
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Let tensor take one FP16 number however few the bodies are."""
+    monkeypatch.setitem(discover()["tensor"].prepare.__globals__, "MANY", 0)
+
+
+@pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
 @pytest.mark.parametrize(
     "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
 )
-def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, bodies, r):
+def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_many, bodies, r, warps):  # noqa: ARG001
     """One FP16 has 11 bits, two 22; both are far from exact where no block goes through tensor cores."""
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     rms = {}
     for terms in (1, 2):
-        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2}
+        axes = {"p": 32, "r": r, "terms": terms, "separation": 1.25, "copies": 2, "warps": warps}
         found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
         rms[terms] = reference.compare(found, expected).error_rms
     assert rms[2] < 1e-6
     assert 1.5 * rms[2] < rms[1] < 1e-4
+
+
+@pytest.mark.parametrize(
+    "bodies", [generators.collision(1000, 5, EPS), heavy_and_light(1000)], ids=["collision", "heavy and light"]
+)
+def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(accelerate, bodies):
+    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1}, tensor_cores=True)
+    assert judged("tensor", "float32", bodies, found) is None
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    assert reference.compare(found, expected).error_rms < 1e-6
+
+
+def test_tensor_with_one_fp16_takes_two_for_bodies_that_become_heavy_after_its_preparation(libraries, monkeypatch):
+    variant = discover()["tensor"]
+    monkeypatch.setitem(variant.prepare.__globals__, "MANY", 100)
+    bodies = generators.plummer(600, 5, EPS)
+    axes = variant.complete({"p": 32, "r": 2, "terms": 1})
+    prepared = variant.prepare(Emulator(variant, "float32", libraries, tensor_cores=True), bodies, **axes)
+    rms = []
+    for heavy in (bodies.mass, np.where(np.arange(600) % 150, 1e-6, 0.25)):
+        prepared.bodies[:, 3] = heavy
+        prepared.launch()
+        changed = Bodies(heavy, bodies.position, bodies.velocity, bodies.eps)
+        expected = direct_accelerations(changed, np.arange(600), "float32")
+        rms.append(reference.compare(prepared.accelerations[:, :3], expected).error_rms)
+    assert rms[0] > 1e-6
+    assert rms[1] < 1e-6
+
+
+@pytest.mark.parametrize(("apart", "terms"), [(1.7, 2), (1.9, 2), (2.4, 1), (5.0, 1)])
+def test_nearer_than_twice_the_radius_of_a_block_tensor_takes_two_fp16(accelerate, few_are_many, apart, terms):  # noqa: ARG001
+    generator = np.random.default_rng(3)
+    ball = generator.normal(size=(64, 3))
+    ball /= np.linalg.norm(ball, axis=1)[:, None]
+    other = generator.normal(size=(64, 3))
+    other *= 1.2 / np.linalg.norm(other, axis=1)[:, None]
+    other[0] = -1.2, 0, 0
+    position = np.r_[ball - ball.mean(0), other + np.array([1.2 + apart, 0, 0])]
+    # What is judged is what the other block does, whose masses are greater.
+    bodies = Bodies(np.r_[np.full(64, 1e-9), np.ones(64)], position, np.zeros((128, 3)), 1e-3)
+    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1, "reorder": 0}, tensor_cores=True)
+    expected = direct_accelerations(bodies, np.arange(64), "float32")
+    error = reference.compare(found[:64], expected).error_max
+    assert error < 1e-6 if terms == 2 else error > 5e-6
 
 
 @pytest.mark.parametrize(

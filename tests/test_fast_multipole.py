@@ -1,5 +1,6 @@
 """The fast multipole method, run on the host thread by thread: its expansions, its lists and its errors."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +14,10 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import DIRECT_SUM, discover
-from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
+from gravbench.model.variant import DIRECT_SUM, cuda_source, discover
+from gravbench.toolkits.interface import FLAGS, CudaToolkit, ToolkitMissingError
 from gravbench.variants.resident import fast_multipole, pair_lists
+from nvrtc import compile_cuda
 from recorder import Recorder
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
@@ -131,7 +133,7 @@ def test_every_pair_of_bodies_is_near_or_far_once(run):
         for around in ancestors(parents, node):
             own[around].update(range(bounds[node, 0], bounds[node, 0] + bounds[node, 1]))
     met = np.zeros((bodies.n, bodies.n), int)
-    for column in (0, 1):
+    for column in (0, 1, 3):
         for targets, sources in pair_lists.pairs(pool, heads[:nodes, column]):
             for target, source in zip(targets, sources, strict=True):
                 met[np.ix_(sorted(own[target]), sorted(own[source]))] += 1
@@ -142,6 +144,68 @@ def test_every_pair_of_bodies_is_near_or_far_once(run):
     for node in range(nodes):
         away = np.linalg.norm(rows[sorted(own[node]), :3] - centres[node, :3], axis=1)
         assert away.max() <= links.view(np.float32)[node, 0] * (1 + 1e-5) + 1e-6
+
+
+def crowd_and_few_far_out(seed):
+    """Six bodies in one leaf as large as half their distance from a crowd of 600 in many small leaves."""
+    generator = np.random.default_rng(seed)
+    far_out = generator.uniform([30, 0, 0], [60, 30, 30], size=(6, 3))
+    return placed(np.r_[far_out, 0.5 * generator.normal(size=(600, 3)), [[60, 0, 0]]])
+
+
+@pytest.mark.parametrize(
+    ("axes", "most"),
+    [
+        ({"order": 4, "part": 0.001}, 4e-3),
+        ({"order": 6, "part": 0.001}, 4e-3),
+        ({"order": 4, "opening": "geometric"}, 1.5e-2),
+    ],
+    ids=str,
+)
+def test_bodies_far_out_in_a_large_leaf_are_right_and_do_not_meet_all_bodies(run, axes, most):
+    bodies = crowd_and_few_far_out(0)
+    prepared, found = run(bodies, **axes)
+    assert relative_errors(bodies, found)[:6].max() < most
+    _, _, links, bounds, tree, _, heads, pool, *_, order = Noting.arguments["fast_multipole"][:11]
+    nodes = int(tree[0])
+    leaves = bounds[:nodes, 1] > 0
+    homes = {int(order[bounds[leaf, 0]]): leaf for leaf in np.flatnonzero(leaves)}
+    [leaf] = {home for body, home in homes.items() if body < 6}
+    met = sum(links[sources[targets == leaf], 2].sum() for targets, sources in pair_lists.pairs(pool, heads[:nodes, 1]))
+    assert bounds[leaf, 1] >= 6
+    assert met < 0.1 * bodies.n
+    assert prepared.insight()["computed"]["body_cell"] > 0
+
+
+def test_the_largest_error_over_a_plummer_sphere_is_a_few_times_the_percentile(run):
+    bodies = generators.plummer(1000, 2, 0.025)
+    _, found = run(bodies, leaf_size=32)
+    errors = relative_errors(bodies, found)
+    nearly = np.quantile(errors, 0.99)
+    assert nearly < 3e-3
+    assert errors.max() < min(5 * nearly, 6e-3)
+
+
+def test_bodies_at_another_scale_meet_as_much_as_before(run):
+    """Accelerations of the evaluation before would be hundreds of times too small: nothing would be far."""
+    bodies = generators.plummer(1000, 2, 1e-3)
+    prepared, _ = run(bodies, order=3, part=0.01, leaf_size=8)
+    used = Noting.arguments["fast_multipole"][8]
+    before = int(used[0])
+    prepared.bodies[:, :3] *= 1 / 32
+    prepared.launch()
+    assert used[0] < 1.1 * before
+    nearer = Bodies(bodies.mass, bodies.position / 32, bodies.velocity, bodies.eps)
+    assert np.quantile(relative_errors(nearer, prepared.accelerations[:, :3]), 0.99) < 0.03
+
+
+def test_a_list_of_near_leaves_that_the_warps_of_a_block_share_is_complete(run):
+    bodies = generators.plummer(260, 3, EPS)
+    _, found = run(bodies, order=3, opening="geometric", theta=0, leaf_size=1, p=64)
+    tree, heads, pool = (Noting.arguments["fast_multipole"][k] for k in (4, 6, 7))
+    near = heads[: int(tree[0]), 1]
+    assert (pool[near[near >= 0] + 1] >= 0).any()
+    assert relative_errors(bodies, found).max() < 1e-4
 
 
 GENERATOR = np.random.default_rng(1)
@@ -182,7 +246,7 @@ def test_lists_without_room_get_room_or_all_pairs_are_computed(run, monkeypatch)
     monkeypatch.setattr(pair_lists, "MOST", 400)
     prepared, found = run(bodies, **axes)
     assert relative_errors(bodies, found).max() < 1e-4 < relative_errors(bodies, usual).max()
-    assert prepared.insight()["computed"] == {"body_body": 300.0, "cell_cell": 0.0}
+    assert prepared.insight()["computed"] == {"body_body": 300.0, "body_cell": 0.0, "cell_cell": 0.0}
 
 
 def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
@@ -195,6 +259,26 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
         last[:] = stale
         prepared.launch()
         assert np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99) < 1.5 * usual, stale
+
+
+def compiled(stem, architecture, **constants):
+    number, names = fast_multipole.KERNELS[stem]
+    values = {"KERNEL": number} | {name: constants[name] for name in names.split()}
+    defines = "".join(f"#define {name} {value}\n" for name, value in values.items())
+    return compile_cuda(defines + cuda_source(VARIANT.path.with_suffix(".cu"), find(GRAVITY)), architecture, FLAGS)
+
+
+@pytest.mark.parametrize("order", [4, 5])
+def test_multipoles_are_read_by_rows_of_four(order):
+    _, ptx, _ = compiled("fast_multipole_far", "compute_90", ORDER=order, P=128)
+    assert len(re.findall(r"ld\.global\.nc\.f32", ptx)) < fast_multipole.multipole_rows(order) * 2
+
+
+def test_coefficients_of_the_highest_order_stay_in_registers_on_the_way_down():
+    _, _, remarks = compiled("fast_multipole_down", "sm_90", ORDER=6, BITS=16, P=128)
+    assert "0 bytes spill stores, 0 bytes spill loads" in remarks
+    # That is the way from the root to a leaf.
+    assert int(re.search(r"(\d+) bytes stack frame", remarks)[1]) <= 4 * (16 + 2)
 
 
 def test_a_toolkit_without_a_sort_says_so_before_it_compiles():

@@ -19,7 +19,18 @@ from gravbench.toolkits.opening import open_toolkit
 VARIANTS = {name: variant for name, variant in discover().items() if variant.loads}
 TWINS = [name for name, variant in VARIANTS.items() if "numba" in variant.toolkits]
 OTHERS = [name for name in VARIANTS if name not in TWINS]
-SMALL = {"p": 32, "q": 2, "r": 1, "unroll": 8, "batch": 2, "j_bag": 64, "parts": 1, "copies": 1, "terms": 1}
+SMALL = {
+    "p": 32,
+    "q": 2,
+    "r": 1,
+    "unroll": 8,
+    "batch": 2,
+    "j_bag": 64,
+    "parts": 1,
+    "copies": 1,
+    "terms": 1,
+    "reorder": 0,
+}
 SIZES = (64, 128)
 """Whole blocks, tiles, bags and windows."""
 

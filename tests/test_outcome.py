@@ -175,7 +175,8 @@ def test_nothing_is_imported_while_the_first_case_is_measured():
     assert done.stdout.splitlines() == ["[] True", "ok"], done.stderr
 
 
-def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling():
+def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))  # it is not compiled yet
     case = case_of("numpy_direct").model_copy(update={"variant": "compiles_late"})
     phases = []
     outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, phases.append)

@@ -108,8 +108,8 @@ def test_a_case_costs_few_calls_in_the_process_that_runs_the_sweep(sweep, tmp_pa
 
 def test_while_each_process_of_a_case_starts_the_run_says_starting(tmp_path, monkeypatch):
     class Told:
-        def __init__(self, *_):
-            pass
+        def __init__(self, *_, several):
+            assert not several
 
         def ask(self, _, begins, turn):
             begins("loading")

@@ -429,7 +429,7 @@ def test_the_installed_page_of_the_h200_is_of_the_records_beside_it():
     newest = max(one.started for folder in RUNS for one in RecordFile(folder).read())
     assert newest in content["columns"]["started"]["values"]
     assert content["count"] == sum(len(RecordFile(folder).read()) for folder in RUNS)
-    assert (H200 / "index.html").stat().st_size < 4e6
+    assert (H200 / "index.html").stat().st_size < 4.5e6
 
 
 # Figures
@@ -581,7 +581,7 @@ def test_figures_are_written_as_svg_and_png(tmp_path):
 
 def test_the_ladder_in_readme_has_the_numbers_of_its_table():
     readme = (ROOT / "README.md").read_text("utf-8")
-    (svg,) = re.findall(r"!\[[^]]+\]\((reports/h200/figures/[^)]+\.svg)\)", readme)
+    svg, *_ = re.findall(r"!\[[^]]+\]\((reports/h200/figures/[^)]+\.svg)\)", readme)
     drawn = (ROOT / svg).read_text("utf-8")
     gpu = re.search(r"\*\*NVIDIA H200\*\*.*?\n\n(.*?)\n\n", readme, re.DOTALL).group(1)
     row = (

@@ -217,6 +217,7 @@ def test_an_axis_of_numbers_without_a_range_lists_all_that_it_takes():
         ("lee_global", "width"),  # loads of one number or of four
         ("shuffle", "unroll"),  # all that divide 32
         ("symmetric", "unroll"),
+        ("symmetric_gpus", "unroll"),
         ("barnes_hut", "streams"),
         ("barnes_hut", "top_levels"),  # as many as nodes.py has numbers of
         *product(["triton_tiles"], ["p", "tile", "warps"]),  # powers of two

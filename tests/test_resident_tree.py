@@ -37,10 +37,10 @@ class Noting(Emulator):
     arguments: dict = {}  # noqa: RUF012 - one for all, of the last launch
 
 
-def placed(position, mass=None):
+def placed(position, mass=None, eps=EPS):
     position = np.asarray(position, float)
     mass = np.full(len(position), 1 / len(position)) if mass is None else mass
-    return Bodies(mass, position, np.zeros_like(position), EPS)
+    return Bodies(mass, position, np.zeros_like(position), eps)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_more_boxes_open_fewer_cells(run):
 
 def last_tree():
     """Return the tree of the last launch in float32: sorted bodies, parents, centres, quadrupoles, first and count."""
-    rows, bounds, tree, _, centres, seconds, links, pending, _ = Noting.arguments["resident_tree_moments"]
+    rows, bounds, tree, _, centres, seconds, links, pending, *_ = Noting.arguments["resident_tree_moments"]
     assert not pending.any()
     count = int(tree[0])
     return rows, bounds[:count, 3], centres[:count], seconds[:count].view(np.float32), links[:count, 1:3]
@@ -246,6 +246,18 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(libraries):
         last[:] = stale
         prepared.launch()
         assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < 3.5e-3
+
+
+def test_the_last_accelerations_are_brought_to_the_scale_of_the_bodies(run):
+    bodies = generators.plummer(1000, 2, 1e-3)
+    prepared, *_ = run(bodies)
+    scale = Noting.arguments["resident_tree"][-1]
+    assert scale[0] == 1
+    prepared.bodies[:, :3] *= 1 / 32
+    prepared.launch()
+    assert scale[0] == pytest.approx(32**2)
+    nearer = placed(bodies.position / 32, bodies.mass, bodies.eps)
+    assert errors_of(nearer, prepared.accelerations[:, :3]).error_rms < 2e-3
 
 
 def test_a_toolkit_without_a_sort_says_so_before_it_compiles():

@@ -276,7 +276,7 @@ def test_signals_are_held_back_while_a_worker_starts(tmp_path, monkeypatch):
     order, held = [], []
 
     class Ready:
-        def __init__(self, *_):
+        def __init__(self, *_, **__):
             order.append("worker")
             held.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 

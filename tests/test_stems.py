@@ -99,6 +99,21 @@ def test_a_shared_file_that_does_not_exist_is_one_sentence(stem):
         variant.cuda_source(find(GRAVITY))
 
 
+def test_a_stem_that_includes_another_has_its_text_with_the_headers_of_that(tmp_path):
+    for name, text in {
+        "own": INCLUDING,
+        "around": '// A\n#include "own.cu"\nMISTAKE\n',
+        "far": '#include "around.cu"\n',
+    }.items():
+        (tmp_path / f"{name}.cu").write_text(text)
+    text = cuda_source(tmp_path / "around.cu", find(GRAVITY))
+    assert text.count((SHARED / "begin_of.cuh").read_text()) == text.count("void own") == 1
+    with pytest.raises(AssertionError, match=r"around\.cu\(3\)"):
+        compile_cuda(text.replace("    MISTAKE", ""), "sm_90", [])
+    with pytest.raises(InputError, match=r"around\.cu, line 2: no other file own\.cu; .*begin_of"):
+        cuda_source(tmp_path / "far.cu", find(GRAVITY))
+
+
 TWINS = [
     name
     for name, variant in discover().items()

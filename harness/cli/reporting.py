@@ -73,6 +73,7 @@ def report(
     from gravbench.model.variant import discover, parents, summaries
     from gravbench.report.here import Here
     from gravbench.report.terminal.arena import arena_markdown, render_arena
+    from gravbench.report.terminal.gpus import render_gpus
     from gravbench.report.terminal.ladder import ladder_markdown, render
     from gravbench.report.terminal.loads import render_loads
     from gravbench.report.terminal.published import render_published
@@ -102,7 +103,7 @@ def report(
     terminal = console()
     render(records, terminal, parents(variants), here)
     cases, drifts = runs.latest(records), drifted(records)
-    for section in (render_arena, render_stages, render_accuracy, render_counters):
+    for section in (render_arena, render_gpus, render_stages, render_accuracy, render_counters):
         section(cases, terminal, drifts)
     if source:
         render_published(source, records, terminal)

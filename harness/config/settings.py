@@ -38,7 +38,7 @@ DRIFT_STEPS = 100
 DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU = 4096, 65536
 """Bodies above which that of the energy is not: it takes time in n * n, on the host and on a GPU."""
 DRIFT_SECONDS = 2.0
-"""That the steps may take where there are more bodies than the first of these; then there is no drift."""
+"""Longest that the steps may take above ``DRIFT_UP_TO`` bodies; no drift is recorded where they take longer."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -190,8 +190,9 @@ def speed(toolkit: DeviceToolkit, interactions: float, seconds: float) -> str | 
     if is_gpu:
         from gravbench.toolkits import driver
 
-        clocks = driver.device_attribute(driver.MULTIPROCESSORS) * driver.clock_hertz()
-        what = f"{driver.device_attribute(driver.MULTIPROCESSORS)} multiprocessors"
+        multiprocessors = toolkit.gpus * driver.device_attribute(driver.MULTIPROCESSORS)
+        clocks = multiprocessors * driver.clock_hertz()
+        what = f"{multiprocessors} multiprocessors"
     else:
         clocks, what = cores() * FASTEST_CORE, f"{cores()} cores"
     most = A_CLOCK[is_gpu] * clocks

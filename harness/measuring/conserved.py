@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from gravbench.config.settings import DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
+from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
 from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find
+
+
+def is_measured(n: int, step_seconds: Callable[[], float]) -> bool:
+    """Tell whether the drift of n bodies is worth the time of its steps; of few bodies nobody asks for that time."""
+    return n <= DRIFT_UP_TO or DRIFT_STEPS * step_seconds() <= DRIFT_SECONDS
 
 
 def energy(bodies: Bodies, *, on_gpu: bool) -> float | None:

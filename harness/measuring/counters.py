@@ -59,6 +59,7 @@ def add_missing(sweep: Sweep, folder: Path, tell: Callable[[str], None]) -> tupl
     """Append each record of the sweep's cases that has no counters again, with them or the reason why there are none.
 
     ``tell`` is given a sentence before each process. Returns how many records got counters, and how many lacked them.
+    What several GPUs share has none: a process under ncu sees one.
 
     Raises:
         InputError: another process writes to the folder, or it cannot be written.
@@ -74,7 +75,11 @@ def _add_missing(sweep: Sweep, store: RecordFile, tell: Callable[[str], None]) -
     lacking = [
         record
         for record in latest(store.read())
-        if record.status == "ok" and record.device_uuid and record.key in cases and not record.counters
+        if record.status == "ok"
+        and record.device_uuid
+        and record.key in cases
+        and not record.counters
+        and record.gpus == 1
     ]
     found = done = 0
     kind = lambda record: (record.device_uuid or "", record.toolkit)  # noqa: E731

@@ -206,8 +206,19 @@ class Cluster:
         """Name the host of a device."""
         return self._members[device.selector].host
 
-    def start(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> Asked:  # noqa: ARG002
-        """Start a process at the worker of a device, when it is first asked; its post knows the rest."""
+    def start(
+        self,
+        device: Device,
+        folders: tuple[Path, ...],  # noqa: ARG002
+        log: Path,
+        measure: Measure,  # noqa: ARG002
+        *,
+        several: bool = False,  # noqa: ARG002
+    ) -> Asked:
+        """Start a process at the worker of a device, when it is first asked; its post knows the rest.
+
+        A Dask worker has one GPU: what ``several`` share has been skipped when the run was planned.
+        """
         return RemoteWorker(self, self._members[device.selector], next(self._tickets), log)
 
     def ask(

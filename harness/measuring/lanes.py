@@ -62,8 +62,10 @@ class Site(Protocol):
     def losable(self) -> bool:
         """Whether a device can be lost while the run goes on."""
 
-    def start(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> Asked:
-        """Start a process for a device."""
+    def start(
+        self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure, *, several: bool = False
+    ) -> Asked:
+        """Start a process for a device; where ``several`` are asked for, one that sees the others of its kind too."""
 
     def host(self, device: Device) -> str:
         """Name the host whose cores a device's processes use."""
@@ -74,9 +76,11 @@ class Here:
 
     losable = False
 
-    def start(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> Asked:
+    def start(
+        self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure, *, several: bool = False
+    ) -> Asked:
         """Start a process."""
-        return Worker(device, folders, log, measure)
+        return Worker(device, folders, log, measure, several=several)
 
     def host(self, device: Device) -> str:  # noqa: ARG002
         """Name none: there is no other."""
@@ -156,11 +160,11 @@ class Lane:
         log: Path,
         numbers: Iterator[int],
         tell: Callable[[Event], None],
-        start_worker: Callable[[Device, tuple[Path, ...], Path, Measure], Asked],
+        start_worker: Callable[..., Asked],
         *,
         verify_only: bool,
     ) -> None:
-        """Begin when ``start`` is called; ``numbers`` tells the processes of a run apart."""
+        """Begin when ``start`` is called; ``start_worker`` is a site's, ``numbers`` tells a run's processes apart."""
         self._number = number
         self._device = device
         self._queues = queues
@@ -170,6 +174,7 @@ class Lane:
         self._tell = tell
         self._workers: list[Asked] = []
         self._ending = False
+        self._several = False  # GPUs that its processes see
         self._start_worker = partial(start_worker, device, sweep.variant_folders, log, sweep.measure)
         self._crew = Crew(sweep.measure.processes_on(gpu=device.is_gpu), self._started, numbers)
         self._thread = threading.Thread(target=self._work, name=f"lane {number}", daemon=True)
@@ -186,7 +191,7 @@ class Lane:
         self._thread.join()
 
     def _started(self) -> Asked:
-        worker = self._start_worker()
+        worker = self._start_worker(several=self._several)
         self._workers.append(worker)
         if self._ending:  # before it was listed
             worker.end()
@@ -222,9 +227,11 @@ class Lane:
         return Done(self._number, task, Outcome("failed", reason), now, dropped)
 
     def _done(self, task: Task, behind: float | None) -> Event:
-        if task.fresh:
+        several = task.case.gpus > 1
+        if task.fresh or several != self._several:
             self._crew.dismiss()
             self._workers.clear()
+        self._several = several
         started: list[str] = []
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
             self._tell(Began(self._number, task))

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gravbench.config.load import Sweep
-from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, FEWEST_SAMPLES, Measure
+from gravbench.config.settings import DRIFT_STEPS, FEWEST_SAMPLES, Measure
 from gravbench.errors import InputError
 from gravbench.measuring import environment
+from gravbench.measuring.conserved import is_measured
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
+from gravbench.toolkits.devices import others_like, too_few
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -105,7 +107,8 @@ def plan(
     time, or in turns where that takes long.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
-    for other devices are left out instead of being recorded as skipped.
+    for other devices are left out instead of being recorded as skipped. A case that asks for more GPUs than a host has
+    is skipped.
 
     An existing result is reused when it was ok or invalid and made from the same bodies, source, flags, toolkit,
     driver and device; what failed or was skipped is tried again.
@@ -129,9 +132,14 @@ def plan(
     usable = [one for one in existing if sweep.search.strategy != "all" or not one.outraced]
     finished = _finished(usable)
     found: list[tuple[Case, list[Device]]] = []
+    on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
         reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
+        if not reason and case.gpus > 1:
+            most = max(on_host[device] for device in fitting)
+            reason = too_few(case.gpus, most) if most < case.gpus else None
+            fitting = [device for device in fitting if on_host[device] >= case.gpus]
         if not reason:
             found.append((case, fitting))
         elif fitting or not chosen:
@@ -203,13 +211,14 @@ def selector(task: Task) -> str:
 def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Measure) -> Task:
     """Choose the anchor: of the tasks that take about as long as most, a simple kernel, which is compiled quickly.
 
-    That is the lowest on the ladder, but not its foot: NumPy's temporaries make the time of the one for CPUs scatter.
+    That is the lowest on the ladder, on one GPU where there is such a task, but not its foot: NumPy's temporaries make
+    the time of the one for CPUs scatter.
     """
     seconds = [estimate_seconds(task.case, measure) for task in tasks]
     usual = sorted(seconds)[len(tasks) // 2]
     places = {name: (variant.parent is None, place) for place, (name, variant) in enumerate(variants.items())}
     alike = [task for task, own in zip(tasks, seconds, strict=True) if own == usual]
-    return min(alike, key=lambda task: places[task.case.variant])
+    return min(alike, key=lambda task: (task.case.gpus, places[task.case.variant]))
 
 
 def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
@@ -260,8 +269,8 @@ def _last(tasks: Sequence[Task], typical: Task, variants: Mapping[str, Variant])
     return [] if _kernel(last) == _kernel(typical) else [last]
 
 
-def _kernel(task: Task) -> tuple[str, str]:
-    return task.case.variant, task.case.toolkit
+def _kernel(task: Task) -> tuple[str, str, int]:
+    return task.case.variant, task.case.toolkit, task.case.gpus
 
 
 def _with_others(
@@ -290,8 +299,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
         else min(case.n, ALL_ROWS_ON_GPU) / GPU_REFERENCE_INTERACTIONS_PER_SECOND
     )
     if case.timed == "step":
-        stepping = DRIFT_STEPS * evaluation
-        verifying += stepping if case.n <= DRIFT_UP_TO or stepping <= DRIFT_SECONDS else evaluation
+        verifying += evaluation * (DRIFT_STEPS if is_measured(case.n, lambda: evaluation) else 1)
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.
     least = FEWEST_SAMPLES * evaluation

@@ -33,15 +33,21 @@ class Worker:
     the worker started.
     """
 
-    def __init__(self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure) -> None:
-        """Start it; ``measure`` has the limits of what it may use and how long it may take."""
+    def __init__(
+        self, device: Device, folders: tuple[Path, ...], log: Path, measure: Measure, *, several: bool = False
+    ) -> None:
+        """Start it; ``measure`` has the limits of what it may use and how long it may take.
+
+        Where ``several`` GPUs are asked for it sees the others of the device's kind too. The libraries of other cases
+        may open whatever they see: their worker sees one.
+        """
         context = _context(gpu=device.is_gpu)
         self.timeout = measure.timeout_seconds
         self.connection, theirs = context.Pipe()
         self.words, says = context.Pipe(duplex=False)
         self.process = context.Process(
             target=serve,
-            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic()),
+            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic(), several),
             daemon=True,
         )
         with forking.held_back():

@@ -13,9 +13,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO
+from gravbench.config.settings import DRIFT_STEPS
 from gravbench.errors import InputError
-from gravbench.measuring.conserved import energy_drift, momentum_drift
+from gravbench.measuring.conserved import energy_drift, is_measured, momentum_drift
 from gravbench.measuring.timed import Timed
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Stepping
@@ -151,7 +151,7 @@ class Stepper(Timed):
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"
         energy = momentum = None
-        if not objection and (self.n <= DRIFT_UP_TO or DRIFT_STEPS * self._step_seconds() <= DRIFT_SECONDS):
+        if not objection and is_measured(self.n, self._step_seconds):
             try:
                 now = self.after(DRIFT_STEPS)
             except InputError as error:
@@ -163,7 +163,7 @@ class Stepper(Timed):
         found = Stepping(
             energy_drift=energy,
             momentum_drift=momentum,
-            drift_steps=None if energy is momentum is None else DRIFT_STEPS,
+            drift_steps=None if energy is None and momentum is None else DRIFT_STEPS,
             damping=None if self.leapfrog else self.damping,
         )
         return found, objection

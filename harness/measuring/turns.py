@@ -24,9 +24,9 @@ class Ended(BaseException):
 class Turns:
     """Turns on devices and on the host's cores, for the threads of one run.
 
-    Whoever prepares a case, or measures one on a GPU, leaves cores for others. A case that needs the cores itself is
-    measured ``alone``: nothing else is prepared or measured meanwhile, on any device. A processor, whose cases all
-    do, measures several in a row.
+    Whoever prepares a case, or measures one on a GPU, leaves cores for others. A case that needs the cores itself, or
+    several GPUs, is measured ``alone``: nothing else is prepared or measured meanwhile, on any device. A processor,
+    whose cases all do, measures several in a row.
     """
 
     def __init__(self) -> None:

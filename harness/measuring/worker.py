@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -44,7 +44,7 @@ from gravbench.model.record import (
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
 from gravbench.toolkits.cpu import counting_numba
-from gravbench.toolkits.devices import sensor
+from gravbench.toolkits.devices import others_like, read_all, sensor
 from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
@@ -100,7 +100,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A message that a case is prepared; ``alone``: to verify and measure it takes the host's cores."""
+    """A message that a case is prepared; ``alone``: to verify and measure it takes the host's cores, or other GPUs."""
 
     alone: bool
 
@@ -136,16 +136,19 @@ def serve(
     log: Path,
     limits: Limits,
     asked: float,
+    several: bool = False,
 ) -> None:
     """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
-    What libraries print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are
-    those of ``guarded``.
+    CUDA sees the device alone or, where ``several`` are asked for, the others of its kind after it. What libraries
+    print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are those of
+    ``guarded``.
     """
     START.asked = asked
     guarded(connection, words, log, limits)
-    # CUDA then sees this one device; a UUID does not depend on who counts.
-    os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid or ""
+    # A UUID does not depend on who counts.
+    uuids = [one.uuid for one in (device, *(others_like(device) if several else ())) if one.uuid]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
 
     def turn(alone: bool) -> bool:
         connection.send(Ready(alone))
@@ -153,9 +156,7 @@ def serve(
 
     try:
         with ExitStack() as stack:
-            read: Read = lambda: None  # noqa: E731
-            if device.uuid:
-                read = stack.enter_context(sensor(device.uuid))
+            sensors = [stack.enter_context(sensor(uuid)) for uuid in uuids]
             while True:
                 job = connection.recv()
                 if job == BEGIN:
@@ -164,7 +165,8 @@ def serve(
                     connection.send(BEGIN)
                     continue
                 begin_case()
-                outcome = work(job, folders, read, lambda name: connection.send(Phase(name)), turn)
+                own = sensors[: job.case.gpus]
+                outcome = work(job, folders, partial(read_all, own), lambda name: connection.send(Phase(name)), turn)
                 if outcome.status == "failed" and device.is_gpu:
                     # After a fault the CUDA context refuses all further work; only a new process helps.
                     outcome.broken = True
@@ -230,7 +232,9 @@ def _work(
     toolkit.on_compiling = begin.compiling
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
-    if variant.of_positions:
+    if toolkit.linked_by:
+        found.preparation = found.preparation.model_copy(update={"gpus_linked_by": toolkit.linked_by})
+    if variant.suits_positions(case.axes):
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
@@ -248,7 +252,7 @@ def _work(
     )
     if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
         judge.draw(1 if job.settings is None else 2)
-    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call")
+    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1)
     begin(VERIFYING)
     with counting_numba(toolkit):
         judge.launch()

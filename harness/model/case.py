@@ -153,6 +153,12 @@ class Case(BaseModel, frozen=True):
         return self.n * self.n
 
     @property
+    def gpus(self) -> int:
+        """How many GPUs of one host share an evaluation; 1 without an axis of that name."""
+        asked = self.axes.get("gpus", 1)
+        return asked if type(asked) is int else 1
+
+    @property
     def planar(self) -> bool:
         """Whether the bodies move in a plane."""
         return self.conditions["dim"] == 2

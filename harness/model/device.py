@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gravbench.model.variant import CPU
@@ -43,6 +44,25 @@ class Reading:
     throttle_reasons: tuple[str, ...] | None
     joules: float | None = None
     """The energy counter, counted from an arbitrary start."""
+
+
+def together(readings: Sequence[Reading]) -> Reading:
+    """Make one of what several GPUs say that share an evaluation: the lowest clock, all of their power and energy."""
+    reasons = [one.throttle_reasons for one in readings if one.throttle_reasons is not None]
+    return Reading(
+        sm_clock_mhz=min((one.sm_clock_mhz for one in readings if one.sm_clock_mhz is not None), default=None),
+        power_watts=_total([one.power_watts for one in readings]),
+        temperature_celsius=max(
+            (one.temperature_celsius for one in readings if one.temperature_celsius is not None), default=None
+        ),
+        throttle_reasons=tuple(dict.fromkeys(reason for own in reasons for reason in own)) if reasons else None,
+        joules=_total([one.joules for one in readings]),
+    )
+
+
+def _total(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 @dataclass(frozen=True, slots=True)

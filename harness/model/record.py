@@ -57,13 +57,15 @@ class Preparation(BaseModel, frozen=True):
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is what a variant of the positions
     spends once on the bodies before it is timed, by name: their order, its arrays and copies. ``start_seconds`` is the
-    time from starting the worker's process to a usable device.
+    time from starting the worker's process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
+    evaluation are linked (peer access, or through the host), None of a single one.
     """
 
     bodies_sha256: Hash | None = None
     compute_capability: Text | None = None
     compiler: Text | None = None
     start_seconds: Amount | None = None
+    gpus_linked_by: Text | None = None
     compile_seconds: Amount | None = None
     untimed_seconds: dict[Text, Amount] = Field(default_factory=dict)
 
@@ -281,7 +283,8 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         if not self.processes:
             return [self.samples_seconds] if self.samples_seconds else []
         both = list(zip(self.processes, self.samples_seconds, strict=False))
-        return [[sample for own, sample in both if own == number] for number in dict.fromkeys(self.processes)]
+        numbers = dict.fromkeys(own for own, _ in both)
+        return [[sample for own, sample in both if own == number] for number in numbers]
 
     @property
     def joules_per_interaction(self) -> float | None:

@@ -141,7 +141,8 @@ class Declaration:
     is. With ``any_interaction`` it computes any interaction, not only gravity; with ``mixed`` its float32 kernel
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
     function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
-    others a launch is as accurate, but not as fast. ``mutual``: a pair that is computed once serves both its bodies.
+    others a launch is as accurate, but not as fast. Where that depends on the axes, it is a function of them, which a
+    record may lack that is older than an axis. ``mutual``: a pair that is computed once serves both its bodies.
     """
 
     parent: str | None
@@ -155,7 +156,7 @@ class Declaration:
     any_interaction: bool = False
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
-    of_positions: bool = False
+    of_positions: bool | Callable[[Axes], bool] = False
     mutual: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
 
@@ -188,6 +189,10 @@ class Variant(Declaration):
     def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
         """Return the errors that count as right for these values of the axes."""
         return (self.tolerance(axes) if callable(self.tolerance) else self.tolerance)[dtype]
+
+    def suits_positions(self, axes: Axes) -> bool:
+        """Tell whether what is prepared with these axes suits the positions it was given (``of_positions``)."""
+        return self.of_positions(axes) if callable(self.of_positions) else self.of_positions
 
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""
@@ -293,20 +298,26 @@ def cuda_source(path: Path, interaction: Interaction) -> str:
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
-def _with_included(path: Path) -> str:
-    """Put the text of each shared file that a stem includes in the place of the line that includes it.
+def _with_included(path: Path, *, beside: bool = True) -> str:
+    """Put the text of each file that a stem includes in the place of the line that includes it.
+
+    That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
 
     Raises:
         InputError: there is no such file.
     """
     lines = files.text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        if found := re.fullmatch(r'#include "(.*\.cuh)"\s*', line):
+        if found := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
             name = found[1]
-            accepted = sorted(header.name for header in files.listing(SHARED, "*.cuh") if header.name != HEADER)
+            headers = [one for one in files.listing(SHARED, "*.cuh") if one.name != HEADER]
+            stems = [one for one in files.listing(path.parent, "*.cu") if beside and one.name != path.name]
+            accepted = {one.name: one for one in (*headers, *stems)}
             if name not in accepted:
-                raise InputError(f"{path}, line {number}: no shared file {name}; {nearest(name, accepted)}")
-            text = files.text(SHARED / name)
+                what = "shared" if name.endswith("h") else "other"
+                raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
+            whole = accepted[name] in stems
+            text = _with_included(accepted[name], beside=False) if whole else files.text(accepted[name])
             lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
     return "".join(lines)
 

@@ -115,7 +115,7 @@ class Here:
         if record.untimed_seconds:
             return " ".join(f"{name} {number(seconds, 3)}" for name, seconds in record.untimed_seconds.items())
         variant = (self._variants or {}).get(record.variant)
-        return NOT_RECORDED if variant is not None and variant.of_positions else ""
+        return NOT_RECORDED if variant is not None and variant.suits_positions(record.axes) else ""
 
 
 NOWHERE = Here()

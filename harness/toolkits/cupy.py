@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import driver
-from gravbench.toolkits.interface import FLAGS, CudaToolkit, FirstCall, compiling
+from gravbench.toolkits import devices, driver
+from gravbench.toolkits.interface import FLAGS, FirstCall, ToolkitMissingError, compiling
+from gravbench.toolkits.several import Mark, SeveralToolkit, links
 
 ENTRY = Entry(
     place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
@@ -26,6 +28,8 @@ ENTRY = Entry(
 
 PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""
+ALREADY_ENABLED = 704
+"""cudaErrorPeerAccessAlreadyEnabled."""
 
 
 class _Kernel:
@@ -42,7 +46,19 @@ class _Kernel:
                 self.raw((grid,), self.launch.extents, arguments)
 
 
-class CupyToolkit(CudaToolkit):
+class _Mark:
+    def __init__(self, cuda: Any) -> None:
+        self.current_stream = cuda.get_current_stream
+        self.event = cuda.Event(disable_timing=True)
+
+    def record(self) -> None:
+        self.event.record(self.current_stream())
+
+    def wait(self) -> None:
+        self.current_stream().wait_event(self.event)
+
+
+class CupyToolkit(SeveralToolkit):
     """CuPy on the current device."""
 
     name = "cupy"
@@ -56,6 +72,11 @@ class CupyToolkit(CudaToolkit):
         # Makes the device's primary context current: the driver is asked questions before any array exists.
         cupy.cuda.Device().synchronize()
         self.cupy = cupy
+        self._device = cupy.cuda.Device()
+        self._own_stream: Any = None  # where this is not the first of several
+        self._first = self
+        self._others: list[CupyToolkit] = []
+        self._reached: dict[int, bool] = {}
 
     @property
     def current_stream(self) -> int:
@@ -82,7 +103,7 @@ class CupyToolkit(CudaToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if hasattr(self.variant.module, "cupy_kernel"):
             return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
-        with compiling(self):
+        with compiling(self._first):
             # A unique text, or the compile time would be that of a lookup in CuPy's cache.
             source = f"{self.variant.cuda_source(self.interaction)}\n// {time.time_ns()}\n"
             raw = self.cupy.RawKernel(source, stem, options=tuple(self.options(constants)))
@@ -91,6 +112,56 @@ class CupyToolkit(CudaToolkit):
 
     def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
+        for other in self._others[: self.gpus - 1]:
+            other._device.synchronize()
+
+    def devices(self, count: int) -> Sequence[CupyToolkit]:
+        self.gpus, self.linked_by = count, None
+        if count == 1:
+            return [self]
+        runtime, own = self.cupy.cuda.runtime, self._device.id
+        kind = [runtime.getDeviceProperties(number)["name"] for number in range(runtime.getDeviceCount())]
+        others = [number for number, name in enumerate(kind) if name == kind[own] and number != own]
+        if count > len(others) + 1:
+            raise ToolkitMissingError(devices.too_few(count, len(others) + 1))
+        for number in others[len(self._others) : count - 1]:
+            with self.cupy.cuda.Device(number):
+                other = type(self)(self.variant, self.dtype, self.interaction)
+                other._own_stream, other._first = other.stream(), self
+            other.keeps_kernels = self.keeps_kernels
+            self._others.append(other)
+        chosen = self._others[: count - 1]
+        direct = {number: self.reaches(other) and other.reaches(self) for number, other in enumerate(chosen, start=1)}
+        places = [one._device.pci_bus_id for one in (self, *chosen)]
+        self.linked_by = links(direct, devices.link(places))
+        return [self, *chosen]
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        if self._own_stream is None:
+            yield
+        else:
+            with self._device, self._own_stream:
+                yield
+
+    def mark(self) -> Mark:
+        return _Mark(self.cupy.cuda)
+
+    def reaches(self, other: CupyToolkit) -> bool:
+        runtime, number = self.cupy.cuda.runtime, other._device.id
+        if number not in self._reached:
+            self._reached[number] = bool(runtime.deviceCanAccessPeer(self._device.id, number))
+            try:
+                if self._reached[number]:
+                    with self._device:
+                        runtime.deviceEnablePeerAccess(number)
+            except runtime.CUDARuntimeError as error:
+                self._reached[number] = error.status == ALREADY_ENABLED
+        return self._reached[number]
+
+    def copy(self, to: Any, values: Any) -> None:
+        ends = to.data.ptr, to.device.id, values.data.ptr, values.device.id
+        self.cupy.cuda.runtime.memcpyPeerAsync(*ends, values.nbytes, self.current_stream)
 
     def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
         if not pinned:

@@ -10,12 +10,12 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.device import Device, Reading
+from gravbench.model.device import Device, Reading, together
 from gravbench.model.variant import CPU
 
 # The bits of nvmlClocksEventReasons. NVML never changes them, while its Python names vary between versions.
@@ -103,6 +103,30 @@ def gpus() -> tuple[list[Device], str | None]:
     return found, None
 
 
+def others_like(device: Device) -> list[Device]:
+    """List the other usable GPUs of a device's kind on this host; none beside one of another host."""
+    if not device.is_gpu or device.selector.count(":") > 1:
+        return []
+    return [one for one in gpus()[0] if one.kind == device.kind and one.uuid != device.uuid]
+
+
+def too_few(wanted: int, found: int) -> str:
+    """Say that a case asks for more GPUs than there are."""
+    return f"gpus={wanted}: this host has {found} usable GPU{'s' if found > 1 else ''} of this kind"
+
+
+def link(places: list[str]) -> str:
+    """Name what links the first of several GPUs, by PCI addresses, with the others; empty where NVML cannot tell."""
+    try:
+        with _nvml() as nvml:
+            first, *others = (nvml.nvmlDeviceGetHandleByPciBusId(place.encode()) for place in places)
+            nvlink = nvml.NVML_P2P_CAPS_INDEX_NVLINK
+            found = {nvml.nvmlDeviceGetP2PStatus(first, other, nvlink) == nvml.NVML_P2P_STATUS_OK for other in others}
+    except Exception:  # as in ``gpus``; also in a virtual machine that does not show it
+        return ""
+    return "NVLink" if found == {True} else "PCIe" if found == {False} else ""
+
+
 def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     """Return the devices to use: when nothing is ``wanted``, the first GPU, all others of its kind and the processor.
 
@@ -130,6 +154,12 @@ def _reasons(mask: int) -> tuple[str, ...]:
     known = [word for bit, word in CLOCK_REASONS.items() if mask & bit]
     unknown = mask & ~sum(CLOCK_REASONS)
     return (*known, f"unknown reason {unknown:#x}") if unknown else tuple(known)
+
+
+def read_all(sensors: Sequence[Callable[[], Reading]]) -> Reading | None:
+    """Read the GPUs that share an evaluation, as one; None where there is none."""
+    readings = [read() for read in sensors]
+    return together(readings) if len(readings) > 1 else next(iter(readings), None)
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -68,6 +68,10 @@ class DeviceToolkit(ABC):
     name: ClassVar[str]
     refusal: ClassVar[str] = ""
     """What is said when ``start`` fails, before its reason."""
+    gpus = 1
+    """GPUs that work for what was prepared last."""
+    linked_by: str | None = None
+    """How these are linked; None for a single one."""
     keeps_kernels = False
     """For callers whose arrays always have the same layout: what Numba compiles is for one, what XLA for one shape."""
 
@@ -258,6 +262,20 @@ class CudaToolkit(GpuToolkit):
     @abstractmethod
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         """Queue a copy of a device array's front to contiguous host values."""
+
+    def devices(self, count: int) -> Sequence[CudaToolkit]:
+        """Open the toolkit on so many GPUs of this kind: the first is itself; see ``gravbench.toolkits.several``.
+
+        Raises:
+            ToolkitMissingError: there are fewer, or the toolkit works on one alone.
+        """
+        if count > 1:
+            raise ToolkitMissingError(f"gpus={count}: {self.name} works on one GPU; accepted: cupy")
+        return [self]
+
+    def current(self) -> AbstractContextManager[None]:
+        """Work on this GPU within the block: in its own stream, and on the first in whichever is current there."""
+        return nullcontext()
 
     def wait(self, stream: Any) -> None:
         """Wait until everything in a stream is done."""

@@ -178,7 +178,7 @@ def _read(path: Path, _written: int, _size: int) -> Table:
                 objection = f"{choice.variant} is no variant; {nearest(choice.variant, list(variants))}"
             elif measured.toolkit not in own.toolkits or choice.dtype not in own.dtypes:
                 objection = f"{choice.variant} has no kernel for {measured.toolkit} in {choice.dtype}"
-            elif own.of_positions:
+            elif own.suits_positions(choice.axes):
                 objection = f"{choice.variant} would have to be prepared for every call; accepted: any other"
             elif set(choice.axes) != set(own.axes):
                 objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; make the table again"
@@ -209,8 +209,8 @@ def make(
 
     Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
     bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other
-    axes now, those whose speed needs more than a launch, because they are prepared for the positions they get, and
-    what was outraced.
+    axes now, those whose speed needs more than a launch, because they are prepared for the positions they get, what
+    several GPUs share and what was outraced.
 
     Raises:
         InputError: there is no such record, or two devices of a toolkit, or two kinds of bodies.
@@ -252,9 +252,10 @@ def _usable(record: Record, variant: Variant | None) -> bool:
         and record.error_max is not None
         and record.toolkit in _callable()
         and record.cycle == 1
+        and record.gpus == 1
         and all(record.conditions.get(name) == part.usual for name, part in CONDITIONS.items() if part.kind == "work")
         and variant is not None
-        and not variant.of_positions
+        and not variant.suits_positions(record.axes)
         and set(record.axes) == set(variant.axes)
     )
 

@@ -24,8 +24,9 @@ Parents = Mapping[str, str | None]
 DRIFT_LIMIT = 0.01
 """The relative spread of the anchor above which a run is said to have drifted."""
 
-PRESUPPOSED: Mapping[str, Value] = {"equal_mass": 0}
-"""Axes by which a kernel presupposes something of the bodies, and the values that presuppose nothing, their defaults.
+PRESUPPOSED: Mapping[str, Value] = {"equal_mass": 0, "gpus": 1}
+"""Axes by which a kernel presupposes something of the bodies or of the host, and the values that presuppose nothing,
+their defaults.
 
 With another value a variant has a row of its own in the ladder."""
 
@@ -301,6 +302,23 @@ def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], l
         for which, alike in sorted(told.items())
         for n, same_n in grouped(alike, size).items()
         if len(by_theta := fastest(same_n, lambda record: float(record.axes["theta"]))) > 1
+    }
+
+
+def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
+    """Return, for what was measured on several GPUs of a host, the fastest record of each n and number of GPUs.
+
+    They are in the order of n and then of that number; what presupposes something of the bodies is apart.
+    """
+    others = {axis: usual for axis, usual in TOLD.items() if axis != "gpus"}
+    told = grouped(
+        (one for one in records if is_ranked(one) and "gpus" in one.axes),
+        lambda record: (conditions(record), f"{_with_axes(record, others)}, {record.toolkit}"),
+    )
+    return {
+        which: [one for _, one in sorted(fastest(alike, lambda record: (record.n, record.gpus)).items())]
+        for which, alike in sorted(told.items())
+        if any(record.gpus > 1 for record in alike)
     }
 
 

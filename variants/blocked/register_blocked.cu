@@ -6,33 +6,14 @@
 // independent interactions per thread hide the latencies that took as many warps before. What remains is the 13
 // instructions of the interaction. Slower at small N, because the same bodies make R times fewer threads.
 //
-// MASS_FIRST 1: a row of the tile begins with the mass. The register file has two banks, of even and of odd registers,
-// and delivers one operand per bank and cycle. A 16-byte load fills four consecutive registers, so if bodies and rows
-// had the same order, both x would be in even registers and their difference would take two cycles. Shifted by one, one
-// is even and the other odd. RESIDENT: blocks per multiprocessor for which the compiler has to leave registers.
+// MASS_FIRST 1: a row of the tile begins with the mass, for the register banks (tile_rows.cuh). RESIDENT: blocks per
+// multiprocessor for which the compiler has to leave registers.
 //
 // Global loads per body: n / (P * R) of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows
 // each. Places of a tile beyond the last body have mass 0.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
-#if MASS_FIRST
-struct __align__(16) Row {
-    real mass, x, y, z;
-};
-#else
-struct __align__(16) Row {
-    real x, y, z, mass;
-};
-#endif
-
-__device__ __forceinline__ Row row_of(const Body& body) {
-    Row row;
-    row.x = body.x;
-    row.y = body.y;
-    row.z = body.z;
-    row.mass = body.mass;
-    return row;
-}
+#include "tile_rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     register_blocked(const Body* __restrict__ bodies, Sums* __restrict__ accelerations, int n, real eps2) {
@@ -46,16 +27,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     for (int first = 0; first < n; first += P) {
         tile[thread] = first + thread < n ? row_of(bodies[first + thread]) : Row{};
         __syncthreads();
-#pragma unroll 1
-        for (int k = 0; k < P; k += UNROLL) {
-#pragma unroll
-            for (int step = 0; step < UNROLL; ++step) {
-                const Row row = tile[k + step];
-                const Body j = {row.x, row.y, row.z, row.mass};
-#pragma unroll
-                for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
-            }
-        }
+        pull_rows(sums, own, tile, P, eps2);
         __syncthreads();
     }
 #pragma unroll

@@ -14,11 +14,8 @@
 // before the launch.
 static_assert(P % UNROLL == 0, "unroll has to divide p: the loop over a tile has no remainder");
 
-struct __align__(16) Row {
-    real mass, x, y, z;
-};
-
 #include "begin_of.cuh"
+#include "tile_rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     split_j(const Body* __restrict__ bodies, Sums* accelerations, int n, real eps2, int parts, Sums* partial,
@@ -37,22 +34,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #pragma unroll
     for (int b = 0; b < R; ++b) own[b] = bodies[min(i + b * P, n - 1)];
     for (int first = begin; first < end; first += P) {
-        if (first + thread < end) {
-            const Body body = first + thread < n ? bodies[first + thread] : Body{};
-            tile[thread] = Row{body.mass, body.x, body.y, body.z};
-        }
+        if (first + thread < end) tile[thread] = first + thread < n ? row_of(bodies[first + thread]) : Row{};
         __syncthreads();
-        const int count = min(P, end - first);
-#pragma unroll 1
-        for (int k = 0; k < count; k += UNROLL) {
-#pragma unroll
-            for (int step = 0; step < UNROLL; ++step) {
-                const Row row = tile[k + step];
-                const Body j = {row.x, row.y, row.z, row.mass};
-#pragma unroll
-                for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
-            }
-        }
+        pull_rows(sums, own, tile, min(P, end - first), eps2);
         __syncthreads();
     }
     Sums* const found = parts == 1 ? accelerations : partial + static_cast<long long>(part) * n;

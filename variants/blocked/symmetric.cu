@@ -55,23 +55,14 @@ __device__ __forceinline__ Body body_or_nobody(const Body* __restrict__ bodies, 
     return found;
 }
 
-__device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
-#if __CUDA_ARCH__ >= 900 && !defined(FLOAT64)
-    atomicAdd(reinterpret_cast<float4*>(to), make_float4(sums.ax, sums.ay, sums.az, 0));
-#else
-    atomicAdd(&to->ax, sums.ax);
-    atomicAdd(&to->ay, sums.ay);
-    atomicAdd(&to->az, sums.az);
-#endif
-}
+#include "add_sums.cuh"
+#include "begin_of.cuh"
 
 // Return the number of groups that a block pairs with: its own and half of the ring; of two opposite blocks the first
 // has the pair.
 __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
 }
-
-#include "begin_of.cuh"
 
 // Add one pair to the sums of both bodies; without masses where EQUAL_NOW.
 template <bool EQUAL_NOW>

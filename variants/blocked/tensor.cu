@@ -8,11 +8,16 @@
 // centre of I. Groups of 64 with no body nearer to that centre than SEPARATION / 100 times the radius of I go through
 // the tensor cores, the others through float32.
 //
-// Distances: TF32 has 11 bits, so a number is split into a high and a low part, 22 bits together. (h + l)(h' + l') of
-// x, y and z and the square of i, 16 products, are the depth of two matrix products m16n8k8; the square of j is their
-// addend. Sums: w is rounded to FP16, 11 bits, or with TERMS 2 to the sum of two FP16 numbers; the other factor is
-// always two FP16 numbers, 22 bits. Scaling by powers of two brings both into the range of FP16. The tensor core adds
-// up a block of pairs, which is scaled back and added in float32.
+// Distances: a number is split into a high and a low part in FP16, 22 bits together. (h + l)(h' + l') of x, y and z, 12
+// products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
+// rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
+// than twice the radius of I, and none of either has more than a part in MANY of all mass: else few bodies make up most
+// of a pull, and their rounding errors do not cancel. The other factor is always two FP16 numbers. Scaling by powers of
+// two brings both into the range of FP16. The tensor core adds up a block of pairs, which is scaled back and added in
+// float32.
+//
+// TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
+// square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
 //
 // Each pair is used twice, as in symmetric: the transpose of w (movmatrix) times the bodies of I accelerates J. A pair
 // of blocks is computed by the block with the smaller number; blocks are numbered by radius, the most compact first.
@@ -20,10 +25,15 @@
 // `parts`, one warp each. Sums leave by atomic additions to one of `copies` places per body, so that each place adds up
 // few terms. tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
 //
+// Blocks are runs of the order along Hilbert's curve: KERNEL 1 finds the box of the bodies and 2 the key of each
+// (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, and 9 sorts the blocks by it.
+// 7 puts the bodies into that order, 8 takes the sums out of it. Which pairs of blocks are far apart is decided
+// where they meet, so that an order found for other positions costs time and no accuracy.
+//
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
-// square root, two multiplications, half a conversion and 3/8 of a matrix product (TERMS 2: 4 instructions more). The
-// limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and compute
-// everything in float32.
+// square root, two multiplications, half a conversion and a quarter of a matrix product (TERMS 2: 4 instructions more).
+// The limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and
+// compute everything in float32.
 //
 // Global loads per body: n / (64 * R) of 16 bytes where blocks are far apart. bodies[i] = x, y, z, mass;
 // accelerations[i] = x, y, z, 0; n rows each.
@@ -31,30 +41,53 @@
 #error "tensor computes in float32"
 #endif
 
+#if KERNEL == 1 || KERNEL == 2
+#include "tree_box.cuh"
+#else
 constexpr int width = 32 * R;  // bodies per block
+#endif
+#if KERNEL == 2
+#include "tree_keys.cuh"
+#endif
+#include "tree_build.cuh"
+
+#if KERNEL == 0
 constexpr int tiles = width / 16;
 constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
+constexpr int together = TOGETHER;
 
-// What a warp keeps in shared memory. A column of pulls is padded by four words, against bank conflicts.
+// Whether the words of J that a matrix product takes twice are kept once, so that more warps have room.
+constexpr bool narrow = R == 4 && RESIDENT * (P / 32) > 18;
+
+// What a warp keeps in shared memory. Words of pulls hold two bodies, in rows of eight components.
 struct __align__(16) Staged {
-    float4 left[width * 2];
-    float4 right[step * 4];
-    float4 squares[step / 2];
+    uint4 left[width * 2];
+    unsigned right[step * (narrow ? 4 : 8)];
     float2 far[tiles][32];
-    unsigned own_pulls[8][width / 2 + 4];
-    unsigned pulls[8][step / 2 + 4];
+    uint4 own_pulls[width / 2][2];
+    uint4 pulls[step / 2][2];
+    float positions[step][3];
+    unsigned short rests[narrow ? step : 2];
 };
 
-__device__ __forceinline__ void add_atomically(Sums* to, const Sums& sums) {
-#if __CUDA_ARCH__ >= 900
-    atomicAdd(reinterpret_cast<float4*>(to), make_float4(sums.ax, sums.ay, sums.az, 0));
-#else
-    atomicAdd(&to->ax, sums.ax);
-    atomicAdd(&to->ay, sums.ay);
-    atomicAdd(&to->az, sums.az);
+#include "add_sums.cuh"
 #endif
+
+#if KERNEL == 0 || KERNEL == 6 || KERNEL == 7
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
+    return value;
 }
+#endif
+
+#if KERNEL == 7 || KERNEL == 8
+// The place of a body in `order`, which is sorted along the curve: the blocks follow each other as `ranks` says.
+__device__ __forceinline__ int before(const int* ranks, int k) {
+    return ranks[k / width] * width + k % width;
+}
+#endif
 
 #if KERNEL == 0
 // Add to the sums of `count` bodies, two per lane at a time, their interactions with `others` bodies, in float32.
@@ -76,12 +109,6 @@ __device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int fi
 }
 
 #if __CUDA_ARCH__ >= 800
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
-    return value;
-}
-
 // The bits of non-negative numbers are in the order of the numbers.
 __device__ __forceinline__ float largest_of_warp(float value) {
     return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
@@ -89,6 +116,10 @@ __device__ __forceinline__ float largest_of_warp(float value) {
 
 __device__ __forceinline__ float smallest_of_warp(float value) {
     return __uint_as_float(__reduce_min_sync(0xffffffff, __float_as_uint(value)));
+}
+
+__device__ __forceinline__ float root_of(float value) {
+    return value > 0 ? value * inverse_sqrt(value) : 0;
 }
 
 // 2^exponent, with the exponent clamped to the range of a float less a margin for products.
@@ -99,15 +130,6 @@ __device__ __forceinline__ float power_of_two(int exponent) {
 // The exponent of the largest power of two that is not greater; -127 for zero.
 __device__ __forceinline__ int exponent_of(float value) {
     return static_cast<int>(__float_as_uint(value) >> 23) - 127;
-}
-
-// The part of a number that TF32 represents; the remainder fits into TF32 except for two bits.
-__device__ __forceinline__ float high(float value) {
-    return __uint_as_float(__float_as_uint(value) & 0xffffe000u);
-}
-
-__device__ __forceinline__ unsigned bits(float value) {
-    return __float_as_uint(value);
 }
 
 // Two FP16 numbers in a word, the first in the low half.
@@ -126,18 +148,26 @@ __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, floa
     return pack(first - kept_first, second - kept_second);
 }
 
+// The sum of the FP16 numbers in the low halves of two words.
+__device__ __forceinline__ float sum_of_parts(unsigned high, unsigned low) {
+    float first, second;
+    asm("{.reg .f16 a, b, c; mov.b32 {a, c}, %2; mov.b32 {b, c}, %3; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}"
+        : "=f"(first), "=f"(second)
+        : "r"(high), "r"(low));
+    return first + second;
+}
+
 __device__ __forceinline__ unsigned transposed(unsigned packed) {
     unsigned result;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(packed));
     return result;
 }
 
-// d = A B + c in TF32, A of 16 rows and 8 columns, B of 8 rows and 8 columns.
-__device__ __forceinline__ void multiply_tf32(float (&d)[4], const float4& a, float b0, float b1, const float4& c) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+// d = A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
+__device__ __forceinline__ void product_f16(float (&d)[4], const uint4& a, const uint2& b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(bits(a.x)), "r"(bits(a.y)), "r"(bits(a.z)), "r"(bits(a.w)), "r"(bits(b0)), "r"(bits(b1)), "f"(c.x),
-          "f"(c.y), "f"(c.z), "f"(c.w));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "f"(0.0f));
 }
 
 // d += A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
@@ -148,63 +178,194 @@ __device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigne
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
 }
 
-// The place of the four numbers of body j that lanes with lane % 4 == part read: neither writes nor reads have bank
-// conflicts.
-__device__ __forceinline__ int place(int j, int part) {
-    return 8 * (j / 2) + ((j % 2 * 4 + part) ^ (j / 2 % 8));
+// The low half of one word and the low or the high half of another.
+__device__ __forceinline__ unsigned low_and_low(unsigned one, unsigned other) {
+    return (one & 0xffffu) | other << 16;
 }
 
-// Write the factors of the distances for block I: the high and low parts of each coordinate and of the square. Those of
-// bodies i and i + 8 are interleaved as the matrix product takes them, in four consecutive registers.
-__device__ __forceinline__ void write_left(float4* left, int i, const Body& body, float square) {
-    const float numbers[4] = {body.x, body.y, body.z, square};
-    float* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
+__device__ __forceinline__ unsigned low_and_high(unsigned one, unsigned other) {
+    return (one & 0xffffu) | (other & 0xffff0000u);
+}
+
+constexpr float unit = 1.0f / 256;  // what the squares of block J are multiplied by
+
+// Write the factors of the distances for block I: the high and low parts of each coordinate, each twice, and those of
+// the square, each beside the unit. Words of bodies i and i + 8 are interleaved as the matrix product takes them.
+__device__ __forceinline__ void write_left(uint4* left, int i, const Body& body, float square, int length) {
+    const float scale = power_of_two(-length - 1);
+    const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
+    unsigned* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-        to[4 * part] = high(numbers[part]);
-        to[4 * part + 2] = numbers[part] - high(numbers[part]);
+    for (int part = 0; part < 3; ++part) {
+        const unsigned twice = pack(numbers[part], numbers[part]);
+        to[4 * part] = twice;
+        to[4 * part + 2] = pack_rest(twice, numbers[part], numbers[part]);
+    }
+    square *= power_of_two(-length);
+    square *= power_of_two(-length);
+    const unsigned both = pack(square, unit);
+    to[12] = both;
+    to[14] = low_and_high(pack_rest(both, square, unit), both);
+}
+
+// The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
+// and what the square of I is multiplied by, beside the high and the low part of the square of J.
+__device__ __forceinline__ void write_right(Staged& staged, int j, const Body& body, float square, int length,
+                                            int own_length) {
+    // Clamped only where FP16 has no such small number.
+    const float scale = -power_of_two(own_length + 2 - 2 * length);
+    const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
+    unsigned words[4];
+#pragma unroll
+    for (int part = 0; part < 3; ++part) {
+        const unsigned twice = pack(numbers[part], numbers[part]);
+        words[part] = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
+    }
+    const float times = power_of_two(2 * (own_length - length));
+    square *= power_of_two(-2 * length) * (1 / unit);
+    words[3] = pack(times, square);
+    const unsigned rest = pack_rest(words[3], times, square);
+    if (narrow) {
+        reinterpret_cast<uint4*>(staged.right)[j] = make_uint4(words[0], words[1], words[2], words[3]);
+        staged.rests[j] = rest >> 16;
+    } else {
+        uint2* const right = reinterpret_cast<uint2*>(staged.right) + 4 * j;
+#pragma unroll
+        for (int part = 0; part < 3; ++part) right[part] = make_uint2(words[part], words[part]);
+        right[3] = make_uint2(words[3], low_and_high(words[3], rest));
     }
 }
 
-// The same for block J, whose squares are the addend of the product: -2 (h, h, l, l) of each coordinate and, for the
-// squares of block I, (1, 1, 0, 0), all multiplied by the scale.
-__device__ __forceinline__ void write_right(float4* right, int j, const Body& body, float scale) {
-    const float times = -2 * scale;
-    const float x = high(body.x), y = high(body.y), z = high(body.z);
-    right[place(j, 0)] = make_float4(x * times, x * times, (body.x - x) * times, (body.x - x) * times);
-    right[place(j, 1)] = make_float4(y * times, y * times, (body.y - y) * times, (body.y - y) * times);
-    right[place(j, 2)] = make_float4(z * times, z * times, (body.z - z) * times, (body.z - z) * times);
-    right[place(j, 3)] = make_float4(scale, scale, 0, 0);
+// What a lane takes of body j of its column.
+__device__ __forceinline__ uint2 read_right(const Staged& staged, int j) {
+    const int lane = threadIdx.x % 32;
+    if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * j + lane];
+    const unsigned word = staged.right[4 * j + lane];
+    return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[j + lane / 4]) : word);
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
-template <int WORDS>
-__device__ __forceinline__ void write_pulls(unsigned (&pulls)[8][WORDS], int word, const Body (&own)[2], float length,
-                                            float mass) {
+__device__ __forceinline__ void write_pulls(uint4 (&pulls)[2], const Body (&own)[2], float length, float mass) {
     const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
-    const float first[4] = {own[0].x * length * m0, own[0].y * length * m0, own[0].z * length * m0, m0};
-    const float second[4] = {own[1].x * length * m1, own[1].y * length * m1, own[1].z * length * m1, m1};
+    const float by0 = m0 * length, by1 = m1 * length;
+    const float first[4] = {own[0].x * by0, own[0].y * by0, own[0].z * by0, m0};
+    const float second[4] = {own[1].x * by1, own[1].y * by1, own[1].z * by1, m1};
+    unsigned words[8];
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-        const unsigned packed = pack(first[c], second[c]);
-        pulls[2 * c][word] = packed;
-        pulls[2 * c + 1][word] = pack_rest(packed, first[c], second[c]);
+        words[2 * c] = pack(first[c], second[c]);
+        words[2 * c + 1] = pack_rest(words[2 * c], first[c], second[c]);
+    }
+    pulls[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    pulls[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
+// Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
+template <int terms>
+__device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], float (&w)[2][4], const uint2& others,
+                                         const uint2& own) {
+    unsigned kept[4], rest[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        // Columns of the first and the second eight bodies of J; upper and lower rows.
+        float& a = w[k / 2][k % 2 * 2];
+        float& b = w[k / 2][k % 2 * 2 + 1];
+        a = inverse_sqrt(a);
+        b = inverse_sqrt(b);
+        a = a * a * a;
+        b = b * b * b;
+        kept[k] = pack(a, b);
+        if (terms == 2) rest[k] = pack_rest(kept[k], a, b);
+    }
+    multiply_f16(on_i, kept[0], kept[1], kept[2], kept[3], others);
+    if (terms == 2) multiply_f16(on_i, rest[0], rest[1], rest[2], rest[3], others);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        kept[k] = transposed(kept[k]);
+        if (terms == 2) rest[k] = transposed(rest[k]);
+    }
+    multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
+    if (terms == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
+}
+
+// Let block I and the 64 bodies of J that are staged act on each other, with r^-3 as one or two FP16 numbers. `to` are
+// the sums of J; own_length and own_mass are the scales of I, the others those of J.
+template <int terms>
+__device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length, int length, int own_mass, int mass) {
+    const int lane = threadIdx.x % 32;
+    const int group = lane / 4;
+    const int part = lane % 4;
+    const bool is_mass = part == 3;
+    const float cube = power_of_two(-3 * length);
+    const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
+    const float* const positions = &staged.positions[group][is_mass ? 0 : part];
+    const unsigned* const pulls = &staged.pulls[part][0].x + group;
+    const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
+    real* const to = &to_j[group].ax + part;
+    float on_i[tiles][4] = {};
+#pragma unroll unroll
+    for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
+        uint2 others[together][2], other_pulls[together];
+        float of_j[together][4] = {};
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            others[k][0] = read_right(staged, 16 * (tile_j + k));
+            others[k][1] = read_right(staged, 16 * (tile_j + k) + 8);
+            other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
+        }
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            const uint4 left = staged.left[32 * tile + lane];
+            const uint2 own = make_uint2(own_pulls[64 * tile], own_pulls[64 * tile + 32]);
+            float w[together][2][4];
+#pragma unroll
+            for (int k = 0; k < together; ++k) {
+                product_f16(w[k][0], left, others[k][0]);
+                product_f16(w[k][1], left, others[k][1]);
+            }
+#pragma unroll
+            for (int k = 0; k < together; ++k) pull_far<terms>(on_i[tile], of_j[k], w[k], other_pulls[k], own);
+        }
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+            // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
+            const float up = (of_j[k][0] + of_j[k][1]) * on_j;
+            const float down = (of_j[k][2] + of_j[k][3]) * on_j;
+            const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
+            const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
+            if (!is_mass) {
+                const int j = 16 * (tile_j + k);
+                atomicAdd(to + 4 * j, up - positions[3 * j] * up_mass);
+                atomicAdd(to + 4 * j + 32, down - positions[3 * j + 24] * down_mass);
+            }
+        }
+    }
+    const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+        staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
+        staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
     }
 }
 
-// Read two bodies relative to a point, and the squares of their distances from it.
-__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body* bodies, const Body& from) {
+__device__ __forceinline__ void load(Body (&two)[2], const Body* bodies) {
+    two[0] = bodies[0];
+    two[1] = bodies[1];
+}
+
+// See two bodies from a point: their positions relative to it, and the squares of their distances from it.
+__device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const Body (&two)[2], const Body& from) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-        const Body body = bodies[k];
-        seen[k] = Body{body.x - from.x, body.y - from.y, body.z - from.z, body.mass};
+        seen[k] = Body{two[k].x - from.x, two[k].y - from.y, two[k].z - from.z, two[k].mass};
         square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
     }
 }
 #endif
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
-    tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies) {
+    tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies,
+           const real* __restrict__ total) {
 #if __CUDA_ARCH__ >= 800
     __shared__ Staged all_staged[P / 32];
     Staged& staged = all_staged[threadIdx.x / 32];
@@ -243,22 +404,26 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         middle.x = sum_of_warp(middle.x) * (1.0f / width);
         middle.y = sum_of_warp(middle.y) * (1.0f / width);
         middle.z = sum_of_warp(middle.z) * (1.0f / width);
-        Body seen[2];
+        Body two[2], seen[2];
         float square[2];
         float radius2 = 0;
         for (int k = 2 * lane; k < width; k += step) {
-            see(seen, square, bodies + i_first + k, middle);
+            load(two, bodies + i_first + k);
+            see(seen, square, two, middle);
             radius2 = max(radius2, max(square[0], square[1]));
         }
         radius2 = largest_of_warp(radius2);
+        const float radius = root_of(radius2);
         const int own_length = exponent_of(radius2) / 2 + 1;
-        const int own_mass = exponent_of(largest_of_warp(heaviest)) + 1;
+        heaviest = largest_of_warp(heaviest);
+        const int own_mass = exponent_of(heaviest) + 1;
         __syncwarp();
         for (int k = 2 * lane; k < width; k += step) {
-            see(seen, square, bodies + i_first + k, middle);
-            write_left(staged.left, k, seen[0], square[0] + eps2);
-            write_left(staged.left, k + 1, seen[1], square[1] + eps2);
-            write_pulls(staged.own_pulls, k / 2, seen, power_of_two(-own_length), power_of_two(-own_mass));
+            load(two, bodies + i_first + k);
+            see(seen, square, two, middle);
+            write_left(staged.left, k, seen[0], square[0], own_length);
+            write_left(staged.left, k + 1, seen[1], square[1], own_length);
+            write_pulls(staged.own_pulls[k / 2], seen, power_of_two(-own_length), power_of_two(-own_mass));
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
@@ -267,95 +432,42 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int j_begin = (i_block + unit - begin) * width;
         const int j_end = (i_block + row_end - begin) * width;
         unit = row_end;
+#if __CUDA_ARCH__ >= 800
+        load(two, bodies + j_begin + 2 * lane);
+#endif
         for (int j_first = j_begin; j_first < j_end; j_first += step) {
             const bool same = j_first < i_first + width;
 #if __CUDA_ARCH__ >= 800
-            see(seen, square, bodies + j_first + 2 * lane, middle);
+            see(seen, square, two, middle);
+            // The next bodies are on their way while these are computed.
+            if (j_first + step < j_end) load(two, bodies + j_first + step + 2 * lane);
             const float nearest = smallest_of_warp(min(square[0], square[1]));
             const float furthest = largest_of_warp(max(square[0], square[1]));
-            // Lengths are scaled so that the largest w is just below the largest FP16 number (64,000 at separation
-            // 1.25). Within a factor of 16 in distance the smallest w still has some bits. A float holds the cube of
-            // the scale.
-            const int length = (exponent_of(nearest + eps2) >> 1) + 3;
+            // No pair is nearer than this. Lengths are scaled so that squared distances begin at 2^-6, where the
+            // smallest FP16 numbers are still fine enough, and w is at most 512; within a factor of 32 in distance the
+            // smallest w still has some bits. A float holds the cube of the scale.
+            const float between = max(root_of(nearest) - radius, 0.0f);
+            const float least = between * between + eps2;
+            const int length = (exponent_of(least) >> 1) + 3;
             constexpr float separation = SEPARATION / 100.0f;
-            if (!same && nearest > separation * separation * radius2 && furthest < 256 * (nearest + eps2) &&
+            if (!same && nearest > separation * separation * radius2 && furthest + eps2 < 1024 * least &&
                 abs(length) <= 40) {
-                const int mass = exponent_of(largest_of_warp(max(seen[0].mass, seen[1].mass))) + 1;
-                const float scale = power_of_two(-2 * length);
+                const float heaviest_other = largest_of_warp(max(seen[0].mass, seen[1].mass));
+                const int mass = exponent_of(heaviest_other) + 1;
                 __syncwarp();
-                write_right(staged.right, 2 * lane, seen[0], scale);
-                write_right(staged.right, 2 * lane + 1, seen[1], scale);
-                staged.squares[lane] =
-                    make_float4(square[0] * scale, square[1] * scale, square[0] * scale, square[1] * scale);
-                write_pulls(staged.pulls, lane, seen, power_of_two(-length), power_of_two(-mass));
+                write_right(staged, 2 * lane, seen[0], square[0] + eps2, length, own_length);
+                write_right(staged, 2 * lane + 1, seen[1], square[1] + eps2, length, own_length);
+#pragma unroll
+                for (int axis = 0; axis < 3; ++axis) {
+                    staged.positions[2 * lane][axis] = (&seen[0].x)[axis];
+                    staged.positions[2 * lane + 1][axis] = (&seen[1].x)[axis];
+                }
+                write_pulls(staged.pulls[lane], seen, power_of_two(-length), power_of_two(-mass));
                 __syncwarp();
-                const bool is_mass = part == 3;
-                const float cube = power_of_two(-3 * length);
-                const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-                const float half_back = 0.5f * power_of_two(2 * length);
-                const float4* const right = staged.right + place(group, part);
-                const float4* const right_8 = staged.right + place(group + 8, part);
-                const unsigned* const pulls = &staged.pulls[group][part];
-                const unsigned* const own_pulls = &staged.own_pulls[group][part];
-                real* const to = &home[j_first + group].ax + part;
-                float on_i[tiles][4] = {};
-#pragma unroll unroll
-                for (int tile_j = 0; tile_j < step / 16; ++tile_j) {
-                    const float4 first = right[64 * tile_j];
-                    const float4 second = right_8[64 * tile_j];
-                    const uint2 other_pulls = make_uint2(pulls[8 * tile_j], pulls[8 * tile_j + 4]);
-                    const float4 first_squares = staged.squares[8 * tile_j + part];
-                    const float4 second_squares = staged.squares[8 * tile_j + 4 + part];
-                    float of_j[4] = {};
-#pragma unroll
-                    for (int tile = 0; tile < tiles; ++tile) {
-                        const float4 left = staged.left[32 * tile + lane];
-                        float w[2][4];
-                        multiply_tf32(w[0], left, first.x, first.y, first_squares);
-                        multiply_tf32(w[1], left, second.x, second.y, second_squares);
-                        multiply_tf32(w[0], left, first.z, first.w, make_float4(w[0][0], w[0][1], w[0][2], w[0][3]));
-                        multiply_tf32(w[1], left, second.z, second.w, make_float4(w[1][0], w[1][1], w[1][2], w[1][3]));
-                        unsigned kept[4], rest[4];
-#pragma unroll
-                        for (int k = 0; k < 4; ++k) {
-                            // Columns of the first and the second eight bodies of J; upper and lower rows.
-                            float& a = w[k / 2][k % 2 * 2];
-                            float& b = w[k / 2][k % 2 * 2 + 1];
-                            a = inverse_sqrt(a);
-                            b = inverse_sqrt(b);
-                            a = a * a * a;
-                            b = b * b * b;
-                            kept[k] = pack(a, b);
-                            if (TERMS == 2) rest[k] = pack_rest(kept[k], a, b);
-                        }
-                        multiply_f16(on_i[tile], kept[0], kept[1], kept[2], kept[3], other_pulls);
-                        if (TERMS == 2) multiply_f16(on_i[tile], rest[0], rest[1], rest[2], rest[3], other_pulls);
-#pragma unroll
-                        for (int k = 0; k < 4; ++k) {
-                            kept[k] = transposed(kept[k]);
-                            if (TERMS == 2) rest[k] = transposed(rest[k]);
-                        }
-                        const uint2 own = make_uint2(own_pulls[8 * tile], own_pulls[8 * tile + 4]);
-                        multiply_f16(of_j, kept[0], kept[2], kept[1], kept[3], own);
-                        if (TERMS == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
-                    }
-                    // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
-                    const float up = (of_j[0] + of_j[1]) * on_j;
-                    const float down = (of_j[2] + of_j[3]) * on_j;
-                    const float up_mass = __shfl_sync(0xffffffff, up, lane | 3) * half_back;
-                    const float down_mass = __shfl_sync(0xffffffff, down, lane | 3) * half_back;
-                    if (!is_mass) {
-                        // first.x + first.z is -2 x_j multiplied by the scale.
-                        atomicAdd(to + 64 * tile_j, up + (first.x + first.z) * up_mass);
-                        atomicAdd(to + 64 * tile_j + 32, down + (second.x + second.z) * down_mass);
-                    }
-                }
-                const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
-#pragma unroll
-                for (int tile = 0; tile < tiles; ++tile) {
-                    staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
-                    staged.far[tile][lane].y += (on_i[tile][2] + on_i[tile][3]) * back;
-                }
+                if (TERMS == 1 && nearest > 4 * radius2 && MANY * max(heaviest, heaviest_other) <= *total)
+                    meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
+                else
+                    meet<2>(staged, home + j_first, own_length, length, own_mass, mass);
                 continue;
             }
 #endif
@@ -366,13 +478,14 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) {
             const float2 far = staged.far[tile][lane];
+            const float own_scale = power_of_two(own_length + 1);
             const float up_mass = __shfl_sync(0xffffffff, far.x, lane | 3);
             const float down_mass = __shfl_sync(0xffffffff, far.y, lane | 3);
             real* const to = &home[i_first + 16 * tile + group].ax + part;
             if (part < 3) {
-                const float4 left = staged.left[32 * tile + lane];
-                const float x_up = left.x + left.z;
-                const float x_down = left.y + left.w;
+                const uint4 left = staged.left[32 * tile + lane];
+                const float x_up = sum_of_parts(left.x, left.z) * own_scale;
+                const float x_down = sum_of_parts(left.y, left.w) * own_scale;
                 atomicAdd(to, far.x - x_up * up_mass);
                 atomicAdd(to + 32, far.y - x_down * down_mass);
             }
@@ -380,26 +493,80 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #endif
     }
 }
-#elif KERNEL == 1
+#elif KERNEL == 6
+// The square of each block's radius about the mean of its positions, as the bits of a float, one warp per block. A last
+// block that is not full stays behind all others.
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_radii(const Body* __restrict__ bodies, const long long* __restrict__ order, unsigned* __restrict__ radii,
+                 int n, int blocks) {
+    const int block = blockIdx.x * (P / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    if (block >= blocks) return;
+    Body own[R];
+    Body middle = {};
+#pragma unroll
+    for (int k = 0; k < R; ++k) {
+        own[k] = bodies[order[min(block * width + 32 * k + lane, n - 1)]];
+        middle.x += own[k].x;
+        middle.y += own[k].y;
+        middle.z += own[k].z;
+    }
+    middle.x = sum_of_warp(middle.x) * (1.0f / width);
+    middle.y = sum_of_warp(middle.y) * (1.0f / width);
+    middle.z = sum_of_warp(middle.z) * (1.0f / width);
+    float radius2 = 0;
+#pragma unroll
+    for (int k = 0; k < R; ++k) {
+        const float x = own[k].x - middle.x, y = own[k].y - middle.y, z = own[k].z - middle.z;
+        radius2 = max(radius2, x * x + (y * y + z * z));
+    }
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) radius2 = max(radius2, __shfl_xor_sync(0xffffffff, radius2, apart));
+    const bool full = (block + 1) * width <= n;
+    if (lane == 0) radii[block] = full ? static_cast<unsigned>(__float_as_int(radius2)) : 0xffffffffu;
+}
+#elif KERNEL == 9
+// Sort the blocks by their radii, one warp per block: it counts the blocks before its own.
+extern "C" __global__ void __launch_bounds__(P)
+    tensor_ranks(const unsigned* __restrict__ radii, int* __restrict__ ranks, int blocks) {
+    const int block = blockIdx.x * (P / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    if (block >= blocks) return;
+    const unsigned own = radii[block];
+    int before = 0;
+#pragma unroll 4
+    for (int first = 0; first < blocks; first += 32) {
+        const int k = first + lane;
+        const unsigned other = k < blocks ? radii[k] : 0xffffffffu;
+        before += __popc(__ballot_sync(0xffffffff, other < own || (other == own && k < block)));
+    }
+    if (lane == 0) ranks[before] = block;
+}
+#elif KERNEL == 7
 // Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_gather(const Body* __restrict__ bodies, const int* __restrict__ order, Body* __restrict__ placed,
-                  Sums* __restrict__ sums, int n, int places, int copies) {
+    tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order, const int* __restrict__ ranks,
+                  Body* __restrict__ placed, Sums* __restrict__ sums, int n, int places, int copies,
+                  real* __restrict__ total) {
     const int k = blockIdx.x * P + threadIdx.x;
-    if (k >= places) return;
-    Body own = bodies[order[min(k, n - 1)]];
+    Body own = {};
+    if (k < places) own = bodies[order[min(before(ranks, k), n - 1)]];
     if (k >= n) own.mass = 0;
+    const real mass = sum_of_warp(own.mass);
+    if (threadIdx.x % 32 == 0) atomicAdd(total, mass);
+    if (k >= places) return;
     placed[k] = own;
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
 }
-#else
+#elif KERNEL == 8
 extern "C" __global__ void __launch_bounds__(P)
-    tensor_scatter(Sums* __restrict__ accelerations, const int* __restrict__ order, const Sums* __restrict__ sums,
-                   int n, int places, int copies) {
+    tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order, const int* __restrict__ ranks,
+                   const Sums* __restrict__ sums, int n, int places, int copies, real* __restrict__ total) {
     const int k = blockIdx.x * P + threadIdx.x;
     if (k >= n) return;
-    Sums total = {};
-    for (int copy = 0; copy < copies; ++copy) add(total, sums[static_cast<long long>(copy) * places + k]);
-    accelerations[order[k]] = total;
+    if (k == 0) *total = 0;  // for the next launch
+    Sums found = {};
+    for (int copy = 0; copy < copies; ++copy) add(found, sums[static_cast<long long>(copy) * places + k]);
+    accelerations[order[before(ranks, k)]] = found;
 }
 #endif

@@ -189,30 +189,56 @@ __device__ __forceinline__ void add_far(real (&sums)[locals], const Row* __restr
     }
 }
 
-// Add the local coefficients of a cell about another centre, `h` from the cell's centre to that one.
-__device__ __forceinline__ void add_shifted(real (&sums)[locals], const Row* rows, real hx, real hy, real hz) {
-    real powers[monomials_kept];
-    monomials(powers, hx, hy, hz);
+// Replace the coefficients of x^a y^b z^c by those about a point `h` farther along AXIS.
+template <int AXIS>
+__device__ __forceinline__ void shift_along(real (&sums)[locals], real h) {
+    real powers[ORDER + 1];
+    powers[0] = 1;
 #pragma unroll
-    for (int degree = 1; degree <= ORDER; ++degree) {
+    for (int k = 1; k <= ORDER; ++k) powers[k] = powers[k - 1] * (h * (static_cast<real>(1) / k));
+    // Lower degrees first: they need the higher ones as they were.
+#pragma unroll
+    for (int degree = 1; degree < ORDER; ++degree) {
 #pragma unroll
         for (int a = 0; a <= degree; ++a) {
 #pragma unroll
             for (int b = 0; b <= degree - a; ++b) {
                 const int c = degree - a - b;
-                const real local = rows[local_place(a, b, c) / 4].of[local_place(a, b, c) % 4];
+                real sum = sums[local_place(a, b, c)];
 #pragma unroll
-                for (int i = 0; i <= a; ++i) {
-#pragma unroll
-                    for (int j = 0; j <= b; ++j) {
-#pragma unroll
-                        for (int k = 0; k <= c; ++k) {
-                            if (i + j + k > 0) {
-                                sums[local_place(i, j, k)] += local * powers[place(a - i, b - j, c - k)];
-                            }
-                        }
-                    }
+                for (int k = 1; k <= ORDER - degree; ++k) {
+                    const int higher = AXIS == 0   ? local_place(a + k, b, c)
+                                       : AXIS == 1 ? local_place(a, b + k, c)
+                                                   : local_place(a, b, c + k);
+                    sum += powers[k] * sums[higher];
                 }
+                sums[local_place(a, b, c)] = sum;
+            }
+        }
+    }
+}
+
+// Replace the local coefficients about a centre by those about another, `h` from the first centre to that one.
+__device__ __forceinline__ void shift(real (&sums)[locals], real hx, real hy, real hz) {
+    shift_along<0>(sums, hx);
+    shift_along<1>(sums, hy);
+    shift_along<2>(sums, hz);
+}
+
+// Add the acceleration, in units of the expansion, that a cell causes at a point where its derivatives are `d`.
+__device__ __forceinline__ void add_pull(Sums& sums, const Row* __restrict__ rows, const real (&d)[derivatives_kept]) {
+#pragma unroll
+    for (int degree = 0; degree < ORDER; ++degree) {
+        if (degree == 1) continue;
+#pragma unroll
+        for (int i = 0; i <= degree; ++i) {
+#pragma unroll
+            for (int j = 0; j <= degree - i; ++j) {
+                const int k = degree - i - j;
+                const real multipole = rows[multipole_place(i, j, k) / 4].of[multipole_place(i, j, k) % 4];
+                sums.ax += multipole * d[place(i + 1, j, k)];
+                sums.ay += multipole * d[place(i, j + 1, k)];
+                sums.az += multipole * d[place(i, j, k + 1)];
             }
         }
     }

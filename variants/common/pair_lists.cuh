@@ -7,9 +7,10 @@
 constexpr int none = -1;
 constexpr int segment_entries = 224;  // whole warps: only the last segment of a list has fewer
 
-// The first segments of what a cell has: cells far from it, leaves near it, cells that its children have to look at.
+// The first segments of what a cell has: cells far from it, leaves near it, cells that its children have to look at,
+// cells that act on each of its bodies by itself.
 struct __align__(16) Heads {
-    int far, near, rest, nothing;
+    int far, near, rest, seen;
 };
 
 typedef unsigned long long Used;
@@ -18,23 +19,28 @@ struct Collected {
     int entries[segment_entries + 32];
 };
 
-__device__ __forceinline__ int store_segment(int* pool, Used* used, long long capacity, const Collected& list,
-                                             int count, int next) {
-    const int lane = threadIdx.x % 32;
+// Take words of the pool for what the warp has collected; return where they begin, or none where they do not fit.
+__device__ __forceinline__ int take(Used* used, long long capacity, int words) {
     __syncwarp();
     int begin = none;
-    if (lane == 0) {
-        const Used taken = atomicAdd(used, static_cast<Used>(count + 2));
-        if (taken + count + 2 <= static_cast<Used>(capacity)) begin = static_cast<int>(taken);
+    if (threadIdx.x % 32 == 0) {
+        const Used taken = atomicAdd(used, static_cast<Used>(words));
+        if (taken + words <= static_cast<Used>(capacity)) begin = static_cast<int>(taken);
     }
-    begin = __shfl_sync(0xffffffff, begin, 0);
-    if (begin == none) return next;
+    return __shfl_sync(0xffffffff, begin, 0);
+}
+
+// Write a segment where room was taken for it, before `next`; move `begin` behind it. Return the list's new head.
+__device__ __forceinline__ int write_segment(int* pool, int& begin, const Collected& list, int count, int next) {
+    if (begin == none || count == 0) return next;
+    const int lane = threadIdx.x % 32, segment = begin;
     if (lane == 0) {
-        pool[begin] = count;
-        pool[begin + 1] = next;
+        pool[segment] = count;
+        pool[segment + 1] = next;
     }
-    for (int k = lane; k < count; k += 32) pool[begin + 2 + k] = list.entries[k];
-    return begin;
+    for (int k = lane; k < count; k += 32) pool[segment + 2 + k] = list.entries[k];
+    begin += count + 2;
+    return segment;
 }
 
 // Append the nodes of those lanes that have one.
@@ -45,7 +51,8 @@ __device__ __forceinline__ void append(Collected& list, int& count, int& head, b
     if (has) list.entries[count + __popc(all & ((1u << lane) - 1))] = node;
     count += __popc(all);
     if (count >= segment_entries) {
-        head = store_segment(pool, used, capacity, list, segment_entries, head);
+        int begin = take(used, capacity, segment_entries + 2);
+        head = write_segment(pool, begin, list, segment_entries, head);
         count -= segment_entries;
         int moved = 0;
         if (lane < count) moved = list.entries[segment_entries + lane];

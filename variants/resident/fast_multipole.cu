@@ -11,8 +11,13 @@
 // candidates are those that its parent left over, together 32 at a time: a far one goes to its list, and so does a near
 // leaf if the target is a leaf; of others the larger cell is divided: the children of a source are looked at at once,
 // and those of the target find the source in what is left over. 8 adds up, for a target, the local expansions of the
-// far cells, a source for each lane. 9 adds up for each leaf those of the cells around it. 0 adds the pulls of the
-// bodies of near leaves and of the leaf's local expansion.
+// far cells, a source for each lane, whose multipoles the warp reads together. 9 adds up for each leaf those of the
+// cells around it. 0 adds the pulls of the bodies of near leaves and of the leaf's local expansion.
+//
+// A leaf may be large and hold a few bodies, far out, beside which all others are a small crowd of small cells: then
+// errors of hundreds of these agree in sign and add up, or, if none of them is far, the leaf meets all bodies. So a
+// source of less than half its size is far only where the size of the leaf is very small seen from there. Else it acts
+// on each body of the leaf by itself, where only its own size matters: 8 computes that too.
 //
 // Each pair of cells is computed for both of its targets by itself: so a warp keeps all sums in registers, nothing is
 // added up in memory, and results do not depend on the order in which warps run.
@@ -22,9 +27,10 @@
 // least acceleration in the target in the last evaluation (after Dehnen 2014), so that errors are in proportion to it.
 // Here b is the distance of the farthest body of the target, and of the source that of its mass in the mean. Errors of
 // a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
-// not meet all others. Where bodies turn out to be pulled less than half as much as assumed, or nothing was known, 10
-// finds the least accelerations anew and a second pass of 7, 8, 9 and 0 follows, which otherwise ends at once. Two
-// leaves of a few bodies are near, as their bodies cost less.
+// not meet all others. Where all bodies fill a smaller or a larger cube than then, as when they are in other units, the
+// accelerations are taken to be those of the same bodies at that scale. Where bodies turn out to be pulled less than
+// half as much as assumed, or nothing was known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and
+// 0 follows, which otherwise ends at once. Two leaves of a few bodies are near, as their bodies cost less.
 //
 // Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
 // that takes long and is right.
@@ -73,9 +79,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
                       Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
-                      int* again) {
+                      int* again, const real* __restrict__ width) {
     const int nodes = *tree;
     const Cube whole = *cube;
+    // Bodies that have been brought nearer together pull each other by so much more than in the last evaluation.
+    const real closer = *width > 0 ? *width / whole.width : 1, stronger = closer * closer;
     const real unit = unit_of(whole);
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
@@ -94,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             if (JUDGED) {
                 spread += part * powered(sqrt(x * x + (y * y + z * z)));
                 // A NaN is no length.
-                const real length = last[order[k]];
+                const real length = stronger * last[order[k]];
                 slowest = k == begin ? length : (length >= slowest ? slowest : length);
             }
         }
@@ -160,41 +168,62 @@ constexpr unsigned all_lanes = 0xffffffff;
 // A warp's own part of shared memory. A step pushes at most 32 ranges of nodes, which lie deeper in the tree than what
 // remains below: a stack of 32 ranges for each level never overflows.
 struct WarpRoom {
-    Collected far, near, rest;
+    Collected far, near, rest, seen;
     unsigned ranges[32 * (BITS + 1)];
 };
 
 // Two leaves of fewer pairs of bodies than that are near each other, wherever they are.
 constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 : 48));
 
+// A leaf of fewer bodies acts on a body no sooner by its multipoles than by its bodies.
+constexpr int few_bodies = few_pairs / 2;
+
 // The accepted part of the pull itself, as a part of that of the acceleration.
 constexpr real of_the_pull = static_cast<real>(1) / 16;
 
-__device__ __forceinline__ bool is_far(const Body& target, const Link& own, const Body& source, const Link& other,
-                                       real size, real pull, real part, real eps2, real theta2, real shortest2) {
-    const real x = target.x - source.x, y = target.y - source.y, z = target.z - source.z;
-    const real r2 = x * x + (y * y + z * z);
-    const real both = own.reach + other.reach;
-    if (!(theta2 * r2 > both * both && r2 + eps2 > shortest2)) return false;
-#if JUDGED
-    if (pull > 0) {
-        const real ratio2 = (own.reach + size) * (own.reach + size) / r2;
-        real power = ORDER % 2 ? sqrt(ratio2) : 1;
-#pragma unroll
-        for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
-        return source.mass * power < pull * (r2 + eps2) || power < of_the_pull * part;
-    }
-#endif
-    return true;
+// The part by which all sources that are small beside a leaf may be wrong together, in units of `part`.
+constexpr real together = 2;
+
+__device__ __forceinline__ real distance2(const Body& one, const Body& other) {
+    const real x = one.x - other.x, y = one.y - other.y, z = one.z - other.z;
+    return x * x + (y * y + z * z);
 }
 
+// Return (size / r)^ORDER.
+__device__ __forceinline__ real power_of(real size, real r2) {
+    const real ratio2 = size * size / r2;
+    real power = ORDER % 2 ? sqrt(ratio2) : 1;
+#pragma unroll
+    for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
+    return power;
+}
+
+// What the criterion needs to know beside the cells.
+struct Judge {
+    real pull, part, eps2, theta2, shortest2;
+
+    // Tell whether a source of this size acts accurately at a distance; `reach` is that of the two cells together.
+    __device__ __forceinline__ bool accepts(real mass, real size, real reach, real r2) const {
+        if (!(theta2 * r2 > reach * reach && r2 + eps2 > shortest2)) return false;
+        if (!JUDGED || !(pull > 0)) return true;
+        const real power = power_of(size, r2);
+        return mass * power < pull * (r2 + eps2) || power < of_the_pull * part;
+    }
+
+    // Tell whether a target's own size causes no more error than all sources together may.
+    __device__ __forceinline__ bool is_small(real reach, real r2) const {
+        if (!JUDGED || !(pull > 0)) return theta2 * r2 > 4 * reach * reach;
+        return power_of(reach, r2) < together * part;
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(P)
-    fast_multipole_pairs(const Body* __restrict__ centres, const Link* __restrict__ links,
-                         const Bound* __restrict__ bounds, const int* __restrict__ totals,
-                         const Cube* __restrict__ cube, const real* __restrict__ sizes, const real* __restrict__ least,
-                         Heads* __restrict__ heads, int* __restrict__ pool, Used* __restrict__ used, int capacity,
-                         int pool_capacity, int level, real eps2, real theta2, real part, const int* __restrict__ again,
-                         int pass) {
+    fast_multipole_pairs(const Body* __restrict__ sorted, const Body* __restrict__ centres,
+                         const Link* __restrict__ links, const Bound* __restrict__ bounds,
+                         const int* __restrict__ totals, const Cube* __restrict__ cube, const real* __restrict__ sizes,
+                         const real* __restrict__ least, Heads* __restrict__ heads, int* __restrict__ pool,
+                         Used* __restrict__ used, int capacity, int pool_capacity, int level, real eps2, real theta2,
+                         real part, const int* __restrict__ again, int pass) {
     if (pass > 0 && *again == 0) return;
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
@@ -223,9 +252,9 @@ extern "C" __global__ void __launch_bounds__(P)
         const Body centre = centres[target];
         const Link own = links[target];
         const bool leaf = own.count > 0;
-        const real pull = JUDGED ? part * least[target] : 0;
-        Heads found = {none, none, none, 0};
-        int far = 0, near = 0, rest = 0, top = 0;
+        const Judge judge = {JUDGED ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
+        Heads found = {none, none, none, none};
+        int far = 0, near = 0, rest = 0, seen = 0, top = 0;
         int segment = level == 0 ? 0 : heads[bounds[target].parent].rest, at = 0;
         while (true) {
             bool valid;
@@ -233,6 +262,7 @@ extern "C" __global__ void __launch_bounds__(P)
             if (top > 0) {
                 // Take ranges from the stack, as many as have 32 nodes at most.
                 const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
+                __syncwarp();  // before others push
                 const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
                 int up_to = length;
 #pragma unroll
@@ -265,19 +295,30 @@ extern "C" __global__ void __launch_bounds__(P)
             const Body source = centres[node];
             const Link other = links[node];
             const bool other_leaf = other.count > 0;
-            bool is_near = valid && leaf && other_leaf;
-            bool accepted = valid && is_far(centre, own, source, other, JUDGED ? sizes[node] : 0, pull, part, eps2,
-                                            theta2, shortest * shortest);
+            const real size = JUDGED ? sizes[node] : 0, r2 = distance2(centre, source);
+            const bool beside_leaf = leaf && 2 * other.reach < own.reach;
+            bool is_far = valid && judge.accepts(source.mass, own.reach + size, own.reach + other.reach, r2) &&
+                          (!beside_leaf || judge.is_small(own.reach, r2));
             // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
-            if (is_near && own.count <= few_pairs && other.count <= few_pairs && own.count * other.count <= few_pairs) {
-                accepted = false;
+            if (leaf && other_leaf && own.count <= few_pairs && other.count <= few_pairs &&
+                own.count * other.count <= few_pairs) {
+                is_far = false;
             }
-            is_near = is_near && !accepted;
-            const bool open = valid && !accepted && !is_near;
+            bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
+            if (__ballot_sync(all_lanes, is_seen)) {
+                real nearest2 = static_cast<real>(3e38);
+                for (int k = own.begin; k < own.begin + own.count; ++k) {
+                    nearest2 = min(nearest2, distance2(sorted[k], source));
+                }
+                is_seen = is_seen && judge.accepts(source.mass, size, other.reach, nearest2);
+            }
+            const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
+            const bool open = valid && !is_far && !is_seen && !is_near;
             const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
-            append(room.far, far, found.far, accepted, node, pool, used, pool_capacity);
+            append(room.far, far, found.far, is_far, node, pool, used, pool_capacity);
             append(room.near, near, found.near, is_near, node, pool, used, pool_capacity);
             append(room.rest, rest, found.rest, open && !divided, node, pool, used, pool_capacity);
+            append(room.seen, seen, found.seen, is_seen, node, pool, used, pool_capacity);
             const unsigned pushed = __ballot_sync(all_lanes, divided);
             if (divided) {
                 room.ranges[top + __popc(pushed & before_lane)] =
@@ -286,9 +327,19 @@ extern "C" __global__ void __launch_bounds__(P)
             top += __popc(pushed);
             __syncwarp();
         }
-        if (far > 0) found.far = store_segment(pool, used, pool_capacity, room.far, far, found.far);
-        if (near > 0) found.near = store_segment(pool, used, pool_capacity, room.near, near, found.near);
-        if (rest > 0) found.rest = store_segment(pool, used, pool_capacity, room.rest, rest, found.rest);
+        // Room for what is left of all lists is taken at once: all warps have to wait for each other there.
+        int words = 0;
+        words += far > 0 ? far + 2 : 0;
+        words += near > 0 ? near + 2 : 0;
+        words += rest > 0 ? rest + 2 : 0;
+        words += seen > 0 ? seen + 2 : 0;
+        if (words > 0) {
+            int begin = take(used, pool_capacity, words);
+            found.far = write_segment(pool, begin, room.far, far, found.far);
+            found.near = write_segment(pool, begin, room.near, near, found.near);
+            found.rest = write_segment(pool, begin, room.rest, rest, found.rest);
+            found.seen = write_segment(pool, begin, room.seen, seen, found.seen);
+        }
         if (lane == 0) heads[target] = found;
         __syncwarp();
     }
@@ -313,33 +364,126 @@ __device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
     return begin;
 }
 
-extern "C" __global__ void __launch_bounds__(P)
-    fast_multipole_far(const Body* __restrict__ centres, const Row* __restrict__ rows, const int* __restrict__ tree,
+// Rows of a source in shared memory: an odd number, so that all banks are busy when each lane reads its own source.
+constexpr int pitch = multipole_rows | 1;
+
+// Bring the multipoles of each lane's node, those of a few nodes in a step, neighbouring lanes reading neighbouring
+// rows. Lanes too many for whole nodes do what others do.
+__device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows, int node) {
+    constexpr int nodes = 32 / multipole_rows, steps = (32 + nodes - 1) / nodes;
+    const int lane = threadIdx.x % 32, own = min(lane / multipole_rows, nodes - 1), row = lane % multipole_rows;
+    Row brought[steps];
+#pragma unroll
+    for (int k = 0; k < steps; ++k) {
+        const int of = __shfl_sync(0xffffffff, node, min(k * nodes + own, 31));
+        brought[k] = rows[of * multipole_rows + row];
+    }
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < steps; ++k) staged[min(k * nodes + own, 31) * pitch + row] = brought[k];
+    __syncwarp();
+}
+
+// A warp's own part of shared memory: the sources of 32 lanes.
+struct WarpRoom {
+    Row rows[32 * pitch];
+    Body centres[32];
+};
+
+// Compute what the cells that a leaf's bodies see act on each of them. The threads of `width` lanes have a body each,
+// and every part of the warp takes a share of the cells.
+__device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segment, const Body* __restrict__ sorted,
+                                              const Body* __restrict__ centres, const Row* __restrict__ rows,
+                                              const int* __restrict__ pool, const long long* __restrict__ order,
+                                              Sums* __restrict__ accelerations, real unit, real scaled_eps2,
+                                              real inverse_mass, WarpRoom& room) {
+    const int lane = threadIdx.x % 32;
+    const real factor = centres[0].mass * unit * unit;
+    for (int done = 0; done < leaf.count; done += 32) {
+        const int count = min(32, leaf.count - done);
+        const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : (count > 2 ? 4 : 2)));
+        const int part = lane / width, parts = 32 / width, number = lane % width;
+        const int k = leaf.begin + done + min(number, count - 1);
+        const Body own = sorted[k];
+        Sums sums = {};
+        for (int segment = first_segment; segment != none; segment = pool[segment + 1]) {
+            const int cells = pool[segment];
+            for (int at = 0; at < cells; at += 32) {
+                const int node = pool[segment + 2 + min(at + lane, cells - 1)];
+                bring(room.rows, rows, node);
+                room.centres[lane] = centres[node];
+                __syncwarp();
+                const int here = min(32, cells - at);
+#pragma unroll 1
+                for (int cell = part; cell < here; cell += parts) {
+                    const Body source = room.centres[cell];
+                    real d[derivatives_kept];
+                    derivatives(d, unit * (own.x - source.x), unit * (own.y - source.y), unit * (own.z - source.z),
+                                scaled_eps2, source.mass * inverse_mass);
+                    add_pull(sums, room.rows + cell * pitch, d);
+                }
+                __syncwarp();
+            }
+        }
+        for (int apart = width; apart < 32; apart <<= 1) {
+            sums.ax += __shfl_xor_sync(0xffffffff, sums.ax, apart);
+            sums.ay += __shfl_xor_sync(0xffffffff, sums.ay, apart);
+            sums.az += __shfl_xor_sync(0xffffffff, sums.az, apart);
+        }
+        if (part == 0 && number < count) {
+            sums.ax *= factor;
+            sums.ay *= factor;
+            sums.az *= factor;
+            accelerations[order[k]] = sums;
+        }
+    }
+}
+
+// Blocks that a multiprocessor holds at once: as many as the registers for all coefficients allow.
+constexpr int held = (ORDER == 3 ? 7 : (ORDER == 4 ? 5 : (ORDER == 5 ? 3 : 2))) * 128 / P;
+
+extern "C" __global__ void __launch_bounds__(P, held)
+    fast_multipole_far(const Body* __restrict__ sorted, const Body* __restrict__ centres,
+                       const Link* __restrict__ links, const Row* __restrict__ rows, const int* __restrict__ tree,
                        const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
-                       const Used* __restrict__ used, real* __restrict__ expansions, int pool_capacity, real eps2,
+                       const Used* __restrict__ used, const long long* __restrict__ order,
+                       real* __restrict__ expansions, Sums* __restrict__ accelerations, int pool_capacity, real eps2,
                        const int* __restrict__ again, int pass) {
     if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
+    __shared__ WarpRoom rooms[P / 32];
+    WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, nodes = *tree;
     const real unit = unit_of(*cube);
     const real scaled_eps2 = eps2 * unit * unit;
     const real inverse_mass = centres[0].mass > 0 ? 1 / centres[0].mass : 0;
     for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
-        int segment = heads[target].far;
+        const Heads lists = heads[target];
+        if (lists.seen != none) {
+            act_on_bodies(links[target], lists.seen, sorted, centres, rows, pool, order, accelerations, unit,
+                          scaled_eps2, inverse_mass, room);
+        }
+        int segment = lists.far;
         if (segment == none) continue;
         const Body centre = centres[target];
         real sums[locals] = {};
         while (segment != none) {
-            const int count = pool[segment];
+            const int count = pool[segment], next = pool[segment + 1];
+            int node = pool[segment + 2 + min(lane, count - 1)];
 #pragma unroll 1
-            for (int k = lane; k < count; k += 32) {
-                const int node = pool[segment + 2 + k];
+            for (int done = 0; done < count; done += 32) {
                 const Body source = centres[node];
-                real d[derivatives_kept];
-                derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y), unit * (centre.z - source.z),
-                            scaled_eps2, source.mass * inverse_mass);
-                add_far(sums, rows + node * multipole_rows, d);
+                bring(room.rows, rows, node);
+                // The node after this one is on its way in the meantime.
+                node = pool[segment + 2 + min(done + 32 + lane, count - 1)];
+                if (done + lane < count) {
+                    real d[derivatives_kept];
+                    derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y),
+                                unit * (centre.z - source.z), scaled_eps2, source.mass * inverse_mass);
+                    add_far(sums, room.rows + lane * pitch, d);
+                }
+                __syncwarp();
             }
-            segment = pool[segment + 1];
+            segment = next;
         }
         real all[padded];
 #pragma unroll
@@ -365,15 +509,30 @@ extern "C" __global__ void __launch_bounds__(P)
     for (int leaf = blockIdx.x * P + threadIdx.x; leaf < nodes; leaf += gridDim.x * P) {
         const Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
-        const Body centre = centres[leaf];
-        real sums[locals] = {};
-#pragma unroll 1
+        // Those around the leaf that have an expansion, the leaf's own and above.
+        int around[BITS + 1], steps = 0;
         for (int node = leaf; node >= 0; node = bounds[node].parent) {
-            if (heads[node].far == none) continue;
-            const Body from = centres[node];
-            add_shifted(sums, expansions + node * local_rows, unit * (centre.x - from.x), unit * (centre.y - from.y),
-                        unit * (centre.z - from.z));
+            if (heads[node].far != none) around[steps++] = node;
         }
+        real sums[locals] = {};
+        Body centre = {};
+#pragma unroll 1
+        while (steps > 0) {
+            const int node = around[--steps];
+            const Body next = centres[node];
+            shift(sums, unit * (next.x - centre.x), unit * (next.y - centre.y), unit * (next.z - centre.z));
+            centre = next;
+#pragma unroll
+            for (int k = 0; k < local_rows; ++k) {
+                const Row row = expansions[node * local_rows + k];
+#pragma unroll
+                for (int word = 0; word < 4; ++word) {
+                    if (4 * k + word < locals) sums[min(4 * k + word, locals - 1)] += row.of[word];
+                }
+            }
+        }
+        const Body end = centres[leaf];
+        shift(sums, unit * (end.x - centre.x), unit * (end.y - centre.y), unit * (end.z - centre.z));
 #pragma unroll
         for (int k = 0; k < local_rows; ++k) {
             Row row;
@@ -440,65 +599,153 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
+constexpr int piece = 32 * 32;  // bodies that are added up in a row where all of them are
+
+// What the kernel reads, and writes the accelerations to.
+struct Near {
+    const Body *sorted, *centres;
+    const Link* links;
+    const Heads* heads;
+    const int* pool;
+    const Row* expansions;
+    const long long* order;
+    real* last;
+    const real* least;
+    Sums* accelerations;
+    int* again;
+    real unit, eps2;
+    int n, pass;
+    bool complete;
+};
+
+// Sum up the pulls on the bodies of a leaf, of which `workers` warps of the block take a share of the near leaves each;
+// the first of them adds up what the others leave in `of_warps`.
+template <int WORKERS>
+__device__ __forceinline__ void pull_leaf(const Near& given, int target, const Bound& leaf, Body* staged,
+                                          Sums (*of_warps)[32]) {
+    const int lane = threadIdx.x % 32, worker = WORKERS == 1 ? 0 : threadIdx.x / 32;
+    for (int done = 0; done < leaf.bodies; done += 32) {
+        // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
+        const int count = min(32, leaf.bodies - done);
+        const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
+        const int part = lane / width, parts = 32 / width, number = lane % width;
+        const int k = leaf.first + done + min(number, count - 1);
+        const Body own = given.sorted[k];
+        Sums sums = {};
+        // Without lists, of all bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of
+        // earlier pieces wait in shared memory.
+        Sums& earlier = of_warps[threadIdx.x / 32][lane];
+        if (!given.complete) earlier = sums;
+        int segment = given.complete ? given.heads[target].near : 0;
+        while (segment != none) {
+            const int leaves = given.complete ? given.pool[segment] : 32;
+            for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
+                Link near = {};
+                if (!given.complete) {
+                    near.begin = min(segment + 32 * lane, given.n);
+                    near.count = min(32, given.n - near.begin);
+                } else if (at + lane < leaves) {
+                    near = given.links[given.pool[segment + 2 + at + lane]];
+                }
+                add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
+            }
+            if (given.complete) {
+                segment = given.pool[segment + 1];
+            } else {
+                add(earlier, sums);
+                sums = {};
+                segment = given.n - segment > piece ? segment + piece : none;
+            }
+        }
+        if (!given.complete) sums = earlier;
+        for (int apart = width; apart < 32; apart <<= 1) {
+            sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
+            sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
+            sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
+        }
+        if (WORKERS > 1) {
+            of_warps[worker][lane] = sums;
+            __syncthreads();
+            if (worker == 0) {
+                for (int other = 1; other < WORKERS; ++other) {
+                    const Sums found = of_warps[other][lane];
+                    sums.ax += found.ax;
+                    sums.ay += found.ay;
+                    sums.az += found.az;
+                }
+            }
+            __syncthreads();
+            if (worker > 0) continue;
+        }
+        if (given.complete) {
+            const Body centre = given.centres[target];
+            const real unit = given.unit;
+            add_field(sums, given.expansions + target * local_rows, unit * (own.x - centre.x),
+                      unit * (own.y - centre.y), unit * (own.z - centre.z), given.centres[0].mass * unit * unit);
+        }
+        if (part == 0 && number < count) {
+            const int home = static_cast<int>(given.order[k]);
+            if (given.complete && given.heads[target].seen != none) {
+                const Sums of_cells = given.accelerations[home];
+                sums.ax += of_cells.ax;
+                sums.ay += of_cells.ay;
+                sums.az += of_cells.az;
+            }
+            given.accelerations[home] = sums;
+#if JUDGED
+            const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+            given.last[home] = length;
+            // The cells were judged by an acceleration that these bodies do not have.
+            const real assumed = given.least[target];
+            if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
+#endif
+        }
+    }
+}
+
+// A list of more than one segment is long: a warp would work it off when all others have long ended.
+__device__ __forceinline__ bool is_long(const Near& given, int target) {
+    if (!given.complete) return false;
+    const int segment = given.heads[target].near;
+    return segment != none && given.pool[segment + 1] != none;
+}
+
 extern "C" __global__ void __launch_bounds__(P, 1024 / P)
     fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Link* __restrict__ links,
                    const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
                    const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
                    const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
                    const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
-                   real eps2, int* again, int pass) {
+                   real eps2, int* again, int pass, real* width) {
     if (pass > 0 && *again == 0) return;
-    __shared__ Body rooms[P / 32][32];
-    Body* const staged = rooms[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, nodes = *tree;
-    const bool complete = used[pass] <= pool_capacity;
-    const real unit = unit_of(*cube);
-    for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
-        const Bound leaf = bounds[target];
-        for (int done = 0; done < leaf.bodies; done += 32) {
-            // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
-            const int count = min(32, leaf.bodies - done);
-            const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
-            const int part = lane / width, parts = 32 / width, number = lane % width;
-            const int k = leaf.first + done + min(number, count - 1);
-            const Body own = sorted[k];
-            Sums sums = {};
-            if (complete) {
-                int segment = heads[target].near;
-                while (segment != none) {
-                    const int leaves = pool[segment];
-                    for (int at = 0; at < leaves; at += 32) {
-                        Link near = {};
-                        if (at + lane < leaves) near = links[pool[segment + 2 + at + lane]];
-                        add_ranges(sums, own, sorted, staged, near.begin, near.count, part, parts, eps2);
-                    }
-                    segment = pool[segment + 1];
-                }
-            } else {
-                add_ranges(sums, own, sorted, staged, 0, lane == 0 ? n : 0, part, parts, eps2);
-            }
-            for (int apart = width; apart < 32; apart <<= 1) {
-                sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
-                sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
-                sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
-            }
-            if (complete) {
-                const Body centre = centres[target];
-                add_field(sums, expansions + target * local_rows, unit * (own.x - centre.x), unit * (own.y - centre.y),
-                          unit * (own.z - centre.z), centres[0].mass * unit * unit);
-            }
-            if (part == 0 && number < count) {
-                const int home = static_cast<int>(order[k]);
-                accelerations[home] = sums;
-#if JUDGED
-                const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
-                last[home] = length;
-                // The cells were judged by an acceleration that these bodies do not have.
-                const real assumed = least[target];
-                if (pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *again = 1;
-#endif
+    constexpr int warps = P / 32;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *width = cube->width;
+    __shared__ Body rooms[warps][32];
+    __shared__ Sums of_warps[warps][32];
+    __shared__ unsigned long_ones[warps];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, nodes = *tree;
+    const Near given = {
+        sorted, centres,       links, heads,          pool, expansions, order, last,
+        least,  accelerations, again, unit_of(*cube), eps2, n,          pass,  used[pass] <= pool_capacity};
+    // Leaves with long lists, by all warps of a block together; those that follow each other in different blocks.
+    const int blocks = gridDim.x, own_targets = (nodes + blocks - 1) / blocks;
+    for (int first = 0; warps > 1 && given.complete && first < own_targets; first += P) {
+        const int target = (first + threadIdx.x) * blocks + blockIdx.x;
+        const unsigned found = __ballot_sync(all_lanes, target < nodes && is_long(given, target));
+        if (lane == 0) long_ones[warp] = found;
+        __syncthreads();
+        for (int of = 0; of < warps; ++of) {
+            for (unsigned left = long_ones[of]; left; left &= left - 1) {
+                const int found_target = (first + 32 * of + __popc((left & (0 - left)) - 1)) * blocks + blockIdx.x;
+                pull_leaf<warps>(given, found_target, bounds[found_target], rooms[warp], of_warps);
             }
         }
+        __syncthreads();
+    }
+    for (int target = blockIdx.x * warps + warp; target < nodes; target += blocks * warps) {
+        const Bound leaf = bounds[target];
+        if (leaf.bodies == 0 || (warps > 1 && is_long(given, target))) continue;
+        pull_leaf<1>(given, target, leaf, rooms[warp], of_warps);
     }
 }
 #endif

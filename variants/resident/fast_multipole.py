@@ -5,8 +5,9 @@ to the cells and bodies within it. So the work grows with n and no faster. Expan
 terms up to ``order``, of the softened potential itself. Two cells are far from each other where ``theta`` times their
 distance exceeds the sum of their sizes; with ``opening`` "acceleration" the error that they cause has, besides, to be
 less than a ``part`` of the least acceleration in the target, as the evaluation before found it: errors of bodies are
-then in proportion to their accelerations. Where that acceleration turns out to be wrong, as at first, the pairs are
-found and computed a second time; the device decides, and the host waits for nothing.
+then in proportion to their accelerations. Where that turns out to be wrong, as at first, the pairs are found and
+computed a second time; the device decides, and the host waits for nothing. Cells that are small beside a leaf would
+all be wrong in the same direction: they act on each of its bodies by itself.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
 """
@@ -22,7 +23,7 @@ KERNELS = {
     "fast_multipole_up": (6, "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE"),
     "fast_multipole_pairs": (7, "ORDER JUDGED BITS P"),
     "fast_multipole_far": (8, "ORDER P"),
-    "fast_multipole_down": (9, "ORDER P"),
+    "fast_multipole_down": (9, "ORDER BITS P"),
     "fast_multipole_least": (10, "BLOCK"),
 }
 """The kernels beside those that build, as in ``tree_build``."""
@@ -68,6 +69,7 @@ def accepted_errors(axes):
         "p": (64, 128),
         "curve": tree_build.CURVES,
         "bits": (10, 16, 21),
+        "graph": (0, 1),
     },
     defaults={
         "theta": 0.7,
@@ -78,6 +80,7 @@ def accepted_errors(axes):
         "p": 128,
         "curve": "hilbert",
         "bits": 16,
+        "graph": 1,
     },
     ranges={
         "theta": Range(0.05, 1.0, "below, errors are less than those of rounding; above, cells overlap"),
@@ -91,7 +94,7 @@ def accepted_errors(axes):
     dtypes=("float32",),
     tolerance=accepted_errors,
 )
-def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bits):
+def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bits, graph):
     """One thread per body or node in the build and the passes, one warp per cell where pairs are found or computed."""
     n = bodies.n
     tree = tree_build.Tree(gpu, n, bits=bits, leaf_size=leaf_size, curve=curve, quadrupole=False)
@@ -106,6 +109,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     sizes = gpu.device_array(has.capacity if judged else 1, gpu.real)
     found = gpu.device_array(has.capacity if judged else 1, gpu.real)
     again = gpu.device_array(1, np.int32)
+    width = gpu.upload(np.zeros(1))  # of the cube around the bodies of the last evaluation
     multipoles = gpu.device_array((has.capacity, 4 * multipole_rows(order)), gpu.real)
     expansions = gpu.device_array((has.capacity, 4 * local_rows(order)), gpu.real)
     lists = pair_lists.PairLists(gpu, has.capacity, n)
@@ -121,14 +125,14 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         passes = again, np.int32(number)
         for level, blocks in enumerate(of_levels):
             pairs(
-                blocks, p, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by, lists.heads,
-                lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2, theta2,
-                judged_part, *passes,
+                blocks, p, has.sorted, has.centres, has.links, has.bounds, has.totals, has.cube, sizes, by,
+                lists.heads, lists.pool, lists.used, np.int32(has.capacity), lists.capacity, np.int32(level), eps2,
+                theta2, judged_part, *passes,
             )  # fmt: skip
         lap("pairs")
         far(
-            cells, p, has.centres, multipoles, has.tree, has.cube, lists.heads, lists.pool, lists.used, expansions,
-            lists.capacity, eps2, *passes,
+            cells, p, has.sorted, has.centres, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
+            lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
@@ -139,6 +143,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         near(
             cells, p, has.sorted, has.centres, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
             lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2, *passes,
+            width,
         )  # fmt: skip
         lap("near")
 
@@ -146,7 +151,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         places = tree.build(own, lap)
         up(
             tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
-            multipoles, sizes, least, found, has.links, has.pending, again,
+            multipoles, sizes, least, found, has.links, has.pending, again, width,
         )  # fmt: skip
         lap("multipoles")
         act(lap, places, 0, least)
@@ -155,15 +160,18 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             act(no_lap, places, 1, found)
             lap("again")
 
-    def insight():
+    def launch():
         evaluate(no_lap)
+
+    def insight():
+        launch()
         return {"computed": lists.computed(has.tree, has.links, n)}
 
     # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
     # for its lists.
-    lists.fit(lambda: evaluate(no_lap))
+    lists.fit(launch)
     return Prepared(
-        lambda: evaluate(no_lap),
+        gpu.captured(launch) if graph else launch,
         own,
         accelerations,
         near,

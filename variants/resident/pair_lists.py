@@ -48,15 +48,16 @@ class PairLists:
         return found
 
     def computed(self, tree, links, n):
-        """Count the interactions per body of the last evaluation: of bodies, and of cells with cells."""
+        """Count the interactions per body of the last evaluation: of bodies, of cells with bodies and with cells."""
         if int(self._fetched(self.used).max()) > self.capacity:
-            return {"body_body": float(n), "cell_cell": 0.0}
+            return {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
         bodies = self._fetched(links)[:nodes, 2].astype(np.int64)
         heads, pool = self._fetched(self.heads)[:nodes], self._fetched(self.pool)
         cell_cell = sum(len(targets) for targets, _ in pairs(pool, heads[:, 0]))
         body_body = sum(int((bodies[targets] * bodies[sources]).sum()) for targets, sources in pairs(pool, heads[:, 1]))
-        return {"body_body": body_body / n, "cell_cell": cell_cell / n}
+        body_cell = sum(int(bodies[targets].sum()) for targets, _ in pairs(pool, heads[:, 3]))
+        return {"body_body": body_body / n, "body_cell": body_cell / n, "cell_cell": cell_cell / n}
 
 
 def pairs(pool, heads):

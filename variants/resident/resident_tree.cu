@@ -17,8 +17,9 @@
 // 35 for a quadrupole, and a fifth as many more.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
-// that is slower, and as right. OPENING 2: where the accelerations turn out less than half of what the cells were
-// judged by, the warp walks again.
+// that is slower, and as right. OPENING 2: where all bodies fill a smaller or a larger cube than in the last
+// evaluation, as when they are in other units, the accelerations are taken to be those of the same bodies at that
+// scale; where the accelerations turn out less than half of what the cells were judged by, the warp walks again.
 //
 // WARPS warps of a block may walk for the same bodies. Each of them finds the same cells, and adds up its part of them.
 // Expected: more warps where there are few bodies, and the last of them end sooner; each repeats the comparisons.
@@ -44,9 +45,14 @@
 extern "C" __global__ void __launch_bounds__(BLOCK)
     resident_tree_moments(const Body* __restrict__ sorted, const Bound* __restrict__ bounds,
                           const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres,
-                          Quadrupole* seconds, Link* links, int* pending, real inverse_theta) {
+                          Quadrupole* seconds, Link* links, int* pending, real inverse_theta, real* scale) {
     const int nodes = *tree;
     const Cube whole = *cube;
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        const real closer = scale[1] > 0 ? scale[1] / whole.width : 1;
+        scale[0] = closer * closer;
+        scale[1] = whole.width;
+    }
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
@@ -85,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
-                  real eps2, real inverse_theta, real part) {
+                  real eps2, real inverse_theta, real part, const real* __restrict__ scale) {
     static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
@@ -110,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     for (int b = 0; b < R; ++b) {
         GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-        const real length = last[home[b]];
+        const real length = *scale * last[home[b]];
         // A NaN is no length.
         judge_by(box, part * least_of_box(length > 0 ? length : 0), inverse_theta);
 #endif
@@ -133,6 +139,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         while (top > 0) {
             // Take ranges from the stack, as many as have 32 nodes at most.
             const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
+            __syncwarp();  // before others push
             const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
             const int end = sum_up_to_lane(length, lane);
             const bool taken = lane < top && end <= 32;

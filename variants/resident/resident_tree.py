@@ -49,7 +49,7 @@ KERNELS = {
         "moments": "quadrupole",
         "group": 32,
         "leaf_size": 16,
-        "p": 64,
+        "p": 32,
         "warps": 1,
         "boxes": 4,
         "curve": "hilbert",
@@ -87,6 +87,7 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if opening == "acceleration" else 1)
+    scale = gpu.upload(np.zeros(2))  # by which accelerations are stronger than in the last evaluation; its cube's width
     walkers = -(-n // (group * (p // 32 // warps)))
     count = np.int32(n)
     with np.errstate(divide="ignore"):
@@ -97,14 +98,14 @@ def prepare(gpu, bodies, *, theta, opening, part, moments, group, leaf_size, p, 
     def traverse(kernel, places, found):
         kernel(
             walkers, p, has.sorted, has.centres, has.seconds, has.links, places, last, found, count, eps2,
-            inverse_theta, judged,
+            inverse_theta, judged, scale,
         )  # fmt: skip
 
     def evaluate(lap):
         places = tree.build(own, lap)
         sums(
             tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres, has.seconds,
-            has.links, has.pending, inverse_theta,
+            has.links, has.pending, inverse_theta, scale,
         )  # fmt: skip
         lap("moments")
         traverse(walk, places, accelerations)

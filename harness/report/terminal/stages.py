@@ -107,7 +107,7 @@ def _accuracy(slowest: float) -> list[Column[Record]]:
         Column("theta", lambda record: str(record.axes["theta"])),
         Column("ms", _ms),
         Column("bodies", lambda record: f"{record.computed.get('body_body', 0):,.0f}"),
-        Column("cells", lambda record: f"{sum(map(record.computed.get, ('body_cell', 'cell_cell'), (0, 0))):,.0f}"),
+        Column("cells", lambda record: f"{_cells(record):,.0f}"),
         Column("median", lambda record: relative_error(record.error_median)),
         Column("90 %", lambda record: relative_error(record.error_p90), 1),
         Column("99 %", lambda record: relative_error(record.error_p99)),
@@ -115,6 +115,11 @@ def _accuracy(slowest: float) -> list[Column[Record]]:
         Column("rms", lambda record: relative_error(record.error_rms)),
         Column("time", lambda record: "=" * max(1, round(BAR * ranking.seconds(record) / slowest)), 2, text=True),
     ]
+
+
+def _cells(record: Record) -> float:
+    """Return the interactions per body in which a cell acts, on a body or on a cell."""
+    return record.computed.get("body_cell", 0) + record.computed.get("cell_cell", 0)
 
 
 def render_counters(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
