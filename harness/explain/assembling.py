@@ -40,7 +40,7 @@ def assemble(source: str, kernel: str, architecture: str, options: Sequence[str]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(image)
-        done = subprocess.run([_disassembler(), "-c", "-g", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run([_disassembler(), "-c", "-g", "-hex", str(path)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"nvdisasm refused the machine code for {architecture}: {done.stderr.strip()[:300]}")
     # The remarks on other kernels of the text stand before or behind those on this one.
