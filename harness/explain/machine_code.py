@@ -61,6 +61,19 @@ class Code:
                 found[begin] = max(place, found.get(begin, 0))
         return [Loop(first, last) for first, last in sorted(found.items())]
 
+    def leads(self, loop: Loop, other: Loop) -> bool:
+        """Tell whether another loop is part of this one though it stands behind it, with a way there and back."""
+        if other.first <= loop.last:
+            return False
+        body = self.instructions[loop.first : loop.last + 1]
+        ways = [self.labels.get(one.target, 0) for one in body if one.name in JUMPS]
+        back = [
+            place
+            for place in range(other.first, len(self.instructions))
+            if loop.first <= self.labels.get(self.instructions[place].target, -1) <= loop.last
+        ]
+        return any(loop.last < way <= other.first for way in ways) and bool(back)
+
 
 def parse(text: str, kernel: str) -> Code:
     """Read the machine code of one kernel from what ``nvdisasm -c -g`` prints.
