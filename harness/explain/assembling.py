@@ -136,6 +136,14 @@ def _text(program: Any, ask_size: Callable[[Any], tuple[Any, int]], get: Callabl
     return bytes(made)
 
 
+def compiler() -> str:
+    """Name NVRTC and its version; what it makes of a text may be another in the next one."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
+
+
 def missing() -> str | None:
     """Say what is not installed of what the ledger needs; None where all is."""
     if not _has_nvrtc():

@@ -25,8 +25,8 @@ class Bound:
 
 
 def bound(inner: Inner, architecture: str, multiprocessors: int, mhz: float) -> Bound:
-    """Return the bound of a loop on so many multiprocessors at a clock; staging counts where it is known."""
-    needed = {ISSUE: inner.slots + (inner.staging or 0.0), **inner.passes}
+    """Return the bound of a loop alone, without what is around it, on so many multiprocessors at a clock."""
+    needed = {ISSUE: inner.slots, **inner.passes}
     # Clocks of a multiprocessor for an interaction.
     clocks = {name: needed[name] / count for name, count in lanes(architecture).items() if needed.get(name)}
     most = max(clocks.values())

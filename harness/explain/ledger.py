@@ -48,9 +48,10 @@ class Inner:
     """An inner loop over interactions.
 
     ``slots`` are its instructions per interaction, ``pipes`` the same by pipe, ``work`` by what they are there for and
-    ``lines`` by line, the most expensive first. ``passes`` are how often an interaction goes through each pipe. ``turn``
-    are the interactions of a thread in one turn of it, ``served`` how many a pair is, ``chain`` is the longest chain of
-    instructions in a turn that wait for one another, ``conflicts`` are those that read three registers of one bank.
+    ``lines`` by line, the most expensive first. ``passes`` are how often an interaction goes through each pipe.
+    ``turn`` are the interactions of a thread in one turn of it, ``served`` how many a pair is, ``chain`` is the longest
+    chain of instructions in a turn that wait for one another, ``conflicts`` are those that read three registers of one
+    bank.
     ``per_tile`` are the instructions of the loop around it, which stage what it reads; ``tile`` are the interactions of
     a thread in one turn of that, and ``staging`` its instructions per interaction, None where they depend on data. The
     loop is in ``function``, and ends at ``line`` of ``file``.
@@ -149,7 +150,7 @@ def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[In
     code, loops = built.code.instructions, built.code.loops()
     found = innermost(loops, [place for place, one in enumerate(code) if is_root(one.opcode)])
     # A loop over bodies or cells that has loops within it is none over their interactions.
-    found = [loop for loop in found if not any(loop.holds(one) or built.code.leads(loop, one) for one in loops)] or found
+    found = [loop for loop in found if not any(loop.holds(other) for other in loops)] or found
     return tuple(_counted(code, loops, loop, where, mutual) for loop in found)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 FILE = re.compile(r'//## File "(?:.*/)?([^"/]+)", line (\d+)')
-INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;")
+INSTRUCTION = re.compile(
+    r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;"
+)
 LABEL = re.compile(r"(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")
 SECTION = re.compile(r"\.text\.(\w+):")
@@ -54,25 +57,26 @@ class Code:
     def loops(self) -> list[Loop]:
         """Find the loops: one for each place that is jumped back to, up to the last jump to it."""
         found: dict[int, int] = {}
+        aside = self._aside()
         for place, one in enumerate(self.instructions):
             begin = self.labels.get(one.target, place + 1)
             # After its last instruction a kernel jumps to itself.
-            if one.name in JUMPS and begin < place:
+            if one.name in JUMPS and begin < place and place not in aside:
                 found[begin] = max(place, found.get(begin, 0))
         return [Loop(first, last) for first, last in sorted(found.items())]
 
-    def leads(self, loop: Loop, other: Loop) -> bool:
-        """Tell whether another loop is part of this one though it stands behind it, with a way there and back."""
-        if other.first <= loop.last:
-            return False
-        body = self.instructions[loop.first : loop.last + 1]
-        ways = [self.labels.get(one.target, 0) for one in body if one.name in JUMPS]
-        back = [
-            place
-            for place in range(other.first, len(self.instructions))
-            if loop.first <= self.labels.get(self.instructions[place].target, -1) <= loop.last
-        ]
-        return any(loop.last < way <= other.first for way in ways) and bool(back)
+    def _aside(self) -> set[int]:
+        """Return the jumps that end what stands behind the kernel for warps whose threads have gone different ways."""
+        found = set()
+        for one in self.instructions:
+            if one.opcode == "BRA.DIV" and one.target in self.labels:
+                ahead = range(self.labels[one.target], len(self.instructions))
+                found |= set(islice((at for at in ahead if self._always_jumps(at)), 1))
+        return found
+
+    def _always_jumps(self, place: int) -> bool:
+        one = self.instructions[place]
+        return one.opcode == "BRA" and not one.predicate and one.operands.startswith("`")
 
 
 def parse(text: str, kernel: str) -> Code:
@@ -95,7 +99,12 @@ def parse(text: str, kernel: str) -> Code:
             target = TARGET.search(found["operands"])
             code.instructions.append(
                 Instruction(
-                    found["opcode"], found["operands"], found["predicate"] or "", file, line, target[1] if target else ""
+                    found["opcode"],
+                    found["operands"],
+                    found["predicate"] or "",
+                    file,
+                    line,
+                    target[1] if target else "",
                 )
             )
     if not code.instructions:

@@ -9,12 +9,13 @@ _MOVED = re.compile(r'#line (\d+) "(.*)"')
 _ASIDE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|\'[{}]\'')
 # With its arguments, in which there may be parentheses up to two deep.
 _ATTRIBUTE = re.compile(r"__\w+__(?:\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?")
+_COMMENT = re.compile(r"\s*//.*")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """``lines`` has the text of a line of a file, ``functions`` the name of the function that it stands in."""
+    """Of a line of a file: ``lines`` has its text without the comment, ``functions`` the function that it stands in."""
 
     lines: dict[tuple[str, int], str] = field(default_factory=dict)
     functions: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -32,7 +33,7 @@ def places(source: str) -> Places:
             file, number = moved[2], int(moved[1]) - 1
             continue
         number += 1
-        found.lines[file, number] = row.strip()
+        found.lines[file, number] = _COMMENT.sub("", row).strip()
         if row.startswith("#"):
             continue
         text = _ASIDE.sub("", row)
