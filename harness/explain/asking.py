@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,14 @@ from gravbench.model.variant import Axes, Dtype, Kernel, Variant
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A kernel that a variant asks for: the function's name and the constants that it is compiled with."""
+    """A kernel that a variant asks for: the function's name and the constants that it is compiled with.
+
+    ``threads`` are those of a block, None where it was not launched.
+    """
 
     stem: str
     constants: tuple[tuple[str, int], ...]
+    threads: int | None = None
 
 
 class Asking:
@@ -55,7 +61,7 @@ class Asking:
     def synchronize(self) -> None:
         """There is nothing to wait for."""
 
-    def wait(self, stream: None) -> None:
+    def wait(self, stream: None = None) -> None:
         """There is nothing to wait for."""
 
     def send(self, array: Any, values: NDArray[Any], stream: None) -> None:
@@ -74,14 +80,46 @@ class Asking:
         launch()
         return launch
 
+    def devices(self, count: int) -> list[Asking]:
+        """Let this one stand for all GPUs."""
+        return [self] * count
+
+    def current(self) -> AbstractContextManager[None]:
+        """Change nothing: there is one."""
+        return nullcontext()
+
+    def mark(self) -> Asking:
+        """Stand for a mark in a stream, too."""
+        return self
+
+    def record(self) -> None:
+        """There are no queues."""
+
+    def reaches(self, other: Any) -> bool:  # noqa: ARG002
+        """There is one, which reaches itself."""
+        return True
+
     def compile(self, stem: str, /, **constants: int) -> Kernel:
         """Note the kernel; what is returned notes its launches."""
         self.asked.append(Asked(stem, tuple(constants.items())))
-        return lambda *arguments, **_: self.launched.append((stem, arguments))  # type: ignore[return-value]
+        return lambda *arguments, **_: self.launched.append((stem, arguments))
 
 
-def asked_of(variant: Variant, axes: Axes, dtype: Dtype, interaction: Interaction, n: int = 65536) -> list[Asked]:
+def asked_of(
+    variant: Variant, axes: Axes, dtype: Dtype, interaction: Interaction, n: int = 65536, multiprocessors: int = 132
+) -> list[Asked]:
     """Return the kernels that a variant asks for with these axes, for n bodies, in its order."""
-    toolkit = Asking(dtype, interaction)
-    variant.prepare(toolkit, generators.plummer(n, 1, 0.025), **variant.complete(axes))
-    return toolkit.asked
+    toolkit = Asking(dtype, interaction, multiprocessors)
+    prepared = variant.prepare(toolkit, generators.plummer(n, 1, 0.025), **variant.complete(axes))
+    # P is the threads of a block, and Q those of a body. Where neither is said, one launch says it.
+    if not toolkit.launched and not any("P" in dict(one.constants) for one in toolkit.asked):
+        prepared.launch()
+    launched = {
+        stem: prod(arguments[1]) if isinstance(arguments[1], tuple) else int(arguments[1])
+        for stem, arguments in toolkit.launched
+    }
+    return [replace(one, threads=launched.get(one.stem, _threads(dict(one.constants)))) for one in toolkit.asked]
+
+
+def _threads(constants: dict[str, int]) -> int | None:
+    return constants["P"] * constants.get("Q", 1) if "P" in constants else None

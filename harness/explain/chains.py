@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gravbench.explain.machine_code import Instruction
+from gravbench.explain.pipes import pipe_of
 
 REGISTER = re.compile(r"(?<![\w.])(U?R\d+|U?P\d+)(?:\.(64|128))?(?!\w)")
 WIDTHS = {"64": 2, "128": 4}
@@ -50,6 +51,9 @@ def registers_of(one: Instruction) -> tuple[set[str], set[str]]:
 
 
 def _conflicts(one: Instruction) -> bool:
+    # What reads pairs of registers, or a matrix, takes more than one clock for that in any case.
+    if pipe_of(one.opcode) not in ("FMA", "ALU") or "WIDE" in one.opcode:
+        return False
     sources = _fields(one.operands)[1:]
     registers = {found[1] for text in sources if (found := re.search(r"(?<!\w)R(\d+)(?!\w)", text))}
     kept = any(".reuse" in text for text in sources)

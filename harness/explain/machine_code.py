@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 FILE = re.compile(r'//## File "(?:.*/)?([^"/]+)", line (\d+)')
-INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;")
+INSTRUCTION = re.compile(
+    r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;"
+)
 LABEL = re.compile(r"(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")
 SECTION = re.compile(r"\.text\.(\w+):")
@@ -63,12 +66,26 @@ class Code:
     def loops(self) -> list[Loop]:
         """Find the loops: one for each place that is jumped back to, up to the last jump to it."""
         found: dict[int, int] = {}
+        aside = self._aside()
         for place, one in enumerate(self.instructions):
             begin = self.labels.get(one.target, place + 1)
             # After its last instruction a kernel jumps to itself.
-            if one.name in JUMPS and begin < place:
+            if one.name in JUMPS and begin < place and place not in aside:
                 found[begin] = max(place, found.get(begin, 0))
         return [Loop(first, last) for first, last in sorted(found.items())]
+
+    def _aside(self) -> set[int]:
+        """Return the jumps that end what stands behind the kernel for warps whose threads have gone different ways."""
+        found = set()
+        for one in self.instructions:
+            if one.opcode == "BRA.DIV" and one.target in self.labels:
+                ahead = range(self.labels[one.target], len(self.instructions))
+                found |= set(islice((at for at in ahead if self._always_jumps(at)), 1))
+        return found
+
+    def _always_jumps(self, place: int) -> bool:
+        one = self.instructions[place]
+        return one.opcode == "BRA" and not one.predicate and one.operands.startswith("`")
 
 
 def parse(text: str, kernel: str) -> Code:
@@ -91,7 +108,12 @@ def parse(text: str, kernel: str) -> Code:
             target = TARGET.search(found["operands"])
             code.instructions.append(
                 Instruction(
-                    found["opcode"], found["operands"], found["predicate"] or "", file, line, target[1] if target else ""
+                    found["opcode"],
+                    found["operands"],
+                    found["predicate"] or "",
+                    file,
+                    line,
+                    target[1] if target else "",
                 )
             )
         elif code.instructions and (encoded := ENCODED.search(row)):

@@ -142,7 +142,8 @@ class Declaration:
     computes in float64 too, which is a mistake in all others. ``tolerance`` is given for each number type, or is a
     function of the axes that returns it. ``of_positions``: what is prepared suits the positions it was given; at
     others a launch is as accurate, but not as fast. Where that depends on the axes, it is a function of them, which a
-    record may lack that is older than an axis. ``mutual``: a pair that is computed once serves both its bodies.
+    record may lack that is older than an axis. ``mutual``: a pair that is computed once serves both its bodies, or
+    does so in one function of its CUDA C, whose name it is.
     """
 
     parent: str | None
@@ -157,7 +158,7 @@ class Declaration:
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
     of_positions: bool | Callable[[Axes], bool] = False
-    mutual: bool = False
+    mutual: bool | str = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
 
 

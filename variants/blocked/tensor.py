@@ -126,6 +126,7 @@ def compact_order(position, width):
     dtypes=("float32",),
     of_positions=lambda axes: axes.get("reorder") != 1,
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
+    mutual="meet",
 )
 def prepare(gpu, bodies, *, p, r, terms, unroll, together, separation, parts, copies, warps, reorder):
     """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""

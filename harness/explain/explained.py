@@ -1,0 +1,133 @@
+"""What ``gravbench explain`` was asked for, and the ledgers that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gravbench.errors import InputError
+from gravbench.explain.asking import asked_of
+from gravbench.explain.assembling import compiler, missing
+from gravbench.explain.bounds import Bound, bound
+from gravbench.explain.ledger import Inner, Ledger, ledgers
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import AxisValue, Dtype, Variant
+
+MULTIPROCESSORS = 132
+MHZ = 1980.0
+"""Together an NVIDIA H200 at its highest clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A variant with all its axes, for n bodies of a number type."""
+
+    variant: Variant
+    axes: Mapping[str, AxisValue]
+    n: int
+    dtype: Dtype
+
+    @property
+    def conditions(self) -> str:
+        """Say in one line for what it is compiled."""
+        axes = [f"{name}={value}" for name, value in self.axes.items()]
+        return ", ".join([f"{self.variant.name}: {self.dtype}", f"n={self.n:,}", *axes])
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An inner loop of a kernel; ``copy`` counts those that come from the same lines, of which there are ``copies``."""
+
+    ledger: Ledger
+    inner: Inner
+    copy: int = 1
+    copies: int = 1
+
+    @property
+    def name(self) -> str:
+        """The kernel, and the function that the loop is in."""
+        ledger, inner = self.ledger, self.inner
+        kernel = ledger.kernel if inner.function in (ledger.kernel, "") else f"{ledger.kernel}: {inner.function}"
+        named = kernel if ledger.kernel.startswith(ledger.variant) else f"{ledger.variant}: {kernel}"
+        return f"{named}, copy {self.copy}" if self.copies > 1 else named
+
+    @property
+    def place(self) -> str:
+        """The file and the line of the loop."""
+        return f"{self.inner.file}:{self.inner.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The ledgers of what was asked for first, and of what it was set against, on ``multiprocessors`` at ``mhz``."""
+
+    asked: tuple[Asked, ...]
+    ledgers: tuple[Ledger, ...]
+    compiler: str
+    multiprocessors: int = MULTIPROCESSORS
+    mhz: float = MHZ
+
+    @property
+    def title(self) -> str:
+        """Name the variants."""
+        return " against ".join(one.variant.name for one in self.asked)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Say for what the variants are compiled, and by what."""
+        architectures = dict.fromkeys(ledger.architecture for ledger in self.ledgers)
+        return [*(one.conditions for one in self.asked), f"Compiled for {', '.join(architectures)} by {self.compiler}."]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All inner loops."""
+        return [row for ledger in self.ledgers for row in rows_of(ledger)]
+
+    @property
+    def main(self) -> list[Row]:
+        """Of each variant and architecture the loop with the most interactions in a turn, the first of equal ones."""
+        best: dict[tuple[str, str], Row] = {}
+        for row in self.rows:
+            key = row.ledger.variant, row.ledger.architecture
+            if key not in best or row.inner.turn > best[key].inner.turn:
+                best[key] = row
+        return list(best.values())
+
+    def bound(self, row: Row) -> Bound:
+        """Return what bounds a loop."""
+        return bound(row.inner, row.ledger.architecture, self.multiprocessors, self.mhz)
+
+
+def rows_of(ledger: Ledger) -> Iterator[Row]:
+    """Give the inner loops of a kernel."""
+    places = [(inner.file, inner.line) for inner in ledger.inner]
+    for number, inner in enumerate(ledger.inner):
+        yield Row(ledger, inner, places[: number + 1].count(places[number]), places.count(places[number]))
+
+
+def explain(
+    asked: Sequence[Asked],
+    architectures: Sequence[str],
+    multiprocessors: int = MULTIPROCESSORS,
+    mhz: float = MHZ,
+) -> Explained:
+    """Compile what was asked for, on each architecture, and count.
+
+    Raises:
+        InputError: NVRTC or nvdisasm is missing, an architecture is not known, or a variant has no loop over
+            interactions.
+    """
+    if why := missing():
+        raise InputError(why)
+    gravity = find(GRAVITY)
+    found: list[Ledger] = []
+    for one in asked:
+        kernels = asked_of(one.variant, one.axes, one.dtype, gravity, one.n, multiprocessors)
+        own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
+        if not own:
+            raise InputError(
+                f"{one.variant.name}: no loop of its kernels has an inverse square root, so none is counted"
+            )
+        found += own
+    return Explained(tuple(asked), tuple(found), compiler(), multiprocessors, mhz)
