@@ -177,6 +177,54 @@ extern "C" __global__ void shuffle(unsigned* out, Mark* marks, int turns) {
     out[place()] = total;
 }
 
+// Matrices of 8 x 8 half-precision numbers, transposed an even number of times.
+extern "C" __global__ void transpose(unsigned* out, Mark* marks, int turns) {
+    unsigned x[LANES];
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) x[k] = threadIdx.x % 32 + k;
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 4 * LANES; ++k)
+            asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x[k % LANES]));
+    }
+    watch.stop();
+    unsigned total = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) total += x[k];
+    out[place()] = total;
+}
+
+// Two floats become two half-precision numbers in one register, which is the next float; soon only the second is left.
+extern "C" __global__ void convert(unsigned* out, Mark* marks, const float* in, int turns) {
+    float x[LANES];
+    const float low = in[0];
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) x[k] = in[k];
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 4 * LANES; ++k) {
+            unsigned pair;
+#if __CUDA_ARCH__ >= 800
+            asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x[k % LANES]), "f"(low));
+#else
+            asm volatile("{.reg .b16 a, b; cvt.rn.f16.f32 a, %1; cvt.rn.f16.f32 b, %2; mov.b32 %0, {b, a};}"
+                         : "=r"(pair)
+                         : "f"(x[k % LANES]), "f"(low));
+#endif
+            x[k % LANES] = __int_as_float(pair);
+        }
+    }
+    watch.stop();
+    unsigned total = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) total += __float_as_int(x[k]);
+    out[place()] = total;
+}
+
 // All lanes of a warp read one address, as they do of a tile: a row of words, the other one in the next turn. Every
 // second word alone, because the compiler makes one load of two that are neighbours.
 #define LOAD_32(NAME, SPACE, FROM)                                                                       \

@@ -37,6 +37,8 @@ PUBLISHED: Mapping[str, tuple[float, str]] = {
     "mufu_fma": (128, LANES),
     "fp64": (64, LANES),
     "shuffle": (32, LANES),
+    "transpose": (32, LANES),
+    "convert": (64, LANES),
     "lds_32": (32, LANES),
     "lds_128": (8, LANES),
     "ldg_32": (32, LANES),

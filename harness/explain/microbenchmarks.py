@@ -166,6 +166,14 @@ BENCHMARKS: Sequence[Benchmark] = (
         type_of_result=np.uint32
     ),
     Benchmark(
+        "transpose", "transposed matrices of 8 x 8 half-precision numbers of a warp, counted by lane", LANES, 32,
+        {"MOVM": 32}, lambda _: _rotated(0), type_of_result=np.uint32
+    ),
+    Benchmark(
+        "convert", "pairs of floats made half-precision numbers", LANES, 32, {"F2FP": 32},
+        lambda _: CHAINS * int(ROOTS[:1].astype(np.float16).view(np.uint16)[0]), (ROOTS,), np.uint32, least="8.0"
+    ),
+    Benchmark(
         "lds_32", "loads of 4 bytes from shared memory, one address for a warp", LANES, 32, {"LDS": 32}, _loads(1),
         (WORDS,), np.uint32
     ),

@@ -19,8 +19,9 @@ from gravbench.errors import InputError
 from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.ceilings import Ceilings
-from gravbench.explain.machine_code import Instruction, Loop, around, innermost
+from gravbench.explain.machine_code import Instruction, Loop, around
 from gravbench.explain.pipes import is_root
+from gravbench.explain.places import places
 from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
 from gravbench.explain.trips import trips
 from gravbench.model import generators
@@ -73,7 +74,7 @@ class Shape:
 class Work:
     """The loop that a kernel spends its time in: one pass of it, and the interactions of a thread in that.
 
-    ``length`` are the instructions of a pass, ``needed`` those of them that the algorithm consists of.
+    ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies that a block is for, where that is known.
     """
 
     kernel: str
@@ -115,7 +116,7 @@ def costs_of(ceilings: Ceilings) -> Costs:
         red = LANES * SCHEDULERS / a_clock
     shared = {"LDS.32": narrow, "LDS.64": max(narrow, wide / 2), "LDS.128": wide}
     cached = {"LDG.32": near, "LDG.64": max(near, far / 2), "LDG.128": far}
-    latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED")}
+    latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
     latency |= {name: ceilings.value("latency_l1") for name in cached}
     return Costs(
         busy={
@@ -127,6 +128,8 @@ def costs_of(ceilings: Ceilings) -> Costs:
             "tensor.8": SCHEDULERS / ceilings.value("mma_8"),
             "uniform": 2.0,
             "SHFL": busy("shuffle"),
+            "MOVM": busy("transpose"),
+            "F2FP": busy("convert"),
             "RED": red,
         }
         | shared
@@ -180,7 +183,7 @@ def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | N
     for one in asked:
         if kernel is None or one.stem == kernel:
             built = _assembled(variant.name, interaction.name, case.dtype, one.stem, one.constants, architecture)
-            if (found := _work(variant, one, built, launches)) is not None:
+            if (found := _work(variant, interaction, one, built, launches)) is not None:
                 return found
     raise UnmodelledError("no kernel of it has a loop over interactions")
 
@@ -300,32 +303,34 @@ def _interactions_of_a_thread(record: Record, shape: Shape, work: Work) -> float
     return evenly
 
 
-def _work(variant: Variant, one: Asked, built: Assembled, launches: int) -> Work | None:
+def _work(variant: Variant, interaction: Interaction, one: Asked, built: Assembled, launches: int) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
-    served = 2 if variant.mutual is True else 1
 
-    def roots(first: int, last: int) -> int:
-        return sum(is_root(each.opcode) for each in code[first : last + 1])
+    def roots(loop: Loop) -> int:
+        return sum(is_root(each.opcode) for each in code[loop.first : loop.last + 1])
 
-    best: tuple[float, Loop] | None = None
-    for loop in innermost(loops, [place for place, each in enumerate(code) if is_root(each.opcode)]):
-        outer = around(loops, loop)
-        # A tile that is unrolled as a whole: the loop within is what is left at the end of the bodies.
-        if outer is not None and roots(outer.first, outer.last) > 2 * roots(loop.first, loop.last) and _mostly(
-            code, outer, loop
-        ):
-            loop = outer  # noqa: PLW2901
-        cost = (loop.last - loop.first + 1) / roots(loop.first, loop.last)
-        if best is None or cost < best[0]:
-            best = cost, loop
-    if best is None:
+    def cost(loop: Loop) -> float:
+        return (loop.last - loop.first + 1) / roots(loop)
+
+    holding = [loop for loop in loops if roots(loop)]
+    candidates = [loop for loop in holding if not any(loop.holds(other) for other in holding)]
+    # A tile that is unrolled as a whole: the loop within is what is left at the end of the bodies.
+    candidates = [
+        outer if (outer := around(loops, loop)) and roots(outer) >= 16 * roots(loop) else loop for loop in candidates
+    ]
+    most = max(map(roots, candidates), default=0)
+    # Of several such loops, such as one for bodies of equal mass, the cheaper is the one that was made for most of them.
+    loop = min((one for one in candidates if 2 * roots(one) >= most), key=cost, default=None)
+    if loop is None:
         return None
-    loop = best[1]
     inner, outer = _without_inner(code, loop, loops), around(loops, loop)
+    functions = places(variant.cuda_source(interaction)).functions
+    mutual = variant.mutual is True or any(functions.get((each.file, each.line)) == variant.mutual for each in inner)
+    served = 2 if mutual else 1
     turn = served * sum(is_root(each.opcode) for each in inner)
-    rows = 32 if variant.mutual else constants.get("P")
-    block = constants["P"] * constants.get("R", 1) if "P" in constants and not variant.mutual else None
+    rows = LANES if mutual else constants.get("P")
+    block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
     if outer is None:
         return Work(one.stem, Pass(inner, FREE_TURNS), FREE_TURNS * turn, launches, block)
     turns = trips(code, loop)
@@ -335,13 +340,9 @@ def _work(variant: Variant, one: Asked, built: Assembled, launches: int) -> Work
         turns = max(1, round(rows * constants.get("R", 1) * served / turn))
     before = _without(code, outer.first, loop.first - 1, loops, outer)
     after = _without(code, loop.last + 1, outer.last, loops, outer)
-    peeled = served * sum(is_root(each.opcode) for each in (*before, *after))
-    return Work(one.stem, Pass(inner, turns, before, after), turns * turn + peeled, launches, block)
-
-
-def _mostly(code: list[Instruction], outer: Loop, loop: Loop) -> bool:
-    """Tell whether most of a loop lies outside the one within it."""
-    return outer.last - outer.first > 4 * (loop.last - loop.first) and len(code) > 0
+    # Turns of the inner loop may stand before it, so that its loads are on their way.
+    peeled = served * sum(is_root(each.opcode) for each in (*before, *after)) // turn
+    return Work(one.stem, Pass(inner, turns, before, after), turn * (turns + peeled), launches, block)
 
 
 def _without(code: list[Instruction], first: int, last: int, loops: list[Loop], outer: Loop) -> tuple[Instruction, ...]:

@@ -106,7 +106,18 @@ def kind_of(one: Instruction) -> str:
     if one.name in ("RED", "REDG", "ATOM", "ATOMG"):
         return "RED"
     pipe = pipe_of(one.opcode)
+    if one.name in ("MOVM", "F2FP"):
+        return one.name
+    if pipe == "tensor" and ".1688" in one.opcode:
+        return "tensor.8"
     return "SHFL" if pipe == SHARED else pipe
+
+
+def unit_of(kind: str) -> str:
+    """Return the unit that executes a kind of instruction."""
+    if kind.startswith(("LDS", "LDG", "SHFL", "RED", "MOVM")):
+        return SHARED
+    return "ALU" if kind == "F2FP" else kind.partition(".")[0]
 
 
 def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
@@ -172,11 +183,10 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
     steps = []
     for one, (even, odd) in zip(body, operands(body), strict=True):
         kind, bits = kind_of(one), one.control
-        loads = kind.startswith(("LDS", "LDG", "SHFL", "RED"))
         latency = costs.miss if missing and one.name == "LDG" else costs.latency.get(kind, 4.0)
         steps.append(
             _Step(
-                SHARED if loads else kind,
+                unit_of(kind),
                 costs.busy.get(kind, 1.0),
                 latency,
                 max(1, bits & 15),
