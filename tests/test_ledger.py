@@ -263,16 +263,17 @@ def test_registers_of_one_bank_are_counted(sources, reuse):
 
 @given(
     st.integers(0, 50), st.integers(1, 9), st.integers(1, 40), st.integers(0, 8),
-    st.sampled_from(["before", "behind"]), st.sampled_from(["plain", "uniform", "aside"]),
+    st.sampled_from(["before", "behind"]), st.sampled_from(["plain", "uniform", "aside", "copied"]),
 )  # fmt: skip
 def test_the_turns_of_a_loop_are_read(begin, step, turns, slack, place, kind):
-    unit = "U" if kind == "uniform" else ""
+    unit = "U" if kind in ("uniform", "copied") else ""
     register, predicate = f"{unit}R3", f"{unit}P0"
     # Behind the comparison a step is seen one turn later.
     end = begin + step * turns - (step if place == "behind" else 0) - slack % step
     grow = {
         "plain": f"IADD3 {register}, {register}, {step:#x}, RZ",
         "uniform": f"UIADD3 {register}, UPT, UPT, {register}, {step:#x}, URZ",
+        "copied": f"UIADD3 UR7, UPT, UPT, {register}, {step:#x}, URZ\nUMOV {register}, UR7",
         "aside": f"VIADD {register}, {register}, {step:#x}",
     }[kind]
     if end < 0:
@@ -281,6 +282,7 @@ def test_the_turns_of_a_loop_are_read(begin, step, turns, slack, place, kind):
     jump = {
         "plain": "@!P0 BRA `(.L_x_0)",
         "uniform": "BRA.U !UP0, `(.L_x_0)",
+        "copied": "BRA.U !UP0, `(.L_x_0)",
         "aside": "@P0 CALL.REL.NOINC `(.L_x_9)\nBRA `(.L_x_0)",
     }[kind]
     body = [grow, "FADD R1, R1, R2", test] if place == "before" else [test, "FADD R1, R1, R2", grow]
