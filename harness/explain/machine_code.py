@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 FILE = re.compile(r'//## File "(?:[^"]*/)?([^"/]+)", line (\d+)')
@@ -14,13 +14,21 @@ INSTRUCTION = re.compile(
 LABEL = re.compile(r"(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")
 SECTION = re.compile(r"\.text\.(\w+):")
+ENCODED = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+CONTROL = 41
+"""The bit of the second half of an instruction's code with which its control begins."""
 
 JUMPS = ("BRA", "BRX", "JMP", "JMX")
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: ``opcode`` with its suffixes, such as ``FFMA.FTZ``, and the ``line`` of ``file`` it is of."""
+    """One instruction: ``opcode`` with its suffixes, such as ``FFMA.FTZ``, and the ``line`` of ``file`` it is of.
+
+    ``control`` are the bits by which the assembler delays the next instructions of the warp, from the lowest: four of
+    cycles to wait, one that asks for another warp, three and three for the barriers that its result and its operands
+    open, six for the barriers that it waits for. It is 0 where the codes of the instructions were not printed.
+    """
 
     opcode: str
     operands: str
@@ -28,6 +36,7 @@ class Instruction:
     file: str = ""
     line: int = 0
     target: str = ""
+    control: int = 0
 
     @property
     def name(self) -> str:
@@ -80,7 +89,7 @@ class Code:
 
 
 def parse(text: str, kernel: str) -> Code:
-    """Read the machine code of one kernel from what ``nvdisasm -c -g`` prints.
+    """Read the machine code of one kernel from what ``nvdisasm -c -g`` prints, with ``-hex`` also its control.
 
     Raises:
         ValueError: the text has no kernel of this name.
@@ -107,6 +116,8 @@ def parse(text: str, kernel: str) -> Code:
                     target[1] if target else "",
                 )
             )
+        elif code.instructions and (encoded := ENCODED.search(row)):
+            code.instructions[-1] = replace(code.instructions[-1], control=int(encoded[1], 16) >> CONTROL & 0x1FFFF)
     if not code.instructions:
         raise ValueError(f"no kernel {kernel} in this machine code")
     return code
