@@ -32,7 +32,7 @@ from gravbench.verdicts.ranking import is_ranked
 from gravbench.verdicts.ratios import Scatter, places, scatters, span
 
 FINDINGS = "docs/findings.md"
-CHECKED = ("README.md", FINDINGS, "docs/guide.md", "docs/comparing.md")
+CHECKED = ("README.md", FINDINGS, "docs/guide.md", "docs/comparing.md", "docs/explaining.md")
 WIDE = 0.05
 """Half the interval of a time, as a part of it, above which the interval has to be stated."""
 

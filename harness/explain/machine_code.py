@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-FILE = re.compile(r'//## File "(?:.*/)?([^"/]+)", line (\d+)')
+FILE = re.compile(r'//## File "(?:[^"]*/)?([^"/]+)", line (\d+)')
 INSTRUCTION = re.compile(
     r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;"
 )

@@ -18,7 +18,8 @@ from gravbench.explain.machine_code import Instruction, Loop
 _NUMBER = r"-?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
 _WHOLE = r"-?0x[0-9a-f]+|U?RZ"
 _COMPARED = re.compile(rf"U?P\w+, U?PT, (U?R\d+), ({_WHOLE}), U?PT")
-_GROWN = re.compile(rf"(U?R\d+), (?:U?PT, U?PT, )?\1, ({_WHOLE})(?:, U?RZ)?")
+_GROWN = re.compile(rf"(U?R\d+), (?:U?PT, U?PT, )?(U?R\d+), ({_WHOLE})(?:, U?RZ)?")
+_COPIED = re.compile(r"(U?R\d+), (?:RZ, RZ, )?(U?R\d+)")
 _ADDING = ("IADD3", "UIADD3", "VIADD", "IADD")
 _SET = re.compile(rf"U?R\d+, (?:RZ, RZ, )?({_NUMBER})")
 _SET_BY_HALVES = re.compile(rf"R\d+, -RZ, RZ, ({_NUMBER}), ({_NUMBER})")
@@ -40,7 +41,7 @@ def trips(code: Sequence[Instruction], loop: Loop) -> int | None:
         return None
     register, end = compared[1], _number(compared[2])
     value = _value_before(code[: loop.first], register)
-    steps = {at: _step(one, register) for at, one in enumerate(body) if register in registers_of(one)[0]}
+    steps = {at: _step(body, at, register) for at, one in enumerate(body) if register in registers_of(one)[0]}
     if value is None or not steps:
         return None
     total = 0
@@ -72,12 +73,23 @@ def _condition(code: Sequence[Instruction], loop: Loop) -> tuple[str, bool] | No
     return None
 
 
-def _step(one: Instruction, register: str) -> int | None:
+def _step(body: Sequence[Instruction], place: int, register: str) -> int | None:
     """Return by how much an instruction lets a register grow; None where it does anything else to it."""
+    one = body[place]
+    copied = _COPIED.fullmatch(one.operands)
+    if one.opcode.startswith(_SETTING) and copied and not one.predicate:
+        # The sum was kept in another register until the old value was of no more use.
+        made = _last_writing(body[:place], copied[2])
+        return None if made is None else _sum(body[made], copied[2], register)
+    return _sum(one, register, register)
+
+
+def _sum(one: Instruction, to: str, register: str) -> int | None:
+    """Return the number that is added to a register in another one; None where anything else is done."""
     grown = _GROWN.fullmatch(one.operands.replace(".reuse", ""))
-    if grown is None or one.predicate or grown[1] != register or one.name not in _ADDING:
+    if grown is None or one.predicate or (grown[1], grown[2]) != (to, register) or one.name not in _ADDING:
         return None
-    return _number(grown[2])
+    return _number(grown[3])
 
 
 def _holds(test: str, value: int, end: int) -> bool:
