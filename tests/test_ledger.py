@@ -247,6 +247,9 @@ def test_a_chain_goes_through_wide_results_predicates_and_addresses():
         """
     ).instructions
     assert longest_chain(body) == 5
+    # A product of matrices waits for all registers of its factors.
+    halves = "F2FP.F16.F32.PACK_AB R10, R1, R2\nHMMA.16816.F32 R4, R8, R12, R4\nFADD R20, R7, R1"
+    assert longest_chain(instructions(halves).instructions) == 3
     # A store has no result for which another instruction could wait.
     assert longest_chain([Instruction("STS", "[R1], R2"), Instruction("FADD", "R3, R1, R2")]) == 1
 
@@ -546,6 +549,12 @@ def test_a_variant_against_another_and_on_other_architectures():
     rows = [line.split()[:3] for line in text.splitlines() if line.startswith("symmetric  sm_90")]
     assert ["symmetric", "sm_90", "8.80"] in rows
     assert any(float(row[2]) == pytest.approx(8.80 - 14.09, abs=0.02) for row in rows if row[2].startswith("-"))
+
+
+def test_kernels_without_a_loop_over_interactions_are_named():
+    assert of("tiled").without == ()
+    assert set(of("resident_tree").without) >= {"tree_box", "tree_keys", "resident_tree_moments"}
+    assert "resident_tree" not in of("resident_tree").without
 
 
 def test_json_is_one_object_with_all_of_it():

@@ -60,11 +60,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The ledgers of what was asked for first, and of what it was set against, on ``multiprocessors`` at ``mhz``."""
+    """The ledgers of what was asked for first, and of what it was set against, on ``multiprocessors`` at ``mhz``.
+
+    ``without`` are the kernels that have no loop over interactions.
+    """
 
     asked: tuple[Asked, ...]
     ledgers: tuple[Ledger, ...]
     compiler: str
+    without: tuple[str, ...] = ()
     multiprocessors: int = MULTIPROCESSORS
     mhz: float = MHZ
 
@@ -77,7 +81,9 @@ class Explained:
     def conditions(self) -> list[str]:
         """Say for what the variants are compiled, and by what."""
         architectures = dict.fromkeys(ledger.architecture for ledger in self.ledgers)
-        return [*(one.conditions for one in self.asked), f"Compiled for {', '.join(architectures)} by {self.compiler}."]
+        made = f"Compiled for {', '.join(architectures)} by {self.compiler}."
+        rest = [f"Kernels without a loop over interactions: {', '.join(self.without)}."] if self.without else []
+        return [*(one.conditions for one in self.asked), made, *rest]
 
     @property
     def rows(self) -> list[Row]:
@@ -122,6 +128,7 @@ def explain(
         raise InputError(why)
     gravity = find(GRAVITY)
     found: list[Ledger] = []
+    without: dict[str, None] = {}
     for one in asked:
         kernels = asked_of(one.variant, one.axes, one.dtype, gravity, one.n, multiprocessors)
         own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
@@ -130,4 +137,6 @@ def explain(
                 f"{one.variant.name}: no loop of its kernels has an inverse square root, so none is counted"
             )
         found += own
-    return Explained(tuple(asked), tuple(found), compiler(), multiprocessors, mhz)
+        counted = {ledger.kernel for ledger in own}
+        without |= {kernel.stem: None for kernel in kernels if kernel.stem not in counted}
+    return Explained(tuple(asked), tuple(found), compiler(), tuple(without), multiprocessors, mhz)

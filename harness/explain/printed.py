@@ -58,6 +58,7 @@ def as_json(found: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
             {"variant": one.variant.name, "axes": dict(one.axes), "n": one.n, "dtype": one.dtype} for one in found.asked
         ],
         "compiler": found.compiler,
+        "kernels_without_such_a_loop": list(found.without),
         "multiprocessors": found.multiprocessors,
         "mhz": found.mhz,
         "kernels": [
