@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
@@ -19,6 +19,7 @@ from gravbench.errors import InputError
 from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
 from gravbench.explain.pipes import is_root
 from gravbench.explain.places import places
@@ -27,9 +28,8 @@ from gravbench.explain.trips import trips
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
-from gravbench.model.interaction import Interaction
 from gravbench.model.interaction_files import find
-from gravbench.model.record import Record
+from gravbench.model.record import Record, Resources
 from gravbench.model.variant import Variant, discover
 from gravbench.toolkits.interface import FLAGS
 
@@ -38,8 +38,6 @@ MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
 FREE_TURNS = 8
 """Turns of a loop that is run without what is around it: its loads then share what they bring."""
-MULTIPROCESSORS = 132
-DATA_DEPENDENT = "it is not known without running it how often each of its loops turns"
 
 
 class UnmodelledError(Exception):
@@ -74,7 +72,7 @@ class Shape:
 class Work:
     """The loop that a kernel spends its time in: one pass of it, and the interactions of a thread in that.
 
-    ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies that a block is for, where that is known.
+    ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies of a block, where that is known.
     """
 
     kernel: str
@@ -87,6 +85,14 @@ class Work:
     def length(self) -> float:
         """Instructions of an interaction."""
         return self.done.length / self.interactions
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an evaluation computes: bodies, and interactions of all of them together."""
+
+    n: int
+    evaluated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +154,16 @@ def costs_of(ceilings: Ceilings) -> Costs:
     )
 
 
-def shape_of(record: Record) -> Shape:
+def shape_of(record: Resources) -> Shape:
     """Return how the kernel of a record was launched.
 
     Raises:
         UnmodelledError: the record does not tell.
     """
-    told = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
-    if not all(told) or not record.waves or not math.isfinite(record.waves):
+    blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
+    if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
         raise UnmodelledError("its record has no grid and no occupancy")
-    assert record.grid_blocks and record.threads_per_block and record.blocks_per_multiprocessor
-    return Shape(
-        record.grid_blocks,
-        -(-record.threads_per_block // LANES),
-        record.blocks_per_multiprocessor,
-        max(1, round(record.grid_blocks / record.blocks_per_multiprocessor / record.waves)),
-    )
+    return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))
 
 
 def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | None = None) -> Work:
@@ -180,12 +180,25 @@ def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | N
     axes = tuple(sorted(variant.complete(case.axes).items()))
     n = min(case.n, MOST_BODIES)
     asked, launches = _asked(variant.name, axes, case.dtype, interaction.name, n, multiprocessors)
+    source = variant.cuda_source(interaction)
+    options = ("-DFLOAT64=1",) if case.dtype == "float64" else ()
     for one in asked:
         if kernel is None or one.stem == kernel:
-            built = _assembled(variant.name, interaction.name, case.dtype, one.stem, one.constants, architecture)
-            if (found := _work(variant, interaction, one, built, launches)) is not None:
+            found = work_of_text(variant, source, one, architecture, options, launches)
+            if found is not None:
                 return found
     raise UnmodelledError("no kernel of it has a loop over interactions")
+
+
+def work_of_text(
+    variant: Variant, source: str, one: Asked, architecture: str, options: tuple[str, ...], launches: int
+) -> Work | None:
+    """Find the loop of one kernel of a text that is a variant's, or was made from it; None where it has none.
+
+    Raises:
+        InputError: it cannot be compiled or read here.
+    """
+    return _work(variant, source, one, _assembled(source, one.stem, one.constants, architecture, options), launches)
 
 
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
@@ -199,17 +212,25 @@ def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None 
     Raises:
         UnmodelledError: the record does not tell how it was launched.
     """
-    shape, costs = shape_of(record), costs or costs_of(ceilings)
-    lane = _interactions_of_a_thread(record, shape, work)
-    at_once = shape.resident * shape.multiprocessors
-    full, rest = divmod(shape.blocks, at_once)
+    case = Problem(record.n, record.evaluated)
+    return predict_launch(
+        work, shape_of(record), case, clock_of(record, ceilings), ceilings, costs or costs_of(ceilings)
+    )
+
+
+def predict_launch(
+    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
+) -> Predicted:
+    """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
+    lane = _interactions_of_a_thread(problem, shape, work)
+    full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
 
     def cycles(blocks: int) -> float:
         return shape.warps_of(blocks) * lane * clocks_of(work, shape, blocks, costs)
 
     total = full * cycles(shape.resident) if full else 0.0
     total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
-    return Predicted(total / (clock_of(record, ceilings) * 1e6), work.launches * ceilings.value("launch_stream"))
+    return Predicted(total / (megahertz * 1e6), work.launches * ceilings.value("launch_stream"))
 
 
 def clock_of(record: Record, ceilings: Ceilings) -> float:
@@ -276,8 +297,6 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
         try:
             if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
                 continue
-            if _depends_on_data(variant):
-                raise UnmodelledError(DATA_DEPENDENT)
             shape = shape_of(record)
             work = work_of(record, architecture_of(record), shape.multiprocessors)
             predicted = predict(record, work, ceilings, costs).seconds
@@ -289,26 +308,31 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
     return [Errors(name, tuple(found[name])) for name in order], without
 
 
-def _depends_on_data(variant: Variant) -> bool:
-    return variant.approximates is not None and "barnes_hut" in (variant.path.parent.name, variant.parent or "")
-
-
-def _interactions_of_a_thread(record: Record, shape: Shape, work: Work) -> float:
+def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> float:
     """Return what each thread computes, also where it stands for a body that is not there."""
-    evenly = record.evaluated / (shape.blocks * shape.warps * LANES)
+    evenly = problem.evaluated / (shape.blocks * shape.warps * LANES)
     if work.bodies_of_block:
         # Where the last block is not full, its threads compute all the same.
-        covered = shape.blocks * work.bodies_of_block / record.n
+        covered = shape.blocks * work.bodies_of_block / problem.n
         evenly *= covered / max(1, math.floor(covered)) if covered < 2 else 1
     return evenly
 
 
-def _work(variant: Variant, interaction: Interaction, one: Asked, built: Assembled, launches: int) -> Work | None:
+def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
+    where = places(source)
+    centres = {place for place, each in enumerate(code) if is_root(each.opcode)}
+    if not centres:  # a text without roots: what stands in their place
+        replaced = {at for at, text in where.lines.items() if REPLACED in text}
+        centres = {
+            place
+            for place, each in enumerate(code)
+            if each.name in ("FMUL", "DMUL") and (each.file, each.line) in replaced
+        }
 
     def roots(loop: Loop) -> int:
-        return sum(is_root(each.opcode) for each in code[loop.first : loop.last + 1])
+        return sum(loop.first <= place <= loop.last for place in centres)
 
     def cost(loop: Loop) -> float:
         return (loop.last - loop.first + 1) / roots(loop)
@@ -320,15 +344,16 @@ def _work(variant: Variant, interaction: Interaction, one: Asked, built: Assembl
         outer if (outer := around(loops, loop)) and roots(outer) >= 16 * roots(loop) else loop for loop in candidates
     ]
     most = max(map(roots, candidates), default=0)
-    # Of several such loops, such as one for bodies of equal mass, the cheaper is the one that was made for most of them.
+    # Of several such loops, such as one for bodies of equal mass, the cheaper is the one made for most of them.
     loop = min((one for one in candidates if 2 * roots(one) >= most), key=cost, default=None)
     if loop is None:
         return None
     inner, outer = _without_inner(code, loop, loops), around(loops, loop)
-    functions = places(variant.cuda_source(interaction)).functions
-    mutual = variant.mutual is True or any(functions.get((each.file, each.line)) == variant.mutual for each in inner)
+    mutual = variant.mutual is True or any(
+        where.functions.get((each.file, each.line)) == variant.mutual for each in inner
+    )
     served = 2 if mutual else 1
-    turn = served * sum(is_root(each.opcode) for each in inner)
+    turn = served * roots(loop)
     rows = LANES if mutual else constants.get("P")
     block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
     if outer is None:
@@ -341,8 +366,14 @@ def _work(variant: Variant, interaction: Interaction, one: Asked, built: Assembl
     before = _without(code, outer.first, loop.first - 1, loops, outer)
     after = _without(code, loop.last + 1, outer.last, loops, outer)
     # Turns of the inner loop may stand before it, so that its loads are on their way.
-    peeled = served * sum(is_root(each.opcode) for each in (*before, *after)) // turn
+    peeled = served * (roots(outer) - sum(roots(other) for other in _outermost_within(outer, loops))) // turn
     return Work(one.stem, Pass(inner, turns, before, after), turn * (turns + peeled), launches, block)
+
+
+def _outermost_within(outer: Loop, loops: Sequence[Loop]) -> list[Loop]:
+    """Return the loops within a loop that no other one within it holds."""
+    within = [loop for loop in loops if outer.holds(loop)]
+    return [loop for loop in within if not any(other.holds(loop) for other in within)]
 
 
 def _without(code: list[Instruction], first: int, last: int, loops: list[Loop], outer: Loop) -> tuple[Instruction, ...]:
@@ -378,14 +409,10 @@ def _asked(
 
 @lru_cache(maxsize=4096)
 def _assembled(
-    name: str, interaction: str, dtype: str, stem: str, constants: tuple[tuple[str, int], ...], architecture: str
+    source: str, stem: str, constants: tuple[tuple[str, int], ...], architecture: str, options: tuple[str, ...]
 ) -> Assembled:
-    options = [*FLAGS, *(["-DFLOAT64=1"] if dtype == "float64" else []), *(f"-D{key}={value}" for key, value in constants)]
-    return assemble(discover()[name].cuda_source(_found(interaction)), stem, architecture, options)
-
-
-def _found(interaction: str) -> Interaction:
-    return find(interaction)
+    defined = [f"-D{name}={value}" for name, value in constants]
+    return assemble(source, stem, architecture, [*FLAGS, *options, *defined])
 
 
 class _Hashable:
@@ -408,5 +435,6 @@ def _clocks(done: Pass, warps: int, together: int, costs: _Hashable) -> float:
 
 def freed(costs: Costs, *, operands: bool) -> Costs:
     """Return costs without latencies and, unless ``operands``, with registers that deliver at once."""
-    at_once = replace(costs, latency=dict.fromkeys((*costs.latency, "ALU", "uniform", "control", "other"), 1.0), miss=1.0)
+    kinds = (*costs.latency, "ALU", "uniform", "control", "other")
+    at_once = replace(costs, latency=dict.fromkeys(kinds, 1.0), miss=1.0)
     return at_once if operands else replace(at_once, operand=0.0)

@@ -112,8 +112,8 @@ def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings)
             spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0) / work.interactions
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
-        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for {spent[fullest]:.1f} clocks"
-        f" per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
+        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for"
+        f" {spent[fullest]:.1f} clocks per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
     )
 
 
