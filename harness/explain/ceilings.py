@@ -59,8 +59,8 @@ NVIDIA, CUDA C++ Programming Guide, table of arithmetic throughput: 128 FMA, 64 
 shuffle lanes. NVIDIA, H100 whitepaper: four schedulers, 2,048 half-precision multiplications and additions of the
 tensor cores, 128 bytes per clock from shared memory and from the first cache; 4.8 TB/s of an H200. Two banks of
 registers that deliver one operand each per clock halve the rate where three operands vary. Latencies are about those
-that Luo et al. 2024 (Benchmarking and dissecting the Nvidia Hopper GPU architecture) and, of arithmetic, Jia et al. 2018
-(Dissecting the Volta GPU architecture) found; that of a launch is about what kernels of ten bodies take on an H200.
+that Luo et al. 2024 (Benchmarking and dissecting the Nvidia Hopper GPU architecture) and, of arithmetic, Jia et al.
+2018 (Dissecting the Volta GPU architecture) found; that of a launch is about what kernels of ten bodies take there.
 """
 PUBLISHED_CLOCK = 1980.0
 """MHz: the highest of an H100 or an H200."""

@@ -23,12 +23,11 @@ from gravbench.explain.changes import Change, changes
 from gravbench.explain.model import (
     Problem,
     Shape,
-    UnmodelledError,
     costs_of,
     predict_launch,
     shape_of,
-    work_of_text,
 )
+from gravbench.explain.work import UnmodelledError, work_of_text
 from gravbench.measuring.protocol import measure
 from gravbench.model import generators
 from gravbench.model.device import Reading

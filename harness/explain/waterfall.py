@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.ledger import Ledger
 from gravbench.explain.model import (
-    LANES,
     Shape,
-    Work,
     clock_of,
     clocks_of,
     costs_of,
     freed,
     predict,
     shape_of,
-    work_of,
 )
 from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, Pass, kind_of, operands, unit_of
+from gravbench.explain.work import LANES, Work, work_of
 from gravbench.model.record import Record
 
 NEEDED = ("FMA", "XU", "FP64", "tensor")
