@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli.options import AsJson, app, console, writing
+from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
 from gravbench.errors import InputError, listed, nearest
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gravbench.model.variant import AxisValue, Variant
 
 MOST_BODIES = 1 << 24
+NOT_READ = ("power_watts", "temperature_celsius")
+"""Readings of a record by which no time is explained."""
 TOOLKIT = "cupy"
 """By whose rules a value of an axis is accepted."""
 
@@ -37,16 +39,27 @@ def explain(
     ] = None,
     multiprocessors: Annotated[int, typer.Option(help="Of the card that the bound is for.", min=1, max=1024)] = 132,
     mhz: Annotated[float, typer.Option(help="Its clock.", min=1, max=10_000)] = 1980,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="A run in which the case was measured: say where its time goes, too."),
+    ] = None,
+    ceilings: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Whose ceilings.json --run goes by; default the run's own.")
+    ] = None,
     as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
     ] = None,
 ) -> None:
-    """Count what an interaction costs a kernel: its instructions by pipe and by line of source. Needs no GPU."""
+    """Count what an interaction costs a kernel: its instructions by pipe and by line of source. Needs no GPU.
+
+    With --run it divides the measured time of the case among its causes, by the ceilings of `gravbench ceilings`.
+    """
     import json
 
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
+    from gravbench.explain.bars import bars as divided
     from gravbench.model.variant import discover
 
     if as_json and html:
@@ -59,16 +72,20 @@ def explain(
     asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
     if against is not None:
         asked.append(asked_for(variants, against, [], bodies, dtype, "--against"))
+    if ceilings and not run:
+        raise InputError("--ceilings needs --run, the run whose times they explain")
+    folder = find_run(run) if run else None
     found = explained.explain(asked, architectures, multiprocessors, mhz)
+    bars = divided(found, read_records(folder, without=NOT_READ), folder, ceilings) if folder else []
     if as_json:
-        typer.echo(json.dumps(printed.as_json(found), indent=2))
+        typer.echo(json.dumps(printed.as_json(found, bars), indent=2))
     elif html:
         with writing(html):
             html.parent.mkdir(parents=True, exist_ok=True)
-            html.write_text(page.page(found), "utf-8")
+            html.write_text(page.page(found, bars), "utf-8")
         console().print(f"wrote {html}, {html.stat().st_size / 1e3:.0f} kB", markup=False, soft_wrap=True)
     else:
-        printed.render(found, console())
+        printed.render(found, console(), bars)
 
 
 def asked_for(

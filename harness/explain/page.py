@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from gravbench.explain.bars import Bar
 from gravbench.explain.explained import Explained
 from gravbench.explain.pipes import PIPES
-from gravbench.explain.sections import SLOT, conclusion, sections
+from gravbench.explain.sections import SLOT, conclusion, sections, shares
 from gravbench.report.page import html
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 COLOURS = ("#8ecae6", "#ffb703", "#f4978e", "#b7e4c7", "#cdb4db", "#90be6d", "#d9d9d9", "#adb5bd", "#e9ecef")
 """Of the pipes, on which dark letters can be read."""
+SHADES = (*COLOURS, "#f1f3f5")
+"""Of the parts of a measured time."""
 
 
-def page(found: Explained) -> str:
+def page(found: Explained, bars: Sequence[Bar] = ()) -> str:
     """Return the whole page."""
     template = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -35,6 +39,8 @@ def page(found: Explained) -> str:
         widest=max(row.inner.slots for row in rows),
         colours={pipe: colour for pipe, colour in zip(PIPES, COLOURS, strict=True) if _used(found, pipe)},
         sections=shown,
+        bars=[(bar, shares(bar)) for bar in bars],
+        shades=SHADES,
     )
 
 

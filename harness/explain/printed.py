@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
+from gravbench.explain.bars import Bar
 from gravbench.explain.explained import Explained, Row
-from gravbench.explain.sections import SLOT, conclusion, sections
+from gravbench.explain.sections import SLOT, conclusion, sections, shares
 from gravbench.report.terminal.printing import GAP, heading, say, say_all, section
 from gravbench.report.terminal.table import table
 
 
-def render(found: Explained, console: Console) -> None:
-    """Print the tables, and last what bounds each loop."""
+def render(found: Explained, console: Console, bars: Sequence[Bar] = ()) -> None:
+    """Print the tables, what bounds each loop, and last where the measured time of the cases goes."""
     heading(console, f"gravbench explain: {found.title}")
     say_all(console, found.conditions)
     say(console, SLOT)
@@ -26,11 +29,31 @@ def render(found: Explained, console: Console) -> None:
     say(console, sentence)
     for one_of_them in each:
         say(console, one_of_them, indent=GAP)
+    for bar in bars:
+        _render_bar(bar, console)
 
 
-def as_json(found: Explained) -> dict[str, Any]:
+def _render_bar(bar: Bar, console: Console) -> None:
+    made = shares(bar)
+    section(console, made.title, made.reading)
+    if bar.parts:
+        console.print(Text(bar.drawn(console.width), no_wrap=True))
+        console.print(table(console, made.columns, made.rows))
+
+
+def as_json(found: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
     """Return all that is known, for machines."""
     return {
+        "measured": [
+            {
+                "case": bar.record.label,
+                "device": bar.record.device,
+                "picoseconds": bar.picoseconds,
+                "parts": [asdict(part) | {"share": share} for _, part, share in bar.slices],
+                "why_none": bar.why or None,
+            }
+            for bar in bars
+        ],
         "asked": [
             {"variant": one.variant.name, "axes": dict(one.axes), "n": one.n, "dtype": one.dtype} for one in found.asked
         ],

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gravbench.explain.bars import Bar
 from gravbench.explain.explained import Explained, Row
 from gravbench.explain.ledger import Inner, Ledger, Line
 from gravbench.explain.pipes import PIPES, WORK
+from gravbench.explain.waterfall import Part
+from gravbench.report.numbers import number
 from gravbench.report.terminal.table import Column
 
 SLOT = (
@@ -88,6 +91,20 @@ def conclusion(found: Explained) -> tuple[str, list[str]]:
     named = [f"{row.name} on {row.ledger.architecture}" if _several(found) else row.name for row in rows]
     said = [f"{name}: {_bounded(found, row)}" for name, row in zip(named, rows, strict=True)]
     return f"{begin}, of each loop alone:", said
+
+
+def shares(bar: Bar) -> Section:
+    """Make the table of the parts of a measured time."""
+    begin = f"{bar.record.label}: {number(bar.picoseconds)} ps per interaction, of the whole device."
+    columns: list[Column[tuple[str, Part, float]]] = [
+        Column("", lambda one: one[0], text=True),
+        Column("part", lambda one: one[1].name, text=True),
+        Column("ps", lambda one: f"{one[1].picoseconds:.4f}"),
+        Column("%", lambda one: f"{100 * one[2]:.1f}"),
+        Column("how it is known", lambda one: one[1].reason, text=True, breaks=True),
+    ]
+    reading = f"{begin} No parts: {bar.why}." if bar.why else begin
+    return Section(f"Where the time goes: {bar.title}", reading, columns, list(bar.slices))
 
 
 def _bounded(found: Explained, row: Row) -> str:
