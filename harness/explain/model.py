@@ -207,6 +207,12 @@ class Errors:
         return median(self.errors)
 
 
+def typical(found: Iterable[Errors]) -> float | None:
+    """Return the median of the errors of all records without their signs, None where there is none."""
+    own = [abs(error) for one in found for error in one.errors]
+    return median(own) if own else None
+
+
 def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
     """Compare predicted with measured times, by variant; return also why other variants have no model.
 

@@ -1,8 +1,9 @@
-"""What ``gravbench explain VARIANT --knock-outs`` does: changes of a kernel, measured beside it."""
+"""What proves an explanation: changes of a kernel measured beside it, and the model held against records."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import sys
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gravbench.cli.options import console
+from gravbench.cli.options import console, find_run, read_records
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,3 +112,51 @@ def show(found: KnockOuts, terminal: Console) -> None:
         say(terminal, f"Predicted and measured gains differ by {median(found.differences):.1%} in the median.")
     reasons = {one.name: one.reason for one in found.outcomes if one.reason}
     say_lines(terminal, "without a figure", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
+
+
+def show_errors(runs: list[str], variant: str | None, ceilings: Path | None, *, as_json: bool) -> None:
+    """Print how far the model is off for the records of runs, by variant; exit code 1 where it is for none of them.
+
+    ``ceilings`` is the run folder with those of the device; without it, published figures predict.
+
+    Raises:
+        InputError: there is no such run, or what the model needs is not installed.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain.assembling import missing
+    from gravbench.explain.model import errors_of, typical
+    from gravbench.report.terminal.printing import heading, say, say_lines
+
+    if lacking := missing():
+        raise InputError(lacking)
+    records = [record for run in runs for record in read_records(find_run(run))]
+    chosen = [record for record in records if variant in (None, record.variant)]
+    measured = kept.read(ceilings) if ceilings else kept.Ceilings()
+    found, without = errors_of(chosen, measured)
+    middle = typical(found)
+    if as_json:
+        rows = {one.variant: {"records": len(one.errors), "median": one.median, "bias": one.bias} for one in found}
+        typer.echo(json.dumps({"median": middle, "variants": rows, "without": without}, indent=2))
+    else:
+        terminal = console()
+        heading(terminal, "predicted against measured times")
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("variant", no_wrap=True)
+        for name in ("records", "median error", "bias", "largest"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for one in found:
+            largest = max(one.errors, key=abs)
+            numbers = str(len(one.errors)), f"{one.median:.1%}", f"{one.bias:+.1%}", f"{largest:+.1%}"
+            table.add_row(*map(Text, (one.variant, *numbers)))
+        terminal.print(table)
+        if middle is not None:
+            say(
+                terminal,
+                f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.",
+            )
+        say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+    if not found:
+        raise typer.Exit(1)
