@@ -24,7 +24,7 @@ TOOLKIT = "cupy"
 
 @app.command()
 def explain(
-    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")],
+    variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")] = None,
     parameter: Annotated[
         list[str] | None,
         typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="A value of an axis, e.g. p=128."),
@@ -46,6 +46,17 @@ def explain(
     ceilings: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Whose ceilings.json --run goes by; default the run's own.")
     ] = None,
+    records: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Instead: hold the model against the records of this run; may be repeated."),
+    ] = None,
+    knock_outs: Annotated[
+        bool, typer.Option("--knock-outs", help="Instead: change one thing of the kernel at a time, and measure that.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="The GPU for --knock-outs; default the first.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="For --knock-outs; default reports/knock-outs-DATE-TIME.")
+    ] = None,
     as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
@@ -53,15 +64,30 @@ def explain(
 ) -> None:
     """Count what an interaction costs a kernel: its instructions by pipe and by line of source. Needs no GPU.
 
-    With --run it divides the measured time of the case among its causes, by the ceilings of `gravbench ceilings`.
+    With --run it divides the measured time of the case among its causes, by the ceilings of `gravbench ceilings`. With
+    --knock-outs, on a GPU, it measures what changes of the kernel bring, beside what is predicted.
     """
     import json
 
+    from gravbench.cli import proving
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
     from gravbench.model.variant import discover
 
+    if (device or out) and not knock_outs:
+        raise InputError(f"{'--device' if device else '--out'} is for --knock-outs alone")
+    if sum(map(bool, (records, knock_outs, run))) > 1:
+        raise InputError("--records, --knock-outs and --run exclude each other; accepted: one of them")
+    if ceilings and not (run or records or knock_outs):
+        raise InputError("--ceilings needs --run, --records or --knock-outs, whose times they explain")
+    if html and (records or knock_outs):
+        raise InputError("--html shows the ledger; it cannot be combined with --records or --knock-outs")
+    if records:
+        proving.show_errors(records, variant, ceilings, as_json=as_json)
+        return
+    if variant is None:
+        raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")
     if as_json and html:
         raise InputError("--json and --html exclude each other; accepted: one of them")
     bodies = number(n)
@@ -72,8 +98,10 @@ def explain(
     asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
     if against is not None:
         asked.append(asked_for(variants, against, [], bodies, dtype, "--against"))
-    if ceilings and not run:
-        raise InputError("--ceilings needs --run, the run whose times they explain")
+    if knock_outs:
+        first = asked[0]
+        proving.knock_out(first.variant, dict(first.axes), first.n, first.dtype, device, ceilings, out, as_json=as_json)
+        return
     folder = find_run(run) if run else None
     found = explained.explain(asked, architectures, multiprocessors, mhz)
     bars = divided(found, read_records(folder, without=NOT_READ), folder, ceilings) if folder else []

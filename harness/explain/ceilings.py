@@ -48,19 +48,19 @@ PUBLISHED: Mapping[str, tuple[float, str]] = {
     "latency_fma": (4, CLOCKS),
     "latency_mufu": (18, CLOCKS),
     "latency_lds": (29, CLOCKS),
-    "latency_l1": (38, CLOCKS),
-    "latency_l2": (273, CLOCKS),
+    "latency_l1": (41, CLOCKS),
+    "latency_l2": (262, CLOCKS),
     "memory_read": (4.8e12, BYTES),
     "launch_stream": (2.2e-6, SECONDS),
 }
 """Of sm_90, for what was not measured.
 
 NVIDIA, CUDA C++ Programming Guide, table of arithmetic throughput: 128 FMA, 64 integer, 16 special, 64 FP64 and 32
-shuffle lanes; NVIDIA, H100 whitepaper: four schedulers, 2,048 half-precision multiplications and additions of the tensor
-cores, 128 bytes per clock from shared memory and from the first cache, 4.8 TB/s of an H200. Two banks of registers that
-deliver one operand each per clock, as on Volta (Jia et al. 2018), halve the rate where three operands vary. Latencies
-are rounded from Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture; that of a launch is
-what an H200 needs for a kernel of ten bodies.
+shuffle lanes. NVIDIA, H100 whitepaper: four schedulers, 2,048 half-precision multiplications and additions of the
+tensor cores, 128 bytes per clock from shared memory and from the first cache; 4.8 TB/s of an H200. Two banks of
+registers that deliver one operand each per clock halve the rate where three operands vary. Latencies are about those
+that Luo et al. 2024 (Benchmarking and dissecting the Nvidia Hopper GPU architecture) and, of arithmetic, Jia et al.
+2018 (Dissecting the Volta GPU architecture) found; that of a launch is about what kernels of ten bodies take there.
 """
 PUBLISHED_CLOCK = 1980.0
 """MHz: the highest of an H100 or an H200."""
@@ -97,7 +97,7 @@ class Ceiling(BaseModel, frozen=True):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def low(self) -> float:
-        """The lower end of the interval that holds the median with 95 %, or the least sample where there are too few."""
+        """The lower end of the interval that holds the median with 95 %; the least sample where there are too few."""
         return self._interval[1]
 
     @computed_field  # type: ignore[prop-decorator]

@@ -57,7 +57,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
             out[piece] = x
 
     @njit(parallel=True)  # type: ignore[untyped-decorator]
-    def square_root(out: NDArray[np.float32], a: np.float32, b: np.float32, turns: int) -> None:
+    def square_root(out: NDArray[np.float32], _a: np.float32, _b: np.float32, turns: int) -> None:
         for piece in prange(len(out)):
             x = np.empty(WIDTH, np.float32)
             x[:] = out[piece]
@@ -67,7 +67,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
             out[piece] = x
 
     @njit(parallel=True, error_model="numpy")  # type: ignore[untyped-decorator]
-    def division(out: NDArray[np.float32], a: np.float32, b: np.float32, turns: int) -> None:
+    def division(out: NDArray[np.float32], a: np.float32, _b: np.float32, turns: int) -> None:
         for piece in prange(len(out)):
             x = np.empty(WIDTH, np.float32)
             x[:] = out[piece]

@@ -1,4 +1,4 @@
-"""Measure the ceilings of a GPU through CuPy, on the device's own clock, after each kernel has computed what it should."""
+"""Measure the ceilings of a GPU through CuPy, each after its kernel has computed what it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ceilings of a GPU, each by a kernel of ``ceilings.cu``: what it is given, what it has to leave, what it counts."""
+"""The ceilings of a GPU, each by a kernel of ``ceilings.cu``: what it is given and has to leave, and what it counts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Left = NDArray[Any] | float | None
 class Benchmark:
     """A kernel of ``ceilings.cu`` and the ceiling that it shows.
 
-    ``takes`` are the arrays that it reads, and ``leaves`` says what each of its threads has to leave after so many turns:
-    one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a thread
-    does in one turn, operations, or the bytes of one of its ``rows``. ``opcodes`` are those of its loop that are counted.
+    ``takes`` are the arrays that it reads, and ``leaves`` says what each of its threads has to leave after so many
+    turns: one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a
+    thread does in one turn, operations, or the bytes of one of its ``rows``. ``opcodes`` are those that are counted.
     With ``chain`` one warp runs, and the clocks of an instruction are what is measured; ``ring`` are the words that it
     follows. ``least`` is the compute capability from which on it is there.
     """
@@ -75,9 +75,9 @@ def _fma(a: NDArray[Any], b: NDArray[Any]) -> Callable[[int], float]:
 
 
 def _logic(turns: int) -> NDArray[np.uint32]:
-    x = np.arange(CHAINS, dtype=np.uint32)
+    x: NDArray[np.uint32] = np.arange(CHAINS, dtype=np.uint32)
     for _ in range(turns):
-        x = x & LOGIC[0] ^ LOGIC[1]
+        x = (x & LOGIC[0] ^ LOGIC[1]).astype(np.uint32)
     return x
 
 
@@ -92,7 +92,7 @@ def _roots(times: int) -> float:
 
 def _rotated(turns: int) -> NDArray[np.uint32]:
     lanes = (np.arange(32, dtype=np.uint32) + 4 * turns) % 32
-    return (CHAINS * lanes + np.arange(CHAINS, dtype=np.uint32).sum(dtype=np.uint32)).astype(np.uint32)
+    return np.asarray(CHAINS * lanes + sum(range(CHAINS)), np.uint32)
 
 
 def _loads(width: int) -> Callable[[int], int]:
@@ -178,8 +178,8 @@ BENCHMARKS: Sequence[Benchmark] = (
         (WORDS,), np.uint32
     ),
     Benchmark(
-        "lds_128", "loads of 16 bytes from shared memory, one address for a warp", LANES, 32, {"LDS.128": 32}, _loads(4),
-        (WORDS,), np.uint32
+        "lds_128", "loads of 16 bytes from shared memory, one address for a warp", LANES, 32, {"LDS.128": 32},
+        _loads(4), (WORDS,), np.uint32
     ),
     Benchmark(
         "ldg_32", "loads of 4 bytes that the first cache holds, one address for a warp", LANES, 32, {"LDG": 32},

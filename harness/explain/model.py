@@ -7,7 +7,6 @@ launches alone.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterable
@@ -16,34 +15,12 @@ from functools import lru_cache
 from statistics import median
 
 from gravbench.errors import InputError
-from gravbench.explain.asking import Asked, Asking
-from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.ceilings import Ceilings
-from gravbench.explain.machine_code import Instruction, Loop, around
-from gravbench.explain.pipes import is_root
-from gravbench.explain.places import places
 from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
-from gravbench.explain.trips import trips
-from gravbench.model import generators
-from gravbench.model.bodies import Bodies
-from gravbench.model.case import Case
-from gravbench.model.interaction import Interaction
+from gravbench.explain.work import LANES, UnmodelledError, Work, work_of
 from gravbench.model.interaction_files import find
-from gravbench.model.record import Record
-from gravbench.model.variant import Variant, discover
-from gravbench.toolkits.interface import FLAGS
-
-LANES = 32
-MOST_BODIES = 1 << 18
-"""Bodies for which kernels are asked for: no constant of a kernel depends on more."""
-FREE_TURNS = 8
-"""Turns of a loop that is run without what is around it: its loads then share what they bring."""
-MULTIPROCESSORS = 132
-DATA_DEPENDENT = "it is not known without running it how often each of its loops turns"
-
-
-class UnmodelledError(Exception):
-    """A record for which there is no model; the message says why."""
+from gravbench.model.record import Record, Resources
+from gravbench.model.variant import discover
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +48,11 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """The loop that a kernel spends its time in: one pass of it, and the interactions of a thread in that.
+class Problem:
+    """What an evaluation computes: bodies, and interactions of all of them together."""
 
-    ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies that a block is for, where that is known.
-    """
-
-    kernel: str
-    done: Pass
-    interactions: int
-    launches: int
-    bodies_of_block: int | None
-
-    @property
-    def length(self) -> float:
-        """Instructions of an interaction."""
-        return self.done.length / self.interactions
+    n: int
+    evaluated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,44 +114,16 @@ def costs_of(ceilings: Ceilings) -> Costs:
     )
 
 
-def shape_of(record: Record) -> Shape:
+def shape_of(record: Resources) -> Shape:
     """Return how the kernel of a record was launched.
 
     Raises:
         UnmodelledError: the record does not tell.
     """
-    told = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
-    if not all(told) or not record.waves or not math.isfinite(record.waves):
+    blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
+    if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
         raise UnmodelledError("its record has no grid and no occupancy")
-    assert record.grid_blocks and record.threads_per_block and record.blocks_per_multiprocessor
-    return Shape(
-        record.grid_blocks,
-        -(-record.threads_per_block // LANES),
-        record.blocks_per_multiprocessor,
-        max(1, round(record.grid_blocks / record.blocks_per_multiprocessor / record.waves)),
-    )
-
-
-def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | None = None) -> Work:
-    """Find the loop in which the kernel of a case spends its time; ``kernel`` is its name, the first that has one.
-
-    Raises:
-        UnmodelledError: there is no such loop.
-        InputError: it cannot be compiled or read here.
-    """
-    variant = discover().get(case.variant)
-    if variant is None or not variant.has_cuda_c or case.interaction_sha256:
-        raise UnmodelledError("its CUDA C is not here")
-    interaction = find(case.interaction)
-    axes = tuple(sorted(variant.complete(case.axes).items()))
-    n = min(case.n, MOST_BODIES)
-    asked, launches = _asked(variant.name, axes, case.dtype, interaction.name, n, multiprocessors)
-    for one in asked:
-        if kernel is None or one.stem == kernel:
-            built = _assembled(variant.name, interaction.name, case.dtype, one.stem, one.constants, architecture)
-            if (found := _work(variant, interaction, one, built, launches)) is not None:
-                return found
-    raise UnmodelledError("no kernel of it has a loop over interactions")
+    return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))
 
 
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
@@ -199,17 +137,25 @@ def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None 
     Raises:
         UnmodelledError: the record does not tell how it was launched.
     """
-    shape, costs = shape_of(record), costs or costs_of(ceilings)
-    lane = _interactions_of_a_thread(record, shape, work)
-    at_once = shape.resident * shape.multiprocessors
-    full, rest = divmod(shape.blocks, at_once)
+    case = Problem(record.n, record.evaluated)
+    return predict_launch(
+        work, shape_of(record), case, clock_of(record, ceilings), ceilings, costs or costs_of(ceilings)
+    )
+
+
+def predict_launch(
+    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
+) -> Predicted:
+    """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
+    lane = _interactions_of_a_thread(problem, shape, work)
+    full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
 
     def cycles(blocks: int) -> float:
         return shape.warps_of(blocks) * lane * clocks_of(work, shape, blocks, costs)
 
     total = full * cycles(shape.resident) if full else 0.0
     total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
-    return Predicted(total / (clock_of(record, ceilings) * 1e6), work.launches * ceilings.value("launch_stream"))
+    return Predicted(total / (megahertz * 1e6), work.launches * ceilings.value("launch_stream"))
 
 
 def clock_of(record: Record, ceilings: Ceilings) -> float:
@@ -261,6 +207,12 @@ class Errors:
         return median(self.errors)
 
 
+def typical(found: Iterable[Errors]) -> float | None:
+    """Return the median of the errors of all records without their signs, None where there is none."""
+    own = [abs(error) for one in found for error in one.errors]
+    return median(own) if own else None
+
+
 def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
     """Compare predicted with measured times, by variant; return also why other variants have no model.
 
@@ -276,8 +228,6 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
         try:
             if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
                 continue
-            if _depends_on_data(variant):
-                raise UnmodelledError(DATA_DEPENDENT)
             shape = shape_of(record)
             work = work_of(record, architecture_of(record), shape.multiprocessors)
             predicted = predict(record, work, ceilings, costs).seconds
@@ -289,103 +239,14 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
     return [Errors(name, tuple(found[name])) for name in order], without
 
 
-def _depends_on_data(variant: Variant) -> bool:
-    return variant.approximates is not None and "barnes_hut" in (variant.path.parent.name, variant.parent or "")
-
-
-def _interactions_of_a_thread(record: Record, shape: Shape, work: Work) -> float:
+def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> float:
     """Return what each thread computes, also where it stands for a body that is not there."""
-    evenly = record.evaluated / (shape.blocks * shape.warps * LANES)
+    evenly = problem.evaluated / (shape.blocks * shape.warps * LANES)
     if work.bodies_of_block:
         # Where the last block is not full, its threads compute all the same.
-        covered = shape.blocks * work.bodies_of_block / record.n
+        covered = shape.blocks * work.bodies_of_block / problem.n
         evenly *= covered / max(1, math.floor(covered)) if covered < 2 else 1
     return evenly
-
-
-def _work(variant: Variant, interaction: Interaction, one: Asked, built: Assembled, launches: int) -> Work | None:
-    code, loops = built.code.instructions, built.code.loops()
-    constants = dict(one.constants)
-
-    def roots(loop: Loop) -> int:
-        return sum(is_root(each.opcode) for each in code[loop.first : loop.last + 1])
-
-    def cost(loop: Loop) -> float:
-        return (loop.last - loop.first + 1) / roots(loop)
-
-    holding = [loop for loop in loops if roots(loop)]
-    candidates = [loop for loop in holding if not any(loop.holds(other) for other in holding)]
-    # A tile that is unrolled as a whole: the loop within is what is left at the end of the bodies.
-    candidates = [
-        outer if (outer := around(loops, loop)) and roots(outer) >= 16 * roots(loop) else loop for loop in candidates
-    ]
-    most = max(map(roots, candidates), default=0)
-    # Of several such loops, such as one for bodies of equal mass, the cheaper is the one that was made for most of them.
-    loop = min((one for one in candidates if 2 * roots(one) >= most), key=cost, default=None)
-    if loop is None:
-        return None
-    inner, outer = _without_inner(code, loop, loops), around(loops, loop)
-    functions = places(variant.cuda_source(interaction)).functions
-    mutual = variant.mutual is True or any(functions.get((each.file, each.line)) == variant.mutual for each in inner)
-    served = 2 if mutual else 1
-    turn = served * sum(is_root(each.opcode) for each in inner)
-    rows = LANES if mutual else constants.get("P")
-    block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
-    if outer is None:
-        return Work(one.stem, Pass(inner, FREE_TURNS), FREE_TURNS * turn, launches, block)
-    turns = trips(code, loop)
-    if turns is None:
-        if rows is None:
-            return Work(one.stem, Pass(inner, FREE_TURNS), FREE_TURNS * turn, launches, block)
-        turns = max(1, round(rows * constants.get("R", 1) * served / turn))
-    before = _without(code, outer.first, loop.first - 1, loops, outer)
-    after = _without(code, loop.last + 1, outer.last, loops, outer)
-    # Turns of the inner loop may stand before it, so that its loads are on their way.
-    peeled = served * sum(is_root(each.opcode) for each in (*before, *after)) // turn
-    return Work(one.stem, Pass(inner, turns, before, after), turn * (turns + peeled), launches, block)
-
-
-def _without(code: list[Instruction], first: int, last: int, loops: list[Loop], outer: Loop) -> tuple[Instruction, ...]:
-    """Return the instructions of a part of a loop that no loop within it holds."""
-    held = [loop for loop in loops if outer.holds(loop)]
-    return tuple(
-        code[place] for place in range(first, last + 1) if not any(loop.first <= place <= loop.last for loop in held)
-    )
-
-
-def _without_inner(code: list[Instruction], loop: Loop, loops: list[Loop]) -> tuple[Instruction, ...]:
-    return _without(code, loop.first, loop.last, loops, loop)
-
-
-@lru_cache(maxsize=64)
-def _bodies(n: int) -> Bodies:
-    return generators.plummer(n, 1, 0.025)
-
-
-@lru_cache(maxsize=4096)
-def _asked(
-    name: str, axes: tuple[tuple[str, object], ...], dtype: str, interaction: str, n: int, multiprocessors: int
-) -> tuple[tuple[Asked, ...], int]:
-    """Return the kernels that a case asks for, and how many it launches."""
-    variant = discover()[name]
-    toolkit = Asking(dtype, find(interaction), multiprocessors)  # type: ignore[arg-type]
-    prepared = variant.prepare(toolkit, _bodies(n), **dict(axes))
-    toolkit.launched.clear()
-    with contextlib.suppress(Exception):  # what looks at results that were not computed
-        prepared.launch()
-    return tuple(toolkit.asked), max(len(toolkit.launched), prepared.kernels)
-
-
-@lru_cache(maxsize=4096)
-def _assembled(
-    name: str, interaction: str, dtype: str, stem: str, constants: tuple[tuple[str, int], ...], architecture: str
-) -> Assembled:
-    options = [*FLAGS, *(["-DFLOAT64=1"] if dtype == "float64" else []), *(f"-D{key}={value}" for key, value in constants)]
-    return assemble(discover()[name].cuda_source(_found(interaction)), stem, architecture, options)
-
-
-def _found(interaction: str) -> Interaction:
-    return find(interaction)
 
 
 class _Hashable:
@@ -408,5 +269,6 @@ def _clocks(done: Pass, warps: int, together: int, costs: _Hashable) -> float:
 
 def freed(costs: Costs, *, operands: bool) -> Costs:
     """Return costs without latencies and, unless ``operands``, with registers that deliver at once."""
-    at_once = replace(costs, latency=dict.fromkeys((*costs.latency, "ALU", "uniform", "control", "other"), 1.0), miss=1.0)
+    kinds = (*costs.latency, "ALU", "uniform", "control", "other")
+    at_once = replace(costs, latency=dict.fromkeys(kinds, 1.0), miss=1.0)
     return at_once if operands else replace(at_once, operand=0.0)

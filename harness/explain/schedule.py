@@ -39,10 +39,10 @@ QUEUED = (SHARED, "XU", "tensor")
 class Costs:
     """Clocks that a warp's instruction keeps its unit of a scheduler busy, and clocks until its result is there.
 
-    Both are by kind: a pipe, or ``LDS.128``, ``LDG.32``, ``SHFL``, ... of the unit that loads and stores. ``miss`` is the
-    latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers an
-    operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue`` are
-    the instructions that wait for a unit with a queue.
+    Both are by kind: a pipe, or ``LDS.128``, ``LDG.32``, ``SHFL``, ... of the unit that loads and stores. ``miss`` is
+    the latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers
+    an operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue``
+    are the instructions that wait for a unit with a queue.
     """
 
     busy: dict[str, float]
@@ -167,7 +167,9 @@ def _steps(done: Pass, costs: Costs) -> list[_Step]:
             else:
                 register, offset, _ = place
                 stride = strides[register]
-                steps.append(replace(step, sector=(register, offset - first[register] + turn * stride, done.turns * stride)))
+                steps.append(
+                    replace(step, sector=(register, offset - first[register] + turn * stride, done.turns * stride))
+                )
     steps += _decoded(done.after, costs, missing=True)
     return steps
 
@@ -234,9 +236,7 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
             room = free.get(step.unit, 0.0)
             if step.unit in QUEUED:
                 room -= costs.queue * step.busy
-            when = max(
-                room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0
-            )
+            when = max(room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0)
             if when <= clock:
                 chosen = warp
                 break

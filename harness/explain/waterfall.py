@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.ledger import Ledger
 from gravbench.explain.model import (
-    LANES,
     Shape,
-    Work,
     clock_of,
     clocks_of,
     costs_of,
     freed,
     predict,
     shape_of,
-    work_of,
 )
 from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, Pass, kind_of, operands, unit_of
+from gravbench.explain.work import LANES, Work, work_of
 from gravbench.model.record import Record
 
 NEEDED = ("FMA", "XU", "FP64", "tensor")
@@ -112,8 +110,8 @@ def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings)
             spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0) / work.interactions
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
-        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for {spent[fullest]:.1f} clocks"
-        f" per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
+        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for"
+        f" {spent[fullest]:.1f} clocks per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
     )
 
 
