@@ -639,7 +639,7 @@ def test_the_record_of_a_case_is_found(counters):
             bars.record_of(replace(tiled, **change), counters, ROOT)
 
 
-def test_a_measured_time_is_divided_among_its_causes(monkeypatch, tmp_path):
+def test_a_measured_time_is_divided_among_its_causes(counters, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, text = command("tiled", "--run", "h200/counters", "--json")
     assert code == 0, text
@@ -648,15 +648,16 @@ def test_a_measured_time_is_divided_among_its_causes(monkeypatch, tmp_path):
     assert sum(part["picoseconds"] for part in measured["parts"]) == pytest.approx(measured["picoseconds"])
     assert sum(part["share"] for part in measured["parts"]) == pytest.approx(1)
     assert measured["parts"][-1]["name"] == "unexplained"
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = command("tiled", "--run", "h200/counters")[1].partition("Where the time goes")[2]
-    (drawn,) = (row for row in shown.splitlines() if row.startswith("##"))
-    assert len(drawn) == 80
-    for part in measured["parts"]:
-        assert f"{part['name']} " in shown
-    path = tmp_path / "page.html"
-    assert command("tiled", "--run", "h200/counters", "--html", str(path))[0] == 0
-    assert "Where the time goes: tiled on NVIDIA H200" in path.read_text("utf-8")
+    divided = bars.bars(of("tiled"), counters, ROOT)
+    assert "Where the time goes: tiled on NVIDIA H200" in page.page(of("tiled"), divided)
+    for width in (80, 200):
+        console = Console(file=StringIO(), width=width)
+        printed.render(of("tiled"), console, divided)
+        rows = console.file.getvalue().partition("Where the time goes")[2].splitlines()
+        assert [row for row in rows if len(row) > width] == []
+        assert [len(row) for row in rows if row.startswith("##")] == [width]
+        for part in measured["parts"]:
+            assert any(f" {part['name']} " in row for row in rows)
 
 
 def test_a_record_of_another_architecture_is_refused(counters):

@@ -9,14 +9,13 @@ from pathlib import Path
 from gravbench.errors import InputError, listed, shortened
 from gravbench.explain import ceilings
 from gravbench.explain.explained import Asked, Explained
+from gravbench.explain.model import architecture_of
 from gravbench.explain.waterfall import Part, waterfall
 from gravbench.explain.work import UnmodelledError
-from gravbench.explain.model import architecture_of
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
-from gravbench.verdicts.ranking import is_ranked
 
 KEYS = "#=+:-.~*%@"
 """Of the parts of a bar, in their order."""
@@ -69,8 +68,8 @@ def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
         InputError: there is none.
     """
     name = asked.variant.name
-    own = [one for one in latest(records) if one.variant == name and one.interaction == GRAVITY and is_ranked(one)]
-    own = [one for one in own if one.timed == "force" and catalogue()[one.toolkit].cuda_c]
+    own = [one for one in latest(records) if one.variant == name and one.status == "ok" and one.median_seconds]
+    own = [one for one in own if (one.timed, one.interaction) == ("force", GRAVITY) and _in_cuda_c(one)]
     wanted = {**asked.variant.complete({}), **asked.axes}
     # A record that is older than an axis has what is now its default.
     same = [one for one in own if {**asked.variant.complete({}), **one.axes} == wanted]
@@ -87,8 +86,13 @@ def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
     raise InputError(f"{where} with these axes; accepted: {axes}")
 
 
+def _in_cuda_c(record: Record) -> bool:
+    toolkit = catalogue().get(record.toolkit)
+    return toolkit is not None and toolkit.cuda_c
+
+
 def _bar(found: Explained, record: Record, device: ceilings.Ceilings) -> Bar:
-    assert record.median_seconds is not None  # it is ranked
+    assert record.median_seconds  # it was chosen for that
     picoseconds = 1e12 * record.median_seconds / record.evaluated
     architecture = architecture_of(record)
     own = [row.ledger for row in found.main if row.ledger.variant == record.variant]
