@@ -557,6 +557,13 @@ def test_kernels_without_a_loop_over_interactions_are_named():
     assert "resident_tree" not in of("resident_tree").without
 
 
+def test_two_values_of_an_axis_are_told_apart():
+    text = command("tiled", "-p", "unroll=8", "--against", "tiled")[1]
+    assert re.search(r"^tiled unroll=8 .* 14\.\d\d .* 12\.00", text, re.MULTILINE)
+    assert re.search(r"^tiled unroll=32 .* 14\.09 .* 12\.00", text, re.MULTILINE)
+    assert "Less tiled unroll=8 on sm_90" in text
+
+
 def test_json_is_one_object_with_all_of_it():
     code, text = command("tensor", "--json")
     found = json.loads(text)

@@ -58,7 +58,7 @@ def bars(found: Explained, records: Sequence[Record], folder: Path, of_ceilings:
         InputError: a case was not measured, or on an architecture for which it was not compiled.
     """
     device = ceilings.read(of_ceilings or folder)
-    return [_bar(found, record_of(one, records, folder), device) for one in found.asked]
+    return [_bar(found, side, record_of(one, records, folder), device) for side, one in enumerate(found.asked)]
 
 
 def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
@@ -91,11 +91,11 @@ def _in_cuda_c(record: Record) -> bool:
     return toolkit is not None and toolkit.cuda_c
 
 
-def _bar(found: Explained, record: Record, device: ceilings.Ceilings) -> Bar:
+def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings) -> Bar:
     assert record.median_seconds  # it was chosen for that
     picoseconds = 1e12 * record.median_seconds / record.evaluated
     architecture = architecture_of(record)
-    own = [row.ledger for row in found.main if row.ledger.variant == record.variant]
+    own = [row.ledger for row in found.main if row.side == side]
     fitting = [one for one in own if one.architecture == architecture]
     if not fitting:
         raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")
