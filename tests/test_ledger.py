@@ -722,6 +722,25 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
 BLOCKS = re.findall(r"<!-- printed: (.*?) -->\n```text\n(.*?)```\n<!-- end of printed -->", DOCUMENT, re.DOTALL)
 
 
+EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_the_examples_of_the_document_are_understood(line, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    said = []
+
+    def explain(asked, *others):
+        said.append((asked, *others))
+        return of("tiled")
+
+    monkeypatch.setattr(explained, "explain", explain)
+    code, text = command(*shlex.split(line)[2:])
+    assert code == 0, text
+    ((asked, *_),) = said
+    assert asked[0].variant.name == shlex.split(line)[2]
+
+
 def test_the_document_teaches_with_four_kernels():
     assert {"naive", "tiled", "symmetric", "tensor"} <= {word for line, _ in BLOCKS for word in shlex.split(line)}
 
