@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import GPUS, NO_GPU, ROOT
 from typer.testing import CliRunner
 
+from conftest import GPUS, NO_GPU, ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.explain import ceilings, host_ceilings, measured, measured_ceilings
@@ -84,7 +84,7 @@ class FakeGpu(CudaToolkit):
     def download(self, array):
         return array.copy()
 
-    def build(self, stem, constants):
+    def build(self, stem, constants):  # noqa: ARG002
         if stem == self.broken:
             raise RuntimeError("the driver refused")
         bench = next((one for one in BENCHMARKS if one.stem == stem), None)
@@ -122,7 +122,7 @@ class FakeGpu(CudaToolkit):
     def synchronize(self):
         pass
 
-    def host_array(self, shape, dtype, *, pinned):
+    def host_array(self, shape, dtype, *, pinned):  # noqa: ARG002
         return np.empty(shape, dtype)
 
     def device_array(self, shape, dtype):
@@ -134,10 +134,10 @@ class FakeGpu(CudaToolkit):
     def wait(self, stream):
         pass
 
-    def send(self, array, values, stream):
+    def send(self, array, values, stream):  # noqa: ARG002
         array[: len(values)] = values
 
-    def fetch(self, values, array, stream):
+    def fetch(self, values, array, stream):  # noqa: ARG002
         values[...] = array
 
     def captured(self, launch):
@@ -167,7 +167,8 @@ def measure(gpu, names=None):
     return measured_ceilings.measure_all(gpu, lambda: READING, lambda _: None, names and frozenset(names))
 
 
-def test_a_gpu_that_computes_right_has_every_ceiling(quick):
+@pytest.mark.usefixtures("quick")
+def test_a_gpu_that_computes_right_has_every_ceiling():
     found, failed = measure(FakeGpu())
     assert failed == {}
     assert [one.name for one in found] == list(measured.OF_A_GPU)
@@ -182,21 +183,24 @@ def test_a_gpu_that_computes_right_has_every_ceiling(quick):
     assert by_name["launch_stream"].median == 1e-6
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", [one.stem for one in BENCHMARKS if one.stem != "read_rows"] + ["read_rows"])
-def test_a_kernel_that_computes_something_else_is_not_measured(quick, name):
+def test_a_kernel_that_computes_something_else_is_not_measured(name):
     names = [one.name for one in BENCHMARKS if one.stem == name]
     found, failed = measure(FakeGpu(wrong=name), names)
     assert found == []
     assert all("instead of" in failed[one] for one in names)
 
 
-def test_a_ceiling_that_fails_does_not_end_the_others(quick):
+@pytest.mark.usefixtures("quick")
+def test_a_ceiling_that_fails_does_not_end_the_others():
     found, failed = measure(FakeGpu(broken="mufu"), ["fma_1", "mufu", "alu"])
     assert [one.name for one in found] == ["fma_1", "alu"]
     assert failed == {"mufu": "RuntimeError: the driver refused"}
 
 
-def test_what_a_device_lacks_is_said(quick):
+@pytest.mark.usefixtures("quick")
+def test_what_a_device_lacks_is_said():
     found, failed = measure(FakeGpu(capability="7.5"), ["mma_8", "mma_16"])
     assert [one.name for one in found] == ["mma_8"]
     assert "compute capability 8.0" in failed["mma_16"]
