@@ -41,7 +41,7 @@ __device__ __forceinline__ void and_xor(unsigned& x, unsigned a, unsigned b) {
 // Both operands of a product lie in one register, two change from one instruction to the next, or all three do.
 #define FMA_KERNEL(NAME, A, B)                                                                            \
     extern "C" __global__ void NAME(float* out, Mark* marks, const float* in, int turns) {                \
-        float sum[LANES], a[LANES], b[LANES];                                                             \
+        [[maybe_unused]] float sum[LANES], a[LANES], b[LANES];                                            \
         _Pragma("unroll") for (int k = 0; k < LANES; ++k) sum[k] = k, a[k] = in[k], b[k] = in[LANES + k]; \
         Clock watch(marks);                                                                               \
         _Pragma("unroll 1") for (int turn = 0; turn < turns; ++turn) {                                    \

@@ -21,7 +21,7 @@ SECTOR = 32
 """Bytes that a miss of the first cache brings."""
 PASSES = 4
 """Of each warp: in the first the pipelines fill, in the last the first warps end."""
-MOST_STEPS = 60_000
+MOST_STEPS = 16_000
 """Instructions that are run at most, over all passes and warps."""
 BARRIER = 20
 """Clocks from the last warp that gets to a barrier of a block to the first that goes on."""
