@@ -728,11 +728,11 @@ EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run).)*?)\s*(?:#.*)?$", DOCU
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_the_examples_of_the_document_are_understood(line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    said = []
+    known, said = of("tiled"), []
 
     def explain(asked, *others):
         said.append((asked, *others))
-        return of("tiled")
+        return known
 
     monkeypatch.setattr(explained, "explain", explain)
     code, text = command(*shlex.split(line)[2:])
