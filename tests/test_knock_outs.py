@@ -28,7 +28,7 @@ APPLY = {
     "symmetric": {
         "no square root", "no staging", "no atomic additions", "each product twice", "half the registers"
     },
-    "tensor": {"no square root", "no atomic additions", "each product twice", "half the registers"},
+    "tensor": {"no square root", "no atomic additions", "half the registers"},
 }  # fmt: skip
 
 
@@ -125,8 +125,8 @@ def test_predicted_and_measured_gains_stand_side_by_side():
     assert found.left == {"no atomic additions": "its kernel has no such place"}
 
 
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_a_change_that_does_not_compile_does_not_end_the_others():
+def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):
+    monkeypatch.setattr(knock_outs, "_predict", lambda *_, **__: None)
     found = knock_out(refused="if (n < 0)", rounds=1)
     by_name = {one.name: one for one in found.outcomes}
     assert "the compiler refused" in by_name["no staging"].reason
