@@ -247,6 +247,9 @@ def test_a_chain_goes_through_wide_results_predicates_and_addresses():
         """
     ).instructions
     assert longest_chain(body) == 5
+    # A product of matrices waits for all registers of its factors.
+    halves = "F2FP.F16.F32.PACK_AB R10, R1, R2\nHMMA.16816.F32 R4, R8, R12, R4\nFADD R20, R7, R1"
+    assert longest_chain(instructions(halves).instructions) == 3
     # A store has no result for which another instruction could wait.
     assert longest_chain([Instruction("STS", "[R1], R2"), Instruction("FADD", "R3, R1, R2")]) == 1
 
@@ -548,6 +551,19 @@ def test_a_variant_against_another_and_on_other_architectures():
     assert any(float(row[2]) == pytest.approx(8.80 - 14.09, abs=0.02) for row in rows if row[2].startswith("-"))
 
 
+def test_kernels_without_a_loop_over_interactions_are_named():
+    assert of("tiled").without == ()
+    assert set(of("resident_tree").without) >= {"tree_box", "tree_keys", "resident_tree_moments"}
+    assert "resident_tree" not in of("resident_tree").without
+
+
+def test_two_values_of_an_axis_are_told_apart():
+    text = command("tiled", "-p", "unroll=8", "--against", "tiled")[1]
+    assert re.search(r"^tiled unroll=8 .* 14\.\d\d .* 12\.00", text, re.MULTILINE)
+    assert re.search(r"^tiled unroll=32 .* 14\.09 .* 12\.00", text, re.MULTILINE)
+    assert "Less tiled unroll=8 on sm_90" in text
+
+
 def test_json_is_one_object_with_all_of_it():
     code, text = command("tensor", "--json")
     found = json.loads(text)
@@ -630,7 +646,7 @@ def test_the_record_of_a_case_is_found(counters):
             bars.record_of(replace(tiled, **change), counters, ROOT)
 
 
-def test_a_measured_time_is_divided_among_its_causes(monkeypatch, tmp_path):
+def test_a_measured_time_is_divided_among_its_causes(counters, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, text = command("tiled", "--run", "h200/counters", "--json")
     assert code == 0, text
@@ -639,15 +655,16 @@ def test_a_measured_time_is_divided_among_its_causes(monkeypatch, tmp_path):
     assert sum(part["picoseconds"] for part in measured["parts"]) == pytest.approx(measured["picoseconds"])
     assert sum(part["share"] for part in measured["parts"]) == pytest.approx(1)
     assert measured["parts"][-1]["name"] == "unexplained"
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = command("tiled", "--run", "h200/counters")[1].partition("Where the time goes")[2]
-    (drawn,) = (row for row in shown.splitlines() if row.startswith("##"))
-    assert len(drawn) == 80
-    for part in measured["parts"]:
-        assert f"{part['name']} " in shown
-    path = tmp_path / "page.html"
-    assert command("tiled", "--run", "h200/counters", "--html", str(path))[0] == 0
-    assert "Where the time goes: tiled on NVIDIA H200" in path.read_text("utf-8")
+    divided = bars.bars(of("tiled"), counters, ROOT)
+    assert "Where the time goes: tiled on NVIDIA H200" in page.page(of("tiled"), divided)
+    for width in (80, 200):
+        console = Console(file=StringIO(), width=width)
+        printed.render(of("tiled"), console, divided)
+        rows = console.file.getvalue().partition("Where the time goes")[2].splitlines()
+        assert [row for row in rows if len(row) > width] == []
+        assert [len(row) for row in rows if row.startswith("##")] == [width]
+        for part in measured["parts"]:
+            assert any(f" {part['name']} " in row for row in rows)
 
 
 def test_a_record_of_another_architecture_is_refused(counters):
@@ -703,6 +720,25 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
 # The document
 
 BLOCKS = re.findall(r"<!-- printed: (.*?) -->\n```text\n(.*?)```\n<!-- end of printed -->", DOCUMENT, re.DOTALL)
+
+
+EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_the_examples_of_the_document_are_understood(line, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    known, said = of("tiled"), []
+
+    def explain(asked, *others):
+        said.append((asked, *others))
+        return known
+
+    monkeypatch.setattr(explained, "explain", explain)
+    code, text = command(*shlex.split(line)[2:])
+    assert code == 0, text
+    ((asked, *_),) = said
+    assert asked[0].variant.name == shlex.split(line)[2]
 
 
 def test_the_document_teaches_with_four_kernels():

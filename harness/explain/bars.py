@@ -16,7 +16,6 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
-from gravbench.verdicts.ranking import is_ranked
 
 KEYS = "#=+:-.~*%@"
 """Of the parts of a bar, in their order."""
@@ -59,7 +58,7 @@ def bars(found: Explained, records: Sequence[Record], folder: Path, of_ceilings:
         InputError: a case was not measured, or on an architecture for which it was not compiled.
     """
     device = ceilings.read(of_ceilings or folder)
-    return [_bar(found, record_of(one, records, folder), device) for one in found.asked]
+    return [_bar(found, side, record_of(one, records, folder), device) for side, one in enumerate(found.asked)]
 
 
 def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
@@ -69,8 +68,8 @@ def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
         InputError: there is none.
     """
     name = asked.variant.name
-    own = [one for one in latest(records) if one.variant == name and one.interaction == GRAVITY and is_ranked(one)]
-    own = [one for one in own if one.timed == "force" and catalogue()[one.toolkit].cuda_c]
+    own = [one for one in latest(records) if one.variant == name and one.status == "ok" and one.median_seconds]
+    own = [one for one in own if (one.timed, one.interaction) == ("force", GRAVITY) and _in_cuda_c(one)]
     wanted = {**asked.variant.complete({}), **asked.axes}
     # A record that is older than an axis has what is now its default.
     same = [one for one in own if {**asked.variant.complete({}), **one.axes} == wanted]
@@ -87,11 +86,16 @@ def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
     raise InputError(f"{where} with these axes; accepted: {axes}")
 
 
-def _bar(found: Explained, record: Record, device: ceilings.Ceilings) -> Bar:
-    assert record.median_seconds is not None  # it is ranked
+def _in_cuda_c(record: Record) -> bool:
+    toolkit = catalogue().get(record.toolkit)
+    return toolkit is not None and toolkit.cuda_c
+
+
+def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings) -> Bar:
+    assert record.median_seconds  # it was chosen for that
     picoseconds = 1e12 * record.median_seconds / record.evaluated
     architecture = architecture_of(record)
-    own = [row.ledger for row in found.main if row.ledger.variant == record.variant]
+    own = [row.ledger for row in found.main if row.side == side]
     fitting = [one for one in own if one.architecture == architecture]
     if not fitting:
         raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")

@@ -10,6 +10,8 @@ from gravbench.explain.pipes import pipe_of
 
 REGISTER = re.compile(r"(?<![\w.])(U?R\d+|U?P\d+)(?:\.(64|128))?(?!\w)")
 WIDTHS = {"64": 2, "128": 4}
+MATRICES = {"16816": (4, 2, 4), "1688": (2, 1, 4)}
+"""Registers of the two factors and of what is added to their product, by the shape of HMMA."""
 WITHOUT_RESULT = ("ST", "BRA", "BAR", "BSSY", "BSYNC", "EXIT", "RED", "WARPSYNC", "NOP", "MEMBAR", "DEPBAR")
 """First letters of opcodes that write no register."""
 
@@ -41,12 +43,13 @@ def registers_of(one: Instruction) -> tuple[set[str], set[str]]:
     # A comparison writes two predicates, the second often PT, which is none.
     if results and fields and re.fullmatch(r"U?P(T|\d+)", fields[0]):
         results = 2
+    shape = next((MATRICES[part] for part in one.opcode.split(".") if part in MATRICES), ())
     for place, text in enumerate(fields):
         for name, width in REGISTER.findall(text):
             if place < results and "[" not in text:
                 written |= _group(name, _width(one.opcode))
             else:
-                read |= _group(name, WIDTHS.get(width, 1))
+                read |= _group(name, shape[place - 1] if 0 < place <= len(shape) else WIDTHS.get(width, 1))
     return written, read
 
 

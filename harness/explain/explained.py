@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError
 from gravbench.explain.asking import asked_of
@@ -37,12 +37,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An inner loop of a kernel; ``copy`` counts those that come from the same lines, of which there are ``copies``."""
+    """An inner loop of a kernel; ``copy`` counts those that come from the same lines, of which there are ``copies``.
+
+    ``side`` is the place of what was asked for, and ``axes`` names the values by which two of one variant differ.
+    """
 
     ledger: Ledger
     inner: Inner
     copy: int = 1
     copies: int = 1
+    side: int = 0
+    axes: str = ""
 
     @property
     def name(self) -> str:
@@ -50,6 +55,7 @@ class Row:
         ledger, inner = self.ledger, self.inner
         kernel = ledger.kernel if inner.function in (ledger.kernel, "") else f"{ledger.kernel}: {inner.function}"
         named = kernel if ledger.kernel.startswith(ledger.variant) else f"{ledger.variant}: {kernel}"
+        named = f"{named} {self.axes}" if self.axes else named
         return f"{named}, copy {self.copy}" if self.copies > 1 else named
 
     @property
@@ -60,11 +66,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The ledgers of what was asked for first, and of what it was set against, on ``multiprocessors`` at ``mhz``."""
+    """The ledgers of what was asked for first, and of what it was set against, on ``multiprocessors`` at ``mhz``.
+
+    ``sides`` has those of each, and ``without`` are the kernels that have no loop over interactions.
+    """
 
     asked: tuple[Asked, ...]
-    ledgers: tuple[Ledger, ...]
+    sides: tuple[tuple[Ledger, ...], ...]
     compiler: str
+    without: tuple[str, ...] = ()
     multiprocessors: int = MULTIPROCESSORS
     mhz: float = MHZ
 
@@ -77,19 +87,38 @@ class Explained:
     def conditions(self) -> list[str]:
         """Say for what the variants are compiled, and by what."""
         architectures = dict.fromkeys(ledger.architecture for ledger in self.ledgers)
-        return [*(one.conditions for one in self.asked), f"Compiled for {', '.join(architectures)} by {self.compiler}."]
+        made = f"Compiled for {', '.join(architectures)} by {self.compiler}."
+        rest = [f"Kernels without a loop over interactions: {', '.join(self.without)}."] if self.without else []
+        return [*(one.conditions for one in self.asked), made, *rest]
+
+    @property
+    def ledgers(self) -> list[Ledger]:
+        """Those of all sides."""
+        return [ledger for side in self.sides for ledger in side]
 
     @property
     def rows(self) -> list[Row]:
         """All inner loops."""
-        return [row for ledger in self.ledgers for row in rows_of(ledger)]
+        return [
+            replace(row, side=number, axes=self._differing(number))
+            for number, side in enumerate(self.sides)
+            for ledger in side
+            for row in rows_of(ledger)
+        ]
+
+    def _differing(self, side: int) -> str:
+        """Name the values of the axes by which one side differs from others of the same variant."""
+        own = self.asked[side]
+        others = [one for one in self.asked if one is not own and one.variant is own.variant]
+        axes = [name for name, value in own.axes.items() if any(one.axes[name] != value for one in others)]
+        return " ".join(f"{name}={own.axes[name]}" for name in axes)
 
     @property
     def main(self) -> list[Row]:
-        """Of each variant and architecture the loop with the most interactions in a turn, the first of equal ones."""
-        best: dict[tuple[str, str], Row] = {}
+        """Of each side and architecture the loop with the most interactions in a turn, the first of equal ones."""
+        best: dict[tuple[int, str], Row] = {}
         for row in self.rows:
-            key = row.ledger.variant, row.ledger.architecture
+            key = row.side, row.ledger.architecture
             if key not in best or row.inner.turn > best[key].inner.turn:
                 best[key] = row
         return list(best.values())
@@ -121,7 +150,8 @@ def explain(
     if why := missing():
         raise InputError(why)
     gravity = find(GRAVITY)
-    found: list[Ledger] = []
+    sides: list[tuple[Ledger, ...]] = []
+    without: dict[str, None] = {}
     for one in asked:
         kernels = asked_of(one.variant, one.axes, one.dtype, gravity, one.n, multiprocessors)
         own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
@@ -129,5 +159,7 @@ def explain(
             raise InputError(
                 f"{one.variant.name}: no loop of its kernels has an inverse square root, so none is counted"
             )
-        found += own
-    return Explained(tuple(asked), tuple(found), compiler(), multiprocessors, mhz)
+        sides.append(tuple(own))
+        counted = {ledger.kernel for ledger in own}
+        without |= {kernel.stem: None for kernel in kernels if kernel.stem not in counted}
+    return Explained(tuple(asked), tuple(sides), compiler(), tuple(without), multiprocessors, mhz)

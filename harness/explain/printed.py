@@ -58,15 +58,18 @@ def as_json(found: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
             {"variant": one.variant.name, "axes": dict(one.axes), "n": one.n, "dtype": one.dtype} for one in found.asked
         ],
         "compiler": found.compiler,
+        "kernels_without_such_a_loop": list(found.without),
         "multiprocessors": found.multiprocessors,
         "mhz": found.mhz,
         "kernels": [
             {
                 **{name: value for name, value in asdict(ledger).items() if name != "inner"},
                 "occupancy": asdict(held) | {"part": held.part} if (held := ledger.occupancy) else None,
-                "loops": [_loop(found, row) for row in found.rows if row.ledger is ledger],
+                "side": number,
+                "loops": [_loop(found, row) for row in found.rows if row.ledger is ledger and row.side == number],
             }
-            for ledger in found.ledgers
+            for number, side in enumerate(found.sides)
+            for ledger in side
         ],
     }
 
