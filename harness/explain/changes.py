@@ -21,7 +21,9 @@ ATOMIC = re.compile(r"^(\s*)(atomicAdd\((?:to|&to->a[xyz])[^;,]*, ([^;]*)\);)", 
 PULL = re.compile(r"\b((?:interact|pull|pair<\w+>)\([^;]*), eps2\)(?=;)")
 REPLACED = "static_cast<real>(0.25) * ("
 """What stands where a root was: one multiplication."""
+PRODUCTS = re.compile(r"\bmma\.sync\b")
 NEVER = "static_cast<real>(1.25e33)"
+TWICE = "each product twice"
 LEAST_REGISTERS = 24
 WHOLE = 8
 """Registers are given to threads in groups of so many."""
@@ -31,7 +33,8 @@ WHOLE = 8
 class Change:
     """A change: the text of a kernel after it, options of its compiler, and values of axes in place of others.
 
-    ``changes_results`` says that it may not be made where results decide what is computed next.
+    ``changes_results`` says that it may not be made where results decide what is computed next, ``roots`` how many of
+    them, or of what stands in their place, an interaction has.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Change:
     options: tuple[str, ...] = ()
     axes: Mapping[str, AxisValue] = field(default_factory=dict)
     changes_results: bool = False
+    roots: int = 1
 
 
 def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[list[Change], dict[str, str]]:
@@ -51,14 +55,22 @@ def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[
         ("no staging", "what a tile is filled with is not loaded", _unstaged(source)),
         ("no atomic additions", "sums are computed, and not added to those in memory", _unadded(source)),
         (
-            "each product twice",
+            TWICE,
             "every interaction is computed once more, with another softening length",
             _doubled(source),
         ),
     )
     for name, what, (text, count) in texts:
         if count:
-            found.append(Change(name, f"{what} ({count} place{'s' if count > 1 else ''})", text, changes_results=True))
+            found.append(
+                Change(
+                    name,
+                    f"{what} ({count} place{'s' if count > 1 else ''})",
+                    text,
+                    changes_results=True,
+                    roots=2 if name == TWICE else 1,
+                )
+            )
         else:
             left[name] = "its kernel has no such place"
     half = max(LEAST_REGISTERS, registers // 2 // WHOLE * WHOLE)
@@ -97,6 +109,8 @@ def _unadded(source: str) -> tuple[str, int]:
 
 
 def _doubled(source: str) -> tuple[str, int]:
+    if PRODUCTS.search(source):  # most of its interactions are products of matrices
+        return source, 0
     return PULL.subn(r"\1, eps2), \1, eps2 * static_cast<real>(1.25))", source)
 
 

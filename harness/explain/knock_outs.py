@@ -236,7 +236,9 @@ def _predict(
     megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
     try:
         for asked in one.asked:
-            work = work_of_text(variant, one.change.text, asked, architecture, options, one.prepared.kernels)
+            work = work_of_text(
+                variant, one.change.text, asked, architecture, options, one.prepared.kernels, one.change.roots
+            )
             if work is not None:
                 costs = costs_of(ceilings)
                 one.predicted = predict_launch(work, one.shape, problem, megahertz, ceilings, costs).seconds

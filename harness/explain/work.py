@@ -77,17 +77,27 @@ def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | N
 
 
 def work_of_text(
-    variant: Variant, source: str, one: Asked, architecture: str, options: tuple[str, ...], launches: int
+    variant: Variant,
+    source: str,
+    one: Asked,
+    architecture: str,
+    options: tuple[str, ...],
+    launches: int,
+    roots_each: int = 1,
 ) -> Work | None:
     """Find the loop of one kernel of a text that is a variant's, or was made from it; None where it has none.
+
+    ``roots_each`` are the roots of an interaction, of one body or of two.
 
     Raises:
         InputError: it cannot be compiled or read here.
     """
-    return _work(variant, source, one, _assembled(source, one.stem, one.constants, architecture, options), launches)
+    return _work(
+        variant, source, one, _assembled(source, one.stem, one.constants, architecture, options), launches, roots_each
+    )
 
 
-def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int) -> Work | None:
+def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int, roots_each: int) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
     where = places(source)
@@ -122,7 +132,7 @@ def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches:
         where.functions.get((each.file, each.line)) == variant.mutual for each in inner
     )
     served = 2 if mutual else 1
-    turn = served * roots(loop)
+    turn = max(1, served * roots(loop) // roots_each)
     rows = LANES if mutual else constants.get("P")
     block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
     if outer is None:
@@ -135,7 +145,8 @@ def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches:
     before = _without(code, outer.first, loop.first - 1, loops, outer)
     after = _without(code, loop.last + 1, outer.last, loops, outer)
     # Turns of the inner loop may stand before it, so that its loads are on their way.
-    peeled = served * (roots(outer) - sum(roots(other) for other in _outermost_within(outer, loops))) // turn
+    peeled = served * (roots(outer) - sum(roots(other) for other in _outermost_within(outer, loops)))
+    peeled = peeled // roots_each // turn
     return Work(one.stem, Pass(inner, turns, before, after), turn * (turns + peeled), launches, block)
 
 
