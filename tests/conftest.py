@@ -83,6 +83,7 @@ TOGETHER = (
     "test_kills.py",
     "test_noise.py",
     "test_architecture.py",
+    "test_ledger.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 

@@ -9,6 +9,9 @@ from contextlib import suppress
 
 # In the order in which --help names their commands.
 from gravbench.cli import judging, looking, making, measuring, reporting, searching  # noqa: F401
+
+# isort: split
+from gravbench.cli import ceilings, explaining  # noqa: F401
 from gravbench.cli.options import app
 from gravbench.cli.stopping import Stopped, stopping
 from gravbench.errors import InputError

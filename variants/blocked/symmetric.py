@@ -60,6 +60,7 @@ PARTIAL_BYTES = 1 << 30
         "parts": ranges.PARTS,
         "warps": ranges.WARPS,
     },
+    mutual=True,
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
 def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, copies, parts, warps):

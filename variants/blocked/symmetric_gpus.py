@@ -43,6 +43,7 @@ SMALL = 8192
         "parts": ranges.PARTS,
     },
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
+    mutual=True,
 )
 def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
     """On each GPU as symmetric does; 0 of r, parts or copies: chosen for n, the device and the number of GPUs."""

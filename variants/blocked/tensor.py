@@ -51,6 +51,7 @@ from gravbench.variants.common import ranges
     dtypes=("float32",),
     of_positions=lambda axes: axes.get("reorder") != 1,
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
+    mutual="meet",
 )
 def prepare(gpu, bodies, **axes):
     """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""

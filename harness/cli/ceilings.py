@@ -1,0 +1,93 @@
+"""The command that measures what a device does at most: ceilings."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gravbench.cli import options
+from gravbench.cli.options import app, console
+from gravbench.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gravbench.explain.ceilings import Ceilings
+
+
+@app.command()
+def ceilings(
+    device: Annotated[str | None, typer.Option(help="cuda:0 or cpu; default the first GPU.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to write ceilings.json to; default reports/ceilings-DATE-TIME.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this ceiling; may be repeated. What was measured is kept.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure what a device does at most of each kind of work; exit code 1 where none could be measured."""
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain.measured import check, measure
+    from gravbench.model import runs
+    from gravbench.model.lock import alone
+    from gravbench.toolkits.devices import select
+
+    chosen = select([device] if device else [])[0][0]
+    check(chosen, only or ())
+    if chosen.uuid:  # before any library asks the driver which devices there are
+        os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid
+    terminal = console(stderr=as_json)
+    folder = out or runs.new_folder("ceilings")
+    with alone(folder):
+        before = kept.read(folder)
+        if only and before.ceilings and (before.device, before.device_uuid) != (chosen.name, chosen.uuid):
+            raise InputError(f"--out {folder}: its ceilings are of {before.device}, and this device is {chosen.name}")
+        with terminal.status("opening the device") if terminal.is_terminal else nullcontext() as status:
+
+            def say(name: str) -> None:
+                if status:
+                    status.update(f"measuring {name}")
+                else:
+                    terminal.print(f"measuring {name}", markup=False)
+
+            found = measure(chosen, sys.argv[1:], say, frozenset(only) if only else None)
+        if only:
+            found = found.joined(before)
+        found = found.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
+        path = found.write(folder)
+    if as_json:
+        typer.echo(found.model_dump_json(indent=1))
+    else:
+        show(found, terminal)
+    terminal.print(f"ceilings in {path}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.ceilings else 1)
+
+
+def show(found: Ceilings, terminal: Console) -> None:
+    """Print a row for each ceiling."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from gravbench.explain.ceilings import FILE
+    from gravbench.report.terminal.printing import heading, say_lines
+
+    heading(terminal, f"ceilings of {found.device}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("ceiling", no_wrap=True)
+    for name in ("value", "from", "to"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("MHz", justify="right", no_wrap=True)
+    table.add_column("of what, in which unit")
+    for one in found.ceilings:
+        megahertz = "" if one.clock_mhz is None else f"{one.clock_mhz:,.0f}"
+        numbers = [f"{value:.4g}" for value in (one.median, one.low, one.high)]
+        table.add_row(*map(Text, (one.name, *numbers, megahertz, f"{one.what}: {one.unit}")))
+    terminal.print(table)
+    say_lines(terminal, f"not measured ({FILE} says so too)", [f"{name}: {why}" for name, why in found.failed.items()])

@@ -1,0 +1,175 @@
+"""Commands that say why a kernel is as fast as it is: explain, which needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
+from gravbench.errors import InputError, listed, nearest
+
+if TYPE_CHECKING:
+    from gravbench.explain.explained import Asked
+    from gravbench.model.variant import AxisValue, Variant
+
+MOST_BODIES = 1 << 24
+NOT_READ = ("power_watts", "temperature_celsius")
+"""Readings of a record by which no time is explained."""
+TOOLKIT = "cupy"
+"""By whose rules a value of an axis is accepted."""
+
+
+@app.command()
+def explain(
+    variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="A value of an axis, e.g. p=128."),
+    ] = None,
+    n: Annotated[str, typer.Option("--n", help="Bodies; some variants choose their launch by it.")] = "65536",
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
+    arch: Annotated[
+        str, typer.Option(metavar="A,B", help="Architectures from sm_75 to sm_120, such as sm_80,sm_90.")
+    ] = "sm_90",
+    against: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Another variant, with its defaults, to set it against.")
+    ] = None,
+    multiprocessors: Annotated[int, typer.Option(help="Of the card that the bound is for.", min=1, max=1024)] = 132,
+    mhz: Annotated[float, typer.Option(help="Its clock.", min=1, max=10_000)] = 1980,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="A run in which the case was measured: say where its time goes, too."),
+    ] = None,
+    ceilings: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Whose ceilings.json --run goes by; default the run's own.")
+    ] = None,
+    records: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Instead: hold the model against the records of this run; may be repeated."),
+    ] = None,
+    knock_outs: Annotated[
+        bool, typer.Option("--knock-outs", help="Instead: change one thing of the kernel at a time, and measure that.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="The GPU for --knock-outs; default the first.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="For --knock-outs; default reports/knock-outs-DATE-TIME.")
+    ] = None,
+    as_json: AsJson = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
+    ] = None,
+) -> None:
+    """Count what an interaction costs a kernel: its instructions by pipe and by line of source. Needs no GPU.
+
+    With --run it divides the measured time of the case among its causes, by the ceilings of `gravbench ceilings`. With
+    --knock-outs, on a GPU, it measures what changes of the kernel bring, beside what is predicted.
+    """
+    import json
+
+    from gravbench.cli import proving
+    from gravbench.config.numbers import number
+    from gravbench.explain import explained, page, printed
+    from gravbench.explain.bars import bars as divided
+    from gravbench.model.variant import discover
+
+    if (device or out) and not knock_outs:
+        raise InputError(f"{'--device' if device else '--out'} is for --knock-outs alone")
+    if sum(map(bool, (records, knock_outs, run))) > 1:
+        raise InputError("--records, --knock-outs and --run exclude each other; accepted: one of them")
+    if ceilings and not (run or records or knock_outs):
+        raise InputError("--ceilings needs --run, --records or --knock-outs, whose times they explain")
+    if html and (records or knock_outs):
+        raise InputError("--html shows the ledger; it cannot be combined with --records or --knock-outs")
+    if records:
+        proving.show_errors(records, variant, ceilings, as_json=as_json)
+        return
+    if variant is None:
+        raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")
+    if as_json and html:
+        raise InputError("--json and --html exclude each other; accepted: one of them")
+    bodies = number(n)
+    if not isinstance(bodies, int):
+        raise InputError(f"--n {n}: no whole number; accepted: 2 to {MOST_BODIES:,}")
+    architectures = list(dict.fromkeys(word.strip() for word in arch.split(",")))
+    variants = discover()
+    asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
+    if against is not None:
+        asked.append(asked_for(variants, against, [], bodies, dtype, "--against"))
+    if knock_outs:
+        first = asked[0]
+        proving.knock_out(first.variant, dict(first.axes), first.n, first.dtype, device, ceilings, out, as_json=as_json)
+        return
+    folder = find_run(run) if run else None
+    found = explained.explain(asked, architectures, multiprocessors, mhz)
+    bars = divided(found, read_records(folder, without=NOT_READ), folder, ceilings) if folder else []
+    if as_json:
+        typer.echo(json.dumps(printed.as_json(found, bars), indent=2))
+    elif html:
+        with writing(html):
+            html.parent.mkdir(parents=True, exist_ok=True)
+            html.write_text(page.page(found, bars), "utf-8")
+        console().print(f"wrote {html}, {html.stat().st_size / 1e3:.0f} kB", markup=False, soft_wrap=True)
+    else:
+        printed.render(found, console(), bars)
+
+
+def asked_for(
+    variants: Mapping[str, Variant], name: str, parameters: Sequence[str], n: int, dtype: str, option: str = "VARIANT"
+) -> Asked:
+    """Look up a variant and the values of its axes; ``option`` names the one that the variant was given by.
+
+    Raises:
+        InputError: there is no such variant or value, or it has no CUDA C.
+    """
+    from gravbench.config.document import shown
+    from gravbench.explain.explained import Asked
+
+    if name not in variants:
+        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants))}")
+    variant = variants[name]
+    if not variant.has_cuda_c:
+        with_it = listed(name for name, one in variants.items() if one.has_cuda_c)
+        made_by = " and ".join(variant.toolkits)
+        raise InputError(f"{option} {name} has no CUDA C, only a kernel for {made_by}; accepted: {with_it}")
+    if dtype not in variant.dtypes:
+        raise InputError(f"--dtype {shown(dtype)}: not with {name}; accepted: {' or '.join(variant.dtypes)}")
+    if not 2 <= n <= MOST_BODIES:
+        raise InputError(f"--n {n}: accepted: 2 to {MOST_BODIES:,}")
+    return Asked(variant, axes_of(variant, parameters), n, "float64" if dtype == "float64" else "float32")
+
+
+def axes_of(variant: Variant, parameters: Sequence[str]) -> dict[str, AxisValue]:
+    """Read the values of axes, each ``axis=value``; the others have their defaults.
+
+    Raises:
+        InputError: the variant has no such axis, the axis no such value, or the values do not go together.
+    """
+    from gravbench.config.condition import Condition
+    from gravbench.config.document import shown
+    from gravbench.config.numbers import abbreviated
+    from gravbench.config.override import parse
+
+    axes = variant.complete({})
+    for text in parameters:
+        said = parse(text)
+        if said.name not in axes:
+            accepted = nearest(said.name, list(axes)) if axes else "it has no axes"
+            raise InputError(f"{said.where}: {variant.name} has no axis {said.name}; {accepted}")
+        if len(said.values) != 1:
+            raise InputError(f"{said.where}: {len(said.values)} values; accepted: one")
+        given = said.values[0]
+        number = abbreviated(given) if isinstance(given, str) else None
+        value = variant.find_value(said.name, given if number is None else number)
+        if value is None:
+            known = listed(map(str, variant.axes[said.name]))
+            others = variant.other_values(said.name)
+            accepted = f"accepted: {known}{f'; {others}' if others else ''}"
+            raise InputError(f"{said.where}: {said.name} takes no {shown(given)}; {accepted}")
+        axes[said.name] = value
+    able = Condition(variant.when or "True", ["toolkit", *axes], str(variant.path))
+    if broken := able.broken({"toolkit": TOOLKIT, **axes}):
+        raise InputError(f"{variant.name} with these axes does not run, it needs {broken}")
+    return axes

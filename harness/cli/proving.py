@@ -1,0 +1,162 @@
+"""What proves an explanation: changes of a kernel measured beside it, and the model held against records."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from gravbench.cli.options import console, find_run, read_records
+from gravbench.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gravbench.explain.knock_outs import KnockOuts
+    from gravbench.model.variant import AxisValue, Dtype, Variant
+
+
+def knock_out(
+    variant: Variant,
+    axes: dict[str, AxisValue],
+    n: int,
+    dtype: Dtype,
+    device: str | None,
+    ceilings: Path | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Measure the changes of a kernel on a GPU, keep them in a file of their own and print them.
+
+    ``ceilings`` is the run folder with those of the device; without it, published figures predict.
+
+    Raises:
+        InputError: there is no such GPU, CuPy cannot be used, or the file cannot be written.
+    """
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain import knock_outs
+    from gravbench.measuring import environment
+    from gravbench.model import runs
+    from gravbench.model.interaction import GRAVITY
+    from gravbench.model.interaction_files import find
+    from gravbench.model.lock import alone
+    from gravbench.toolkits.devices import select, sensor
+
+    chosen = select([device] if device else [])[0][0]
+    if not chosen.uuid:
+        raise InputError("--knock-outs measures kernels of CUDA C, and there is no GPU; accepted: --device cuda:0")
+    os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid  # before any library asks the driver which devices there are
+    terminal = console(stderr=as_json)
+    folder = out or runs.new_folder("knock-outs")
+    with alone(folder):
+        measured = kept.read(ceilings or folder)
+        with terminal.status("preparing") if terminal.is_terminal else nullcontext() as status:
+
+            def say(what: str) -> None:
+                if status:
+                    status.update(what)
+                else:
+                    terminal.print(what, markup=False)
+
+            interaction = find(GRAVITY)
+            with sensor(chosen.uuid) as read:
+                found = knock_outs.knock_out(
+                    variant, axes, n, dtype, interaction, measured, knock_outs.opened(dtype, interaction), read, say
+                )
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        noted = environment.describe([chosen], sys.argv[1:])
+        found = found.model_copy(update={"device": chosen.name, "started": started, "environment": noted})
+        path = knock_outs.write([found], folder)
+    if as_json:
+        typer.echo(found.model_dump_json(indent=1))
+    else:
+        show(found, terminal)
+    terminal.print(f"changes in {path}", markup=False, soft_wrap=True)
+
+
+def show(found: KnockOuts, terminal: Console) -> None:
+    """Print a row for each change."""
+    from statistics import median
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from gravbench.report.terminal.printing import heading, say, say_lines
+
+    heading(terminal, f"changes of {found.variant}, n = {found.n:,}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("change")
+    for name in ("ms", "gain", "predicted", "registers"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def number(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    for one in found.outcomes:
+        seconds = None if one.measured_seconds is None else 1e3 * one.measured_seconds
+        gains = number(one.measured_gain, ".3f"), number(one.predicted_gain, ".3f")
+        table.add_row(*map(Text, (one.name, number(seconds, ".4g"), *gains, number(one.registers, "d"))))
+    terminal.print(table)
+    say(
+        terminal,
+        "A gain is the time of the original over that of the change; the changed results are wrong on purpose.",
+    )
+    if found.differences:
+        say(terminal, f"Predicted and measured gains differ by {median(found.differences):.1%} in the median.")
+    reasons = {one.name: one.reason for one in found.outcomes if one.reason}
+    say_lines(terminal, "without a figure", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
+
+
+def show_errors(runs: list[str], variant: str | None, ceilings: Path | None, *, as_json: bool) -> None:
+    """Print how far the model is off for the records of runs, by variant; exit code 1 where it is for none of them.
+
+    ``ceilings`` is the run folder with those of the device; without it, published figures predict.
+
+    Raises:
+        InputError: there is no such run, or what the model needs is not installed.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain.assembling import missing
+    from gravbench.explain.model import errors_of, typical
+    from gravbench.report.terminal.printing import heading, say, say_lines
+
+    if lacking := missing():
+        raise InputError(lacking)
+    records = [record for run in runs for record in read_records(find_run(run))]
+    chosen = [record for record in records if variant in (None, record.variant)]
+    measured = kept.read(ceilings) if ceilings else kept.Ceilings()
+    found, without = errors_of(chosen, measured)
+    middle = typical(found)
+    if as_json:
+        rows = {one.variant: {"records": len(one.errors), "median": one.median, "bias": one.bias} for one in found}
+        typer.echo(json.dumps({"median": middle, "variants": rows, "without": without}, indent=2))
+    else:
+        terminal = console()
+        heading(terminal, "predicted against measured times")
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("variant", no_wrap=True)
+        for name in ("records", "median error", "bias", "largest"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for one in found:
+            largest = max(one.errors, key=abs)
+            numbers = str(len(one.errors)), f"{one.median:.1%}", f"{one.bias:+.1%}", f"{largest:+.1%}"
+            table.add_row(*map(Text, (one.variant, *numbers)))
+        terminal.print(table)
+        if middle is not None:
+            say(
+                terminal,
+                f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.",
+            )
+        say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+    if not found:
+        raise typer.Exit(1)

@@ -1,0 +1,194 @@
+"""Compile CUDA C for any architecture by NVRTC, and print its machine code by nvdisasm; neither needs a GPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from gravbench.errors import InputError, shortened
+from gravbench.explain.machine_code import Code, parse
+
+INSTALL = "install it with: pip install 'gravbench[explain]'"
+NO_NVRTC = f"explain needs NVRTC and its Python bindings; {INSTALL}"
+ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A kernel as machine code: registers per thread, bytes of spills and of shared memory, and its instructions."""
+
+    architecture: str
+    registers: int
+    spilled: int
+    shared: int
+    code: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What NVRTC made of a text: the machine code, and its remarks."""
+
+    architecture: str
+    image: bytes
+    log: str
+
+
+def assemble(source: str, kernel: str, architecture: str, options: Sequence[str]) -> Assembled:
+    """Compile one kernel of a text for an architecture such as ``sm_90``, and read its machine code.
+
+    Raises:
+        InputError: NVRTC or nvdisasm is missing, does not know the architecture, or refuses the text.
+    """
+    return disassembled(compiled(source, architecture, options), kernel)
+
+
+def disassembled(made: Compiled, kernel: str) -> Assembled:
+    """Read the machine code of one kernel.
+
+    Raises:
+        InputError: nvdisasm is missing, or refuses the machine code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(made.image)
+        command = [disassembler(), "-c", "-g", "-hex", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"nvdisasm refused the machine code for {made.architecture}: {done.stderr.strip()[:300]}")
+    # The remarks on other kernels of the text stand before or behind those on this one.
+    own = made.log.partition(f"entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+
+    def said(pattern: str) -> int:
+        return sum(map(int, re.findall(pattern, own)))
+
+    return Assembled(
+        made.architecture,
+        said(r"Used (\d+) registers"),
+        said(r"(\d+) bytes spill stores") + said(r"(\d+) bytes spill loads"),
+        said(r"(\d+) bytes smem"),
+        parse(done.stdout, kernel),
+    )
+
+
+def compiled(source: str, architecture: str, options: Sequence[str]) -> Compiled:
+    """Compile a text, several at the same time where several threads ask.
+
+    Raises:
+        InputError: NVRTC is missing, does not know the architecture, or refuses the text.
+    """
+    flags = [f"-arch={architecture}", "--ptxas-options=-v", "-lineinfo", *options]
+    with _program(source, architecture, flags) as (program, log):
+        from cuda.bindings import nvrtc
+
+        image = _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    return Compiled(architecture, image, log)
+
+
+def hasty_ptx(source: str, architecture: str, options: Sequence[str]) -> str:
+    """Return PTX that is hardly optimized, in a tenth of the time: what it computes with is all there.
+
+    Raises:
+        InputError: as ``compiled``.
+    """
+    flags = [f"-arch={architecture.replace('sm', 'compute')}", "--minimal", "--Ofast-compile=max", *options]
+    with _program(source, architecture, flags) as (program, _):
+        from cuda.bindings import nvrtc
+
+        return _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode(errors="replace")
+
+
+@contextmanager
+def _program(source: str, architecture: str, flags: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    """Compile a text; gives the program and the compiler's remarks."""
+    if not _has_nvrtc():
+        raise InputError(NO_NVRTC)
+    from cuda.bindings import nvrtc
+
+    if not ARCHITECTURE.fullmatch(architecture):
+        raise InputError(f"--arch {shortened(architecture)}: no such architecture; accepted: {', '.join(_known())}")
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    try:
+        (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace")
+        if error == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+            raise InputError(f"--arch {architecture}: not known to this NVRTC; accepted: {', '.join(_known())}")
+        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise InputError(f"it does not compile for {architecture}: {log.strip()[:600]}")
+        yield program, log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(program: Any, ask_size: Callable[[Any], tuple[Any, int]], get: Callable[[Any, bytearray], Any]) -> bytes:
+    """Have NVRTC write something of a program into a buffer of the size that it names."""
+    _, size = ask_size(program)
+    made = bytearray(size)
+    get(program, made)
+    return bytes(made)
+
+
+def compiler() -> str:
+    """Name NVRTC and its version; what it makes of a text may be another in the next one."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
+
+
+def missing() -> str | None:
+    """Say what is not installed of what the ledger needs; None where all is."""
+    if not _has_nvrtc():
+        return NO_NVRTC
+    try:
+        disassembler()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@cache
+def _has_nvrtc() -> bool:
+    # The bindings come with packages of other toolkits, which may lack the library itself.
+    if not find_spec("cuda") or not find_spec("cuda.bindings"):
+        return False
+    from cuda.bindings import nvrtc
+
+    try:
+        nvrtc.nvrtcVersion()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _known() -> list[str]:
+    from cuda.bindings import nvrtc
+
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, numbers = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{number}" for number in list(numbers)[:count]]
+
+
+@cache
+def disassembler() -> str:
+    """Find nvdisasm: that of its wheel, or of a CUDA toolkit on PATH.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = find_spec("nvidia")
+    for folder in found.submodule_search_locations or [] if found else []:
+        for path in sorted(Path(folder).glob("*/bin/nvdisasm")):
+            if path.is_file():
+                return str(path)
+    if path_of := which("nvdisasm"):
+        return path_of
+    raise InputError(f"explain needs nvdisasm; {INSTALL}")

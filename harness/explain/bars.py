@@ -1,0 +1,105 @@
+"""Where the measured time of a case goes: the record of what was asked for, and its waterfall as one stacked bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import InputError, listed, shortened
+from gravbench.explain import ceilings
+from gravbench.explain.explained import Asked, Explained
+from gravbench.explain.model import architecture_of
+from gravbench.explain.waterfall import Part, waterfall
+from gravbench.explain.work import UnmodelledError
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.model.toolkits import catalogue
+
+KEYS = "#=+:-.~*%@"
+"""Of the parts of a bar, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The parts of a record's picoseconds per interaction; ``why`` there are none, where there are not."""
+
+    record: Record
+    picoseconds: float
+    parts: tuple[Part, ...] = ()
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name the variant, and where it was measured."""
+        return f"{self.record.variant} on {self.record.device or 'an unknown device'}"
+
+    @property
+    def slices(self) -> Iterator[tuple[str, Part, float]]:
+        """Give each part with its key and its share of the time; one below zero has a negative share."""
+        for key, part in zip(KEYS, self.parts, strict=False):
+            yield key, part, part.picoseconds / self.picoseconds
+
+    def drawn(self, width: int) -> str:
+        """Draw the parts beside each other, in all as long as they are together; those below zero are left out."""
+        shown = [(key, max(0.0, part.picoseconds)) for key, part, _ in self.slices]
+        whole, text, end = sum(length for _, length in shown), "", 0.0
+        for key, length in shown:
+            end += length
+            text += key * (round(width * end / whole) - len(text))
+        return text
+
+
+def bars(found: Explained, records: Sequence[Record], folder: Path, of_ceilings: Path | None = None) -> list[Bar]:
+    """Divide the time of the record of each case that was asked for; the ceilings are those of ``of_ceilings``.
+
+    Raises:
+        InputError: a case was not measured, or on an architecture for which it was not compiled.
+    """
+    device = ceilings.read(of_ceilings or folder)
+    return [_bar(found, side, record_of(one, records, folder), device) for side, one in enumerate(found.asked)]
+
+
+def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
+    """Return the newest record of a case: of its toolkits with CUDA C the first one's.
+
+    Raises:
+        InputError: there is none.
+    """
+    name = asked.variant.name
+    own = [one for one in latest(records) if one.variant == name and one.status == "ok" and one.median_seconds]
+    own = [one for one in own if (one.timed, one.interaction) == ("force", GRAVITY) and _in_cuda_c(one)]
+    wanted = {**asked.variant.complete({}), **asked.axes}
+    # A record that is older than an axis has what is now its default.
+    same = [one for one in own if {**asked.variant.complete({}), **one.axes} == wanted]
+    exact = [one for one in same if (one.n, one.dtype) == (asked.n, asked.dtype)]
+    if exact:
+        return exact[0]
+    where = f"--run {shortened(str(folder))}: no record of {name} through CUDA C"
+    if not own:
+        raise InputError(where)
+    if same:
+        sizes = listed(f"--n {one.n} --dtype {one.dtype}" for one in same)
+        raise InputError(f"{where} for n={asked.n:,} in {asked.dtype}; accepted: {sizes}")
+    axes = listed(dict.fromkeys(one.configuration for one in own))
+    raise InputError(f"{where} with these axes; accepted: {axes}")
+
+
+def _in_cuda_c(record: Record) -> bool:
+    toolkit = catalogue().get(record.toolkit)
+    return toolkit is not None and toolkit.cuda_c
+
+
+def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings) -> Bar:
+    assert record.median_seconds  # it was chosen for that
+    picoseconds = 1e12 * record.median_seconds / record.evaluated
+    architecture = architecture_of(record)
+    own = [row.ledger for row in found.main if row.side == side]
+    fitting = [one for one in own if one.architecture == architecture]
+    if not fitting:
+        raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")
+    try:
+        return Bar(record, picoseconds, waterfall(record, fitting[0], device))
+    except UnmodelledError as error:
+        return Bar(record, picoseconds, why=str(error))

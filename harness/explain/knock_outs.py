@@ -1,0 +1,313 @@
+"""What a change of a kernel is predicted to bring, and what it brings: counterfactuals, measured beside the original.
+
+Each change is compiled from the variant's own text and measured in turns with the original, by the protocol of every
+record. Its results are wrong and are not looked at; so nothing of this is a record of the variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from gravbench.config.settings import Measure
+from gravbench.errors import InputError, shortened
+from gravbench.explain.asking import Asked
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.changes import Change, changes
+from gravbench.explain.model import (
+    Problem,
+    Shape,
+    costs_of,
+    predict_launch,
+    shape_of,
+)
+from gravbench.explain.work import UnmodelledError, work_of_text
+from gravbench.measuring.protocol import measure
+from gravbench.model import generators
+from gravbench.model.device import Reading
+from gravbench.model.interaction import Interaction
+from gravbench.model.limits import Amount, Moment, Name, Prose, Text
+from gravbench.model.regular import read_bytes, write_whole
+from gravbench.model.statistics import interval_of
+from gravbench.model.variant import AxisValue, Dtype, Prepared, Variant
+from gravbench.toolkits.cupy import CupyToolkit
+from gravbench.toolkits.interface import CudaToolkit
+
+FILE = "knock_outs.json"
+ORIGINAL = "original"
+ROUNDS = 5
+SETTINGS = Measure(
+    half_width=0.005, min_samples=6, budget_seconds=0.25, warm_up_seconds=0.05, sample_seconds=0.004
+)  # fmt: skip
+"""Of each change in each round."""
+
+
+class Outcome(BaseModel, frozen=True):
+    """One change: seconds of an evaluation, predicted and measured, with the interval of the median.
+
+    A gain is the time of the original over that of the change, above 1 where it is faster. What could not be predicted
+    or measured is None, and ``reason`` says why.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Text
+    what: Text
+    predicted_seconds: Amount | None = None
+    measured_seconds: Amount | None = None
+    low_seconds: Amount | None = None
+    high_seconds: Amount | None = None
+    predicted_gain: Amount | None = None
+    measured_gain: Amount | None = None
+    registers: int | None = None
+    sm_clock_mhz: float | None = None
+    reason: Prose | None = None
+
+
+class KnockOuts(BaseModel, frozen=True):
+    """All changes of one kernel; ``left`` are those that do not apply to it, with the reason."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    variant: Name
+    axes: dict[Name, Any]
+    n: Annotated[int, Field(ge=1)]
+    dtype: Text
+    device: Text | None = None
+    started: Moment | None = None
+    outcomes: list[Outcome] = Field(default_factory=list)
+    left: dict[Text, Prose] = Field(default_factory=dict)
+    environment: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def differences(self) -> list[float]:
+        """How far each predicted gain is from the measured one, relative to it."""
+        return [
+            abs(one.predicted_gain / one.measured_gain - 1)
+            for one in self.outcomes
+            if one.name != ORIGINAL and one.predicted_gain and one.measured_gain
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A variant whose text is another, as a toolkit compiles it."""
+
+    variant: Variant
+    text: str
+
+    @property
+    def module(self) -> ModuleType:
+        """That of the variant."""
+        return self.variant.module
+
+    def cuda_source(self, interaction: Interaction) -> str:  # noqa: ARG002
+        """Return the changed text, which has the interaction in it."""
+        return self.text
+
+
+Opens = Callable[[Changed, tuple[str, ...]], CudaToolkit]
+"""Opens a toolkit for a changed text, with options of the compiler beside its own."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    change: Change
+    toolkit: CudaToolkit | None = None
+    prepared: Prepared | None = None
+    shape: Shape | None = None
+    registers: int | None = None
+    reason: str | None = None
+    predicted: float | None = None
+    asked: tuple[Asked, ...] = ()
+    rounds: list[list[float]] | None = None
+    clocks: list[int] | None = None
+
+
+def knock_out(
+    variant: Variant,
+    axes: dict[str, AxisValue],
+    n: int,
+    dtype: Dtype,
+    interaction: Interaction,
+    ceilings: Ceilings,
+    opens: Opens,
+    read: Callable[[], Reading | None],
+    say: Callable[[str], None],
+    rounds: int = ROUNDS,
+    settings: Measure = SETTINGS,
+) -> KnockOuts:
+    """Make every change that applies to the kernel of a variant, predict its time and measure it beside the original.
+
+    ``say`` is told what begins. A change that fails does not end the others.
+
+    Raises:
+        InputError: the original cannot be prepared here.
+    """
+    source = variant.cuda_source(interaction)
+    bodies = generators.plummer(n, 1, 0.025)
+    original = _Candidate(Change(ORIGINAL, "the kernel as it is", source))
+    say(ORIGINAL)
+    _prepare(original, variant, axes, bodies, opens)
+    if original.prepared is None:
+        raise InputError(f"{variant.name}: {original.reason}")
+    todo, left = changes(variant, axes, source, original.registers or 0)
+    if original.prepared.insight is not None:  # what is computed depends on results
+        left |= {change.name: "its results decide what it computes next" for change in todo if change.changes_results}
+        todo = [change for change in todo if not change.changes_results]
+    candidates = [original, *map(_Candidate, todo)]
+    for one in candidates[1:]:
+        say(one.change.name)
+        _prepare(one, variant, axes, bodies, opens)
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}")
+        # Each round begins with another, so that none always follows the same.
+        for one in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
+            _sample(one, settings, read)
+    assert original.prepared is not None
+    problem = Problem(n, n * n / original.prepared.cycle)
+    for one in candidates:
+        _predict(one, variant, dtype, problem, ceilings, known=original.prepared.insight is None)
+    return KnockOuts(
+        variant=variant.name,
+        axes=dict(variant.complete(axes)),
+        n=n,
+        dtype=dtype,
+        outcomes=[_outcome(one, original) for one in candidates],
+        left=left,
+    )
+
+
+def _prepare(one: _Candidate, variant: Variant, axes: dict[str, AxisValue], bodies: Any, opens: Opens) -> None:
+    try:
+        toolkit = opens(Changed(variant, one.change.text), one.change.options)
+        asked: list[Asked] = []
+        compile_one = toolkit.compile
+
+        def noting(stem: str, /, **constants: int) -> Any:
+            asked.append(Asked(stem, tuple(constants.items())))
+            return compile_one(stem, **constants)
+
+        toolkit.compile = noting  # type: ignore[method-assign]
+        prepared = variant.prepare(toolkit, bodies, **variant.complete({**axes, **one.change.axes}))
+        prepared.launch()
+        toolkit.synchronize()
+        found = toolkit.resources(prepared.kernel) if prepared.kernel is not None else None
+        if found is not None:
+            one.registers = found.registers
+            try:
+                one.shape = shape_of(found)
+            except UnmodelledError as error:
+                one.reason = str(error)
+        one.asked, one.toolkit, one.prepared = tuple(asked), toolkit, prepared
+        one.rounds, one.clocks = [], []
+    except Exception as error:  # it does not compile, or does not run
+        one.reason = shortened(f"{type(error).__name__}: {error}", 600)
+
+
+def _sample(one: _Candidate, settings: Measure, read: Callable[[], Reading | None]) -> None:
+    if one.toolkit is None or one.prepared is None or one.rounds is None or one.clocks is None:
+        return
+    try:
+        found = measure(one.toolkit, one.prepared.launch, settings, read, one.prepared.kernels)
+    except Exception as error:
+        one.prepared, one.reason = None, shortened(f"{type(error).__name__}: {error}", 600)
+        return
+    one.rounds.append(list(found.samples_seconds))
+    one.clocks += found.sm_clock_mhz
+
+
+def _predict(
+    one: _Candidate, variant: Variant, dtype: Dtype, problem: Problem, ceilings: Ceilings, *, known: bool
+) -> None:
+    if one.shape is None or one.toolkit is None or one.prepared is None:
+        return
+    if not known:
+        one.reason = "not predicted: its data decide how often each of its loops turns"
+        return
+    architecture = f"sm_{(one.toolkit.compute_capability or '9.0').replace('.', '')}"
+    options = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *one.change.options)
+    megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
+    try:
+        for asked in one.asked:
+            work = work_of_text(
+                variant, one.change.text, asked, architecture, options, one.prepared.kernels, one.change.roots
+            )
+            if work is not None:
+                costs = costs_of(ceilings)
+                one.predicted = predict_launch(work, one.shape, problem, megahertz, ceilings, costs).seconds
+                return
+        one.reason = "not predicted: no loop over interactions is found in it"
+    except Exception as error:
+        one.reason = shortened(f"not predicted: {error}", 600)
+
+
+def _outcome(one: _Candidate, original: _Candidate) -> Outcome:
+    outcome = Outcome(
+        name=one.change.name,
+        what=one.change.what,
+        predicted_seconds=one.predicted,
+        registers=one.registers,
+        sm_clock_mhz=float(np.median(one.clocks)) if one.clocks else None,
+        reason=one.reason,
+    )
+    update: dict[str, float] = {}
+    if one.predicted and original.predicted:
+        update["predicted_gain"] = original.predicted / one.predicted
+    if one.rounds and original.rounds:
+        found, first = interval_of(one.rounds), interval_of(original.rounds)
+        update |= {"measured_seconds": found.median, "measured_gain": first.median / found.median}
+        update |= {"low_seconds": found.low} | ({"high_seconds": found.high} if np.isfinite(found.high) else {})
+    return outcome.model_copy(update=update)
+
+
+def opened(dtype: Dtype, interaction: Interaction) -> Opens:
+    """Return what opens CuPy on the current device for a changed text.
+
+    It raises ``ToolkitMissingError`` where CuPy cannot be used.
+    """
+
+    def opens(changed: Changed, options: tuple[str, ...]) -> CudaToolkit:
+        class Toolkit(CupyToolkit):
+            def options(self, constants: dict[str, int]) -> list[str]:
+                return [*super().options(constants), *options]
+
+        return Toolkit(changed, dtype, interaction)
+
+    return opens
+
+
+def write(found: Sequence[KnockOuts], folder: Path) -> Path:
+    """Add to the file of a folder, which is written at once: what it has of the same case is replaced.
+
+    Raises:
+        InputError: it cannot be read or written.
+    """
+    path = folder / FILE
+    new = {(one.variant, str(one.axes), one.n, one.dtype): one for one in found}
+    kept = {(one.variant, str(one.axes), one.n, one.dtype): one for one in read_all(folder)} | new
+    content = "[\n" + ",\n".join(one.model_dump_json(indent=1) for one in kept.values()) + "\n]\n"
+    write_whole(path, content.encode())
+    return path
+
+
+def read_all(folder: Path) -> list[KnockOuts]:
+    """Read what was measured in a folder; nothing where it has no such file.
+
+    Raises:
+        InputError: the file is not what ``gravbench explain --knock-outs`` writes.
+    """
+    path = folder / FILE
+    try:
+        return TypeAdapter(list[KnockOuts]).validate_json(read_bytes(path))
+    except FileNotFoundError:
+        return []
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise InputError(f"{path}: {why}; accepted: what `gravbench explain --knock-outs` writes") from None

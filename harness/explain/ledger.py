@@ -1,0 +1,231 @@
+"""What an interaction costs: the issue slots of the inner loops of a kernel, by pipe and by line of its source.
+
+A warp issues one instruction at a time, so the instructions of the inner loop over its interactions are what each costs
+at least, whatever the clock. One inverse square root is one pair of bodies, or of a body and a cell: its interactions
+are two where a pair is used for both bodies. What stands in the loop around the inner one is staging: it is paid once
+per tile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from gravbench.explain.asking import Asked
+from gravbench.explain.assembling import Assembled, assemble, hasty_ptx
+from gravbench.explain.chains import bank_conflicts, longest_chain
+from gravbench.explain.machine_code import Instruction, Loop, around, innermost
+from gravbench.explain.occupancy import Occupancy, occupancy
+from gravbench.explain.pipes import PIPES, WORK, is_root, passes_of, pipe_of, work_of
+from gravbench.explain.places import Places, places
+from gravbench.explain.trips import trips
+from gravbench.model.interaction import Interaction
+from gravbench.model.variant import Dtype, Variant
+from gravbench.toolkits.interface import FLAGS
+
+ROOT = "rsqrt"
+"""What the inverse square root is called in PTX."""
+MOST_THREADS = 8
+"""That compile at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the source, its text, and the issue slots per interaction that are of it."""
+
+    file: str
+    number: int
+    slots: float
+    pipes: dict[str, float]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """An inner loop over interactions.
+
+    ``slots`` are its instructions per interaction, ``pipes`` the same by pipe, ``work`` by what they are there for and
+    ``lines`` by line, the most expensive first. ``passes`` are how often an interaction goes through each pipe.
+    ``turn`` are the interactions of a thread in one turn of it, ``served`` how many a pair is, ``chain`` is the longest
+    chain of instructions in a turn that wait for one another, ``conflicts`` are those that read three registers of one
+    bank.
+    ``per_tile`` are the instructions of the loop around it, which stage what it reads; ``tile`` are the interactions of
+    a thread in one turn of that, and ``staging`` its instructions per interaction, None where they depend on data. The
+    loop is in ``function``, and ends at ``line`` of ``file``.
+    """
+
+    turn: int
+    slots: float
+    pipes: dict[str, float]
+    lines: tuple[Line, ...]
+    per_tile: int
+    chain: int
+    conflicts: int
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    served: int = 1
+    work: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, float] = field(default_factory=dict)
+    tile: int | None = None
+    staging: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A kernel of a variant on one architecture: registers of a thread, bytes of spills and of shared memory.
+
+    ``threads`` are those of a block as it is launched, None where it was not.
+    """
+
+    variant: str
+    kernel: str
+    architecture: str
+    registers: int
+    spilled: int
+    shared: int
+    inner: tuple[Inner, ...]
+    threads: int | None = None
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """What a multiprocessor holds of it at once."""
+        if self.threads is None:
+            return None
+        return occupancy(self.architecture, self.threads, self.registers, self.shared)
+
+
+def ledger(
+    variant: Variant, asked: Sequence[Asked], dtype: Dtype, interaction: Interaction, architecture: str
+) -> Ledger | None:
+    """Compile the first kernel that has an inner loop over interactions, and count; None where none has.
+
+    Raises:
+        InputError: it cannot be compiled or read here.
+    """
+    return next(iter(ledgers(variant, asked, dtype, interaction, [architecture])), None)
+
+
+def ledgers(
+    variant: Variant, asked: Sequence[Asked], dtype: Dtype, interaction: Interaction, architectures: Sequence[str]
+) -> list[Ledger]:
+    """Compile every kernel for each architecture, and count those that have an inner loop over interactions.
+
+    They are in the order of the architectures, and for each of them in that of ``asked``.
+
+    Raises:
+        InputError: one cannot be compiled or read here.
+    """
+    source = variant.cuda_source(interaction)
+    where = places(source)
+    unique = list({(one.stem, one.constants): one for one in asked}.values())
+    real = ["-DFLOAT64=1"] if dtype == "float64" else []
+    each = list(dict.fromkeys(architectures))
+
+    def options_of(one: Asked) -> list[str]:
+        return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
+
+    def has_roots(one: Asked) -> bool:
+        return len(unique) == 1 or ROOT in hasty_ptx(source, each[0], options_of(one))
+
+    def counted(one: Asked, architecture: str) -> Ledger | None:
+        built = assemble(source, one.stem, architecture, options_of(one))
+        inner = inner_loops(built, where, variant.mutual)
+        if not inner:
+            return None
+        return Ledger(
+            variant.name, one.stem, architecture, built.registers, built.spilled, built.shared, inner, one.threads
+        )
+
+    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+        kept = [one for one, has in zip(unique, pool.map(has_roots, unique), strict=True) if has]
+        made = [pool.submit(counted, one, architecture) for architecture in each for one in kept]
+        return [found for one in made if (found := one.result())]
+
+
+def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
+    """Count the inner loops over interactions of machine code; ``mutual`` as a variant declares it."""
+    code, loops = built.code.instructions, built.code.loops()
+    found = innermost(loops, [place for place, one in enumerate(code) if is_root(one.opcode)])
+    # A loop over bodies or cells that has loops within it is none over their interactions.
+    found = [loop for loop in found if not any(loop.holds(other) for other in loops)] or found
+    return tuple(_counted(code, loops, loop, where, mutual) for loop in found)
+
+
+def _counted(
+    code: Sequence[Instruction], loops: Sequence[Loop], loop: Loop, where: Places, mutual: bool | str
+) -> Inner:
+    body = code[loop.first : loop.last + 1]
+    functions = Counter(where.functions.get((one.file, one.line), "") for one in body)
+    served = 2 if mutual is True or functions[str(mutual)] else 1
+    roots = sum(is_root(one.opcode) for one in body)
+    turn = served * roots
+    by_line: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    passes: Counter[str] = Counter()
+    for one in body:
+        pipe = pipe_of(one.opcode)
+        by_line[one.file, one.line][pipe] += 1
+        passes[pipe] += passes_of(one.opcode)
+    lines = [
+        Line(file, line, own.total() / turn, _each(own, turn, PIPES), where.lines.get((file, line), ""))
+        for (file, line), own in by_line.items()
+    ]
+    outer = around(loops, loop)
+    outside = [] if outer is None else _outside(code, outer, loops)
+    turns = None if outer is None else trips(code, loop)
+    tile = staging = None
+    if outer is None:
+        staging = 0.0
+    elif turns is not None:
+        # Turns of the inner loop may stand before it, so that its loads are on their way.
+        peeled = sum(is_root(one.opcode) for one in outside) // roots
+        tile = turn * (turns + peeled)
+        staging = max(0.0, (len(outside) + turns * len(body)) / tile - len(body) / turn)
+    file, line = _beginning(code, loop, where)
+    return Inner(
+        turn=turn,
+        slots=len(body) / turn,
+        pipes=_each(Counter(pipe_of(one.opcode) for one in body), turn, PIPES),
+        lines=tuple(sorted(lines, key=lambda line: (-line.slots, line.file, line.number))),
+        per_tile=len(outside),
+        chain=longest_chain(body),
+        conflicts=bank_conflicts(body),
+        function=where.functions.get((file, line), ""),
+        file=file,
+        line=line,
+        served=served,
+        work=_each(Counter(work_of(one.opcode, one.operands) for one in body), turn, WORK),
+        passes=_each(passes, turn, PIPES),
+        tile=tile,
+        staging=staging,
+    )
+
+
+def _beginning(code: Sequence[Instruction], loop: Loop, where: Places) -> tuple[str, int]:
+    """Return the file and the line of the statement that a loop is made of, as far as the compiler tells."""
+    body = code[loop.first : loop.last + 1]
+    # What is counted and compared is of that line, and so is the jump, mostly.
+    for one in [body[-1], *(one for one in reversed(body) if "ISETP" in one.opcode)]:
+        text = where.lines.get((one.file, one.line), "")
+        if text.startswith(("for", "while", "do", "}")):
+            return one.file, one.line
+    named = Counter((one.file, one.line) for one in body if where.lines.get((one.file, one.line), "").startswith("for"))
+    return named.most_common(1)[0][0] if named else (body[-1].file, body[-1].line)
+
+
+def _each(counts: Counter[str], turn: int, names: Sequence[str]) -> dict[str, float]:
+    """Divide counts among the interactions of a turn, in the order of the names."""
+    return {name: counts[name] / turn for name in names if counts[name]}
+
+
+def _outside(code: Sequence[Instruction], outer: Loop, loops: Sequence[Loop]) -> list[Instruction]:
+    """List the instructions of a loop that no loop within it holds."""
+    held = [loop for loop in loops if outer.holds(loop)]
+    return [
+        code[place]
+        for place in range(outer.first, outer.last + 1)
+        if not any(loop.first <= place <= loop.last for loop in held)
+    ]

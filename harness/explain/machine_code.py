@@ -1,0 +1,148 @@
+"""Read what nvdisasm prints: the instructions of a kernel, the lines of the source they come from, and its loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+FILE = re.compile(r'//## File "(?:[^"]*/)?([^"/]+)", line (\d+)')
+INSTRUCTION = re.compile(
+    r"/\*[0-9a-f]{4,}\*/\s+(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z]\S*)\s*(?P<operands>.*?)\s*;"
+)
+LABEL = re.compile(r"(\.L_\w+):")
+TARGET = re.compile(r"`\((\.L_\w+)\)")
+SECTION = re.compile(r"\.text\.(\w+):")
+ENCODED = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+CONTROL = 41
+"""The bit of the second half of an instruction's code with which its control begins."""
+
+JUMPS = ("BRA", "BRX", "JMP", "JMX")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: ``opcode`` with its suffixes, such as ``FFMA.FTZ``, and the ``line`` of ``file`` it is of.
+
+    ``control`` are the bits by which the assembler delays the next instructions of the warp, from the lowest: four of
+    cycles to wait, one that asks for another warp, three and three for the barriers that its result and its operands
+    open, six for the barriers that it waits for. It is 0 where the codes of the instructions were not printed.
+    """
+
+    opcode: str
+    operands: str
+    predicate: str = ""
+    file: str = ""
+    line: int = 0
+    target: str = ""
+    control: int = 0
+
+    @property
+    def name(self) -> str:
+        """The opcode without its suffixes."""
+        return self.opcode.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Instructions ``first`` to ``last`` of a kernel, the last of which jumps back to the first."""
+
+    first: int
+    last: int
+
+    def holds(self, other: Loop) -> bool:
+        """Tell whether another loop lies within this one."""
+        return self != other and self.first <= other.first and other.last <= self.last
+
+
+@dataclass(slots=True)
+class Code:
+    """The instructions of one kernel in their order, and where its labels are."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def loops(self) -> list[Loop]:
+        """Find the loops: one for each place that is jumped back to, up to the last jump to it."""
+        found: dict[int, int] = {}
+        aside = self._aside()
+        for place, one in enumerate(self.instructions):
+            begin = self.labels.get(one.target, place + 1)
+            # After its last instruction a kernel jumps to itself.
+            if one.name in JUMPS and begin < place and place not in aside:
+                found[begin] = max(place, found.get(begin, 0))
+        return [Loop(first, last) for first, last in sorted(found.items())]
+
+    def _aside(self) -> set[int]:
+        """Return the jumps that end what stands behind the kernel for warps whose threads have gone different ways."""
+        found = set()
+        for one in self.instructions:
+            if one.opcode == "BRA.DIV" and one.target in self.labels:
+                ahead = range(self.labels[one.target], len(self.instructions))
+                found |= set(islice((at for at in ahead if self._always_jumps(at)), 1))
+        return found
+
+    def _always_jumps(self, place: int) -> bool:
+        one = self.instructions[place]
+        return one.opcode == "BRA" and not one.predicate and one.operands.startswith("`")
+
+
+def parse(text: str, kernel: str) -> Code:
+    """Read the machine code of one kernel from what ``nvdisasm -c -g`` prints, with ``-hex`` also its control.
+
+    Raises:
+        ValueError: the text has no kernel of this name.
+    """
+    code, here, file, line = Code(), False, "", 0
+    for row in text.splitlines():
+        if section := SECTION.search(row):
+            here = section[1] == kernel
+        elif not here:
+            continue
+        elif source := FILE.search(row):
+            file, line = source[1], int(source[2])
+        elif label := LABEL.match(row.strip()):
+            code.labels[label[1]] = len(code.instructions)
+        elif found := INSTRUCTION.search(row):
+            target = TARGET.search(found["operands"])
+            code.instructions.append(
+                Instruction(
+                    found["opcode"],
+                    found["operands"],
+                    found["predicate"] or "",
+                    file,
+                    line,
+                    target[1] if target else "",
+                )
+            )
+        elif code.instructions and (encoded := ENCODED.search(row)):
+            code.instructions[-1] = replace(code.instructions[-1], control=int(encoded[1], 16) >> CONTROL & 0x1FFFF)
+    if not code.instructions:
+        raise ValueError(f"no kernel {kernel} in this machine code")
+    return code
+
+
+def innermost(loops: Sequence[Loop], holding: Sequence[int]) -> list[Loop]:
+    """Return the loops with some of the instructions ``holding`` in which no smaller loop has any, in their order.
+
+    Of those within one loop around them, the one with the most: the others are what is left at the end of its work.
+    """
+
+    def has(loop: Loop) -> int:
+        return sum(loop.first <= place <= loop.last for place in holding)
+
+    own = [loop for loop in loops if has(loop)]
+    best: dict[Loop | None, Loop] = {}
+    for loop in own:
+        if any(loop.holds(other) for other in own):
+            continue
+        outer = around(loops, loop)
+        if outer not in best or has(loop) > has(best[outer]):
+            best[outer] = loop
+    return sorted(best.values(), key=lambda loop: loop.first)
+
+
+def around(loops: Sequence[Loop], inner: Loop) -> Loop | None:
+    """Return the smallest loop that holds another; None where none does."""
+    return min((loop for loop in loops if loop.holds(inner)), key=lambda loop: loop.last - loop.first, default=None)

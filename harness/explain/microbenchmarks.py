@@ -1,0 +1,237 @@
+"""The ceilings of a GPU, each by a kernel of ``ceilings.cu``: what it is given and has to leave, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.explain.ceilings import BYTES, CLOCKS, LANES, OPERATIONS, PRODUCTS
+
+CHAINS = 8
+"""Independent values of a thread, LANES of ``ceilings.cu``."""
+IN_A_ROW = 33
+"""Instructions of a turn that wait for each other, where latency is measured."""
+KNUTH = 2654435761
+BLOCK = 256
+BLOCKS_EACH = 4
+"""Blocks for each multiprocessor: eight warps for each of its schedulers, on every card."""
+L2_WORDS = 1 << 20
+MEMORY_WORDS = 1 << 26
+"""Rows of 16 bytes: 16 MB, which every L2 cache holds, and 1 GB, which none does."""
+RING_NEAR, STEP_NEAR = 64, 16
+RING_FAR, STEP_FAR = 4096, 160
+"""Words of a ring, and words of 8 bytes from one to the next: 8 kB in all, and 5 MB."""
+
+Left = NDArray[Any] | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A kernel of ``ceilings.cu`` and the ceiling that it shows.
+
+    ``takes`` are the arrays that it reads, and ``leaves`` says what each of its threads has to leave after so many
+    turns: one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a
+    thread does in one turn, operations, or the bytes of one of its ``rows``. ``opcodes`` are those that are counted.
+    With ``chain`` one warp runs, and the clocks of an instruction are what is measured; ``ring`` are the words that it
+    follows. ``least`` is the compute capability from which on it is there.
+    """
+
+    name: str
+    what: str
+    unit: str
+    each: float
+    opcodes: dict[str, int]
+    leaves: Callable[[int], Left]
+    takes: tuple[NDArray[Any], ...] = ()
+    type_of_result: type[np.generic] = np.float32
+    tolerance: float = 0.0
+    chain: bool = False
+    rows: int = 0
+    ring: int = 0
+    kernel: str = ""
+    least: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name of its kernel."""
+        return self.kernel or self.name
+
+
+FACTORS = np.array([1, 2, 3, 4, 1, 2, 3, 4, 2, 1, 4, 3, 2, 1, 4, 3], np.float32)
+ROOTS = np.array([16, 9, 4, 2, 8, 25, 36, 0.25, 3], np.float32)
+LOGIC = np.array([0x5DEECE66, 0x2545F491], np.uint32)
+WORDS = (np.arange(256, dtype=np.uint64) * KNUTH % 2**32).astype(np.uint32)
+ONES = np.full(8, 0x3C003C00, np.uint32)
+"""Two half-precision numbers 1 in each word."""
+WEIGHTS = np.arange(1, CHAINS + 1)
+
+
+def _fma(a: NDArray[Any], b: NDArray[Any]) -> Callable[[int], float]:
+    return lambda turns: float(np.sum((np.arange(CHAINS) + 4.0 * turns * a * b) * WEIGHTS))
+
+
+def _logic(turns: int) -> NDArray[np.uint32]:
+    x: NDArray[np.uint32] = np.arange(CHAINS, dtype=np.uint32)
+    for _ in range(turns):
+        x = (x & LOGIC[0] ^ LOGIC[1]).astype(np.uint32)
+    return x
+
+
+def _logic_and_fma(turns: int) -> float:
+    sums = (np.arange(CHAINS) + 2.0 * turns * FACTORS[0] ** 2) * WEIGHTS
+    return float(np.sum(sums) + np.sum(_logic(2 * turns) & 0xFF))
+
+
+def _roots(times: int) -> float:
+    return float(np.sum(ROOTS[:CHAINS].astype(float) ** ((-0.5) ** times)))
+
+
+def _rotated(turns: int) -> NDArray[np.uint32]:
+    lanes = (np.arange(32, dtype=np.uint32) + 4 * turns) % 32
+    return np.asarray(CHAINS * lanes + sum(range(CHAINS)), np.uint32)
+
+
+def _loads(width: int) -> Callable[[int], int]:
+    def leaves(turns: int) -> int:
+        x, y = 0, 0
+        for turn in range(turns):
+            row = WORDS[turn % 2 * 128 :][:128].astype(object)
+            if width == 1:
+                groups = row[:64:2].reshape(-1, 2)
+                x, y = x + sum(a ^ b for a, b in groups), y ^ int(np.bitwise_xor.reduce(groups[:, 1]))
+            else:
+                groups = row.reshape(-1, 4)
+                x, y = x + sum(a ^ b ^ c for a, b, c, _ in groups), y ^ int(np.bitwise_xor.reduce(groups[:, 3]))
+        return (x + y) % 2**32
+
+    return leaves
+
+
+def sum_of_rows(words: int, turns: int) -> int:
+    """Return what all threads together leave of so many rows, modulo 2^32."""
+    total = 0
+    for first in range(0, words, 1 << 22):
+        own = np.arange(first, min(first + (1 << 22), words), dtype=np.uint64) * KNUTH & 0xFFFFFFFF
+        total += int(own.sum() + (own >> np.uint64(7)).sum())
+    return turns * total % 2**32
+
+
+def _at(ring: int, step: int) -> Callable[[int], int]:
+    return lambda turns: IN_A_ROW * turns % ring * step
+
+
+BENCHMARKS: Sequence[Benchmark] = (
+    Benchmark(
+        "fma_1", "multiplications and additions, one varying operand", LANES, 32, {"FFMA": 32},
+        _fma(FACTORS[:1], FACTORS[:1]), (FACTORS,)
+    ),
+    Benchmark(
+        "fma_2", "multiplications and additions, two varying operands", LANES, 32, {"FFMA": 32},
+        _fma(FACTORS[:8], FACTORS[:1]), (FACTORS,)
+    ),
+    Benchmark(
+        "fma_3", "multiplications and additions, three varying operands", LANES, 32, {"FFMA": 32},
+        _fma(FACTORS[:8], FACTORS[8:]), (FACTORS,)
+    ),
+    Benchmark(
+        "alu", "logical operations of integers", LANES, 32, {"LOP3": 32},
+        lambda turns: float(np.sum(_logic(4 * turns) * WEIGHTS.astype(np.uint32), dtype=np.uint32)), (LOGIC,), np.uint32
+    ),
+    Benchmark(
+        "alu_fma", "as many logical operations as multiplications and additions, both counted", LANES, 32,
+        {"LOP3": 16, "FFMA": 16}, _logic_and_fma, (FACTORS, LOGIC)
+    ),
+    Benchmark(
+        "mufu", "inverse square roots", LANES, 32, {"MUFU.RSQ": 32}, lambda turns: _roots(4 * turns), (ROOTS,),
+        tolerance=1e-5
+    ),
+    Benchmark(
+        "mufu_fma", "an inverse square root and eight multiplications and additions, all counted", LANES, 72,
+        {"MUFU.RSQ": 8, "FFMA": 64},
+        lambda turns: _roots(turns) + float(np.sum(np.arange(CHAINS) + 8.0 * turns * float(ROOTS[CHAINS]) ** 2)),
+        (ROOTS,),
+        tolerance=1e-5
+    ),
+    Benchmark(
+        "fp64", "multiplications and additions in float64", LANES, 32, {"DFMA": 32},
+        lambda turns: float(np.sum(np.arange(CHAINS) + 4.0 * turns * float(FACTORS[1]) ** 2)),
+        (FACTORS[1:].astype(np.float64),), type_of_result=np.float64
+    ),
+    Benchmark(
+        "shuffle", "exchanges between the lanes of a warp", LANES, 32, {"SHFL": 32}, _rotated,
+        type_of_result=np.uint32
+    ),
+    Benchmark(
+        "transpose", "transposed matrices of 8 x 8 half-precision numbers of a warp, counted by lane", LANES, 32,
+        {"MOVM": 32}, lambda _: _rotated(0), type_of_result=np.uint32
+    ),
+    Benchmark(
+        "convert", "pairs of floats made half-precision numbers", LANES, 32, {"F2FP": 32},
+        lambda _: CHAINS * int(ROOTS[:1].astype(np.float16).view(np.uint16)[0]), (ROOTS,), np.uint32, least="8.0"
+    ),
+    Benchmark(
+        "lds_32", "loads of 4 bytes from shared memory, one address for a warp", LANES, 32, {"LDS": 32}, _loads(1),
+        (WORDS,), np.uint32
+    ),
+    Benchmark(
+        "lds_128", "loads of 16 bytes from shared memory, one address for a warp", LANES, 32, {"LDS.128": 32},
+        _loads(4), (WORDS,), np.uint32
+    ),
+    Benchmark(
+        "ldg_32", "loads of 4 bytes that the first cache holds, one address for a warp", LANES, 32, {"LDG": 32},
+        _loads(1), (WORDS,), np.uint32
+    ),
+    Benchmark(
+        "ldg_128", "loads of 16 bytes that the first cache holds, one address for a warp", LANES, 32, {"LDG": 32},
+        _loads(4), (WORDS,), np.uint32
+    ),
+    Benchmark(
+        "l2_read", "bytes read from the L2 cache", BYTES, 16, {"LDG": 4}, lambda _: None, type_of_result=np.uint32,
+        rows=L2_WORDS, kernel="read_rows"
+    ),
+    Benchmark(
+        "memory_read", "bytes read from memory", BYTES, 16, {"LDG": 4}, lambda _: None, type_of_result=np.uint32,
+        rows=MEMORY_WORDS, kernel="read_rows"
+    ),
+    Benchmark(
+        "mma_8", "half-precision matrix products m16n8k8 of a warp", PRODUCTS, 16 / 32, {"HMMA.1688": 16},
+        lambda turns: 16.0 * 4 * turns * 8, (ONES,)
+    ),
+    Benchmark(
+        "mma_16", "half-precision matrix products m16n8k16 of a warp", PRODUCTS, 16 / 32, {"HMMA.16816": 16},
+        lambda turns: 16.0 * 4 * turns * 16, (ONES,), least="8.0"
+    ),
+    Benchmark(
+        "red_distinct", "atomic additions, each thread to a place of its own", OPERATIONS, 4, {"RED": 4},
+        lambda turns: 4.0 * turns
+    ),
+    Benchmark(
+        "red_one", "atomic additions, all threads to one place", OPERATIONS, 4, {"RED": 4}, lambda _: None
+    ),
+    Benchmark(
+        "latency_fma", "clocks from a multiplication and addition to the next that needs it", CLOCKS, IN_A_ROW,
+        {"FFMA": IN_A_ROW}, lambda turns: float(IN_A_ROW * turns * FACTORS[0] ** 2), (FACTORS,), chain=True
+    ),
+    Benchmark(
+        "latency_mufu", "clocks from an inverse square root to the next that needs it", CLOCKS, IN_A_ROW,
+        {"MUFU.RSQ": IN_A_ROW}, lambda turns: float(ROOTS[0]) ** ((-0.5) ** (IN_A_ROW * turns)), (ROOTS,),
+        tolerance=1e-5, chain=True
+    ),
+    Benchmark(
+        "latency_lds", "clocks from a load from shared memory to the next that needs it", CLOCKS, IN_A_ROW,
+        {"LDS": IN_A_ROW}, lambda turns: IN_A_ROW * turns * 5 % 32, type_of_result=np.uint32, chain=True
+    ),
+    Benchmark(
+        "latency_l1", "clocks from a load that the first cache holds to the next that needs it", CLOCKS, IN_A_ROW,
+        {"LDG": IN_A_ROW}, _at(RING_NEAR, 8 * STEP_NEAR), type_of_result=np.uint64, chain=True, ring=RING_NEAR
+    ),
+    Benchmark(
+        "latency_l2", "clocks from a load that the L2 cache holds to the next that needs it", CLOCKS, IN_A_ROW,
+        {"LDG": IN_A_ROW}, _at(RING_FAR, 8 * STEP_FAR), type_of_result=np.uint64, chain=True, ring=RING_FAR
+    ),
+)  # fmt: skip
+"""Every ceiling of a GPU but the two of launches, in the order in which they are shown."""

@@ -1,0 +1,274 @@
+"""The time of a record as its machine code, the ceilings of the device and the shape of its launch predict it.
+
+One scheduler stands for all: ``schedule`` runs the inner loop of the kernel on as many warps as a multiprocessor holds
+of it. Blocks that do not fill the device once more are its tail. What a variant does beside its main kernel counts as
+launches alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import median
+
+from gravbench.errors import InputError
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
+from gravbench.explain.work import LANES, UnmodelledError, Work, work_of
+from gravbench.model.interaction_files import find
+from gravbench.model.record import Record, Resources
+from gravbench.model.variant import discover
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a kernel was launched: blocks, warps of a block, and the blocks that a multiprocessor holds at once."""
+
+    blocks: int
+    warps: int
+    resident: int
+    multiprocessors: int
+
+    @property
+    def most(self) -> int:
+        """Blocks that one multiprocessor has at the same time."""
+        return min(self.resident, -(-self.blocks // self.multiprocessors))
+
+    def warps_of(self, blocks: int) -> int:
+        """Return the warps of a scheduler whose multiprocessor has so many blocks."""
+        return -(-blocks * self.warps // SCHEDULERS)
+
+    @property
+    def together(self) -> int:
+        """Warps of a block that share a scheduler."""
+        return max(1, self.warps // SCHEDULERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an evaluation computes: bodies, and interactions of all of them together."""
+
+    n: int
+    evaluated: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Seconds of an evaluation: of the main kernel at the clock it had, and of launches."""
+
+    kernel: float
+    launch: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.kernel + self.launch
+
+
+def costs_of(ceilings: Ceilings) -> Costs:
+    """Return what instructions cost a scheduler of a device with these ceilings."""
+
+    def busy(name: str) -> float:
+        return LANES * SCHEDULERS / ceilings.value(name)
+
+    wide, narrow = busy("lds_128"), busy("lds_32")
+    far, near = busy("ldg_128"), busy("ldg_32")
+    red = 4 * narrow
+    if ceilings.measured("red_distinct") and ceilings.multiprocessors:
+        a_clock = ceilings.value("red_distinct") / (ceilings.clock * 1e6 * ceilings.multiprocessors)
+        red = LANES * SCHEDULERS / a_clock
+    shared = {"LDS.32": narrow, "LDS.64": max(narrow, wide / 2), "LDS.128": wide}
+    cached = {"LDG.32": near, "LDG.64": max(near, far / 2), "LDG.128": far}
+    latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
+    latency |= {name: ceilings.value("latency_l1") for name in cached}
+    return Costs(
+        busy={
+            "FMA": max(1.0, busy("fma_1")),
+            "ALU": busy("alu"),
+            "XU": busy("mufu"),
+            "FP64": busy("fp64"),
+            "tensor": SCHEDULERS / ceilings.value("mma_16"),
+            "tensor.8": SCHEDULERS / ceilings.value("mma_8"),
+            "uniform": 2.0,
+            "SHFL": busy("shuffle"),
+            "MOVM": busy("transpose"),
+            "F2FP": busy("convert"),
+            "RED": red,
+        }
+        | shared
+        | cached,
+        latency=latency
+        | {
+            "FMA": ceilings.value("latency_fma"),
+            "XU": ceilings.value("latency_mufu"),
+            "FP64": 2 * ceilings.value("latency_fma"),
+            "tensor": ceilings.value("latency_lds"),
+            "tensor.8": ceilings.value("latency_lds"),
+        },
+        miss=ceilings.value("latency_l2"),
+        # Of three operands, two are of one bank.
+        operand=busy("fma_3") / 2,
+    )
+
+
+def shape_of(record: Resources) -> Shape:
+    """Return how the kernel of a record was launched.
+
+    Raises:
+        UnmodelledError: the record does not tell.
+    """
+    blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
+    if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
+        raise UnmodelledError("its record has no grid and no occupancy")
+    return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))
+
+
+def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
+    """Return the clocks of a scheduler for an interaction of one warp, with so many blocks on its multiprocessor."""
+    return _clocks(work.done, shape.warps_of(blocks), shape.together, _Hashable(costs)) / work.interactions
+
+
+def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None = None) -> Predicted:
+    """Predict the time of a record from the loop of its kernel and the ceilings of its device.
+
+    Raises:
+        UnmodelledError: the record does not tell how it was launched.
+    """
+    case = Problem(record.n, record.evaluated)
+    return predict_launch(
+        work, shape_of(record), case, clock_of(record, ceilings), ceilings, costs or costs_of(ceilings)
+    )
+
+
+def predict_launch(
+    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
+) -> Predicted:
+    """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
+    lane = _interactions_of_a_thread(problem, shape, work)
+    full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
+
+    def cycles(blocks: int) -> float:
+        return shape.warps_of(blocks) * lane * clocks_of(work, shape, blocks, costs)
+
+    total = full * cycles(shape.resident) if full else 0.0
+    total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
+    return Predicted(total / (megahertz * 1e6), work.launches * ceilings.value("launch_stream"))
+
+
+def clock_of(record: Record, ceilings: Ceilings) -> float:
+    """Return the clock of a record in MHz: the median of its readings, the highest where it has none."""
+    return float(median(record.sm_clock_mhz)) if record.sm_clock_mhz else ceilings.clock
+
+
+def architecture_of(record: Record) -> str:
+    """Return the architecture of a record's device, such as ``sm_90``.
+
+    Raises:
+        UnmodelledError: the record does not tell.
+    """
+    if not record.compute_capability or not re.fullmatch(r"\d+\.\d", record.compute_capability):
+        raise UnmodelledError("its record has no compute capability")
+    return f"sm_{record.compute_capability.replace('.', '')}"
+
+
+def modelled(record: Record) -> bool:
+    """Tell whether a record is one that the model is for: a direct sum in CUDA C, measured by itself on a GPU."""
+    variant = discover().get(record.variant)
+    return (
+        record.status == "ok"
+        and record.timed == "force"
+        and record.gpus == 1
+        and bool(record.grid_blocks)
+        and not record.computed
+        and variant is not None
+        and variant.has_cuda_c
+        and record.toolkit in ("cupy", "pycuda")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far the model is off for one variant: records, and the relative errors of their predicted times."""
+
+    variant: str
+    errors: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the errors without their signs."""
+        return median(map(abs, self.errors))
+
+    @property
+    def bias(self) -> float:
+        """The median of the errors: below zero where the model predicts too little time."""
+        return median(self.errors)
+
+
+def typical(found: Iterable[Errors]) -> float | None:
+    """Return the median of the errors of all records without their signs, None where there is none."""
+    own = [abs(error) for one in found for error in one.errors]
+    return median(own) if own else None
+
+
+def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
+    """Compare predicted with measured times, by variant; return also why other variants have no model.
+
+    Records whose kernel is not what this checkout has are left out: their machine code is another.
+    """
+    costs = costs_of(ceilings)
+    found: dict[str, list[float]] = {}
+    without: dict[str, str] = {}
+    for record in records:
+        if not modelled(record) or not record.median_seconds or record.variant in without:
+            continue
+        variant = discover()[record.variant]
+        try:
+            if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
+                continue
+            shape = shape_of(record)
+            work = work_of(record, architecture_of(record), shape.multiprocessors)
+            predicted = predict(record, work, ceilings, costs).seconds
+        except (UnmodelledError, InputError) as error:
+            without[record.variant] = str(error)
+            continue
+        found.setdefault(record.variant, []).append(predicted / record.median_seconds - 1)
+    order = [name for name in discover() if name in found]
+    return [Errors(name, tuple(found[name])) for name in order], without
+
+
+def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> float:
+    """Return what each thread computes, also where it stands for a body that is not there."""
+    evenly = problem.evaluated / (shape.blocks * shape.warps * LANES)
+    if work.bodies_of_block:
+        # Where the last block is not full, its threads compute all the same.
+        covered = shape.blocks * work.bodies_of_block / problem.n
+        evenly *= covered / max(1, math.floor(covered)) if covered < 2 else 1
+    return evenly
+
+
+class _Hashable:
+    """Costs as a key: those of one set of ceilings are one object."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+
+    def __hash__(self) -> int:
+        return hash((self.costs.miss, self.costs.operand, tuple(self.costs.busy.values())))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashable) and self.costs == other.costs
+
+
+@lru_cache(maxsize=4096)
+def _clocks(done: Pass, warps: int, together: int, costs: _Hashable) -> float:
+    return clocks(done, warps, together, costs.costs)
+
+
+def freed(costs: Costs, *, operands: bool) -> Costs:
+    """Return costs without latencies and, unless ``operands``, with registers that deliver at once."""
+    kinds = (*costs.latency, "ALU", "uniform", "control", "other")
+    at_once = replace(costs, latency=dict.fromkeys(kinds, 1.0), miss=1.0)
+    return at_once if operands else replace(at_once, operand=0.0)

@@ -1,0 +1,298 @@
+"""How many clocks a loop takes on one scheduler of a multiprocessor, by running its machine code step by step.
+
+A multiprocessor has four schedulers, and each issues at most one instruction of one of its warps per clock. A warp
+issues in order. Its next instruction waits for the clocks that the assembler wrote into the one before it, for the
+barriers that loads and roots open when they are done, for the unit that executes it, and for the two banks of the
+register file, which deliver one operand each per clock. Blocks are alike, so one scheduler stands for all: a unit that
+all four share is busy four times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gravbench.explain.machine_code import Instruction
+from gravbench.explain.pipes import pipe_of
+
+SCHEDULERS = 4
+SECTOR = 32
+"""Bytes that a miss of the first cache brings."""
+PASSES = 4
+"""Of each warp: in the first the pipelines fill, in the last the first warps end."""
+MOST_STEPS = 16_000
+"""Instructions that are run at most, over all passes and warps."""
+BARRIER = 20
+"""Clocks from the last warp that gets to a barrier of a block to the first that goes on."""
+
+REGISTER = re.compile(r"(?<![\w.])R(\d+)((?:\.\w+)*)")
+PREDICATE = re.compile(r"!?U?P(?:T|\d+)")
+ADDRESS = re.compile(r"(?<!desc)\[U?R(\d+)(?:\.\w+)*(?:\+U?R\w+)?(?:\+(-?0x[0-9a-f]+))?\]")
+WITHOUT_RESULT = ("ST", "RED", "BAR", "BRA")
+SHARED = "load-store"
+QUEUED = (SHARED, "XU", "tensor")
+"""Units that take instructions into a queue, so that the warp goes on while they are busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Clocks that a warp's instruction keeps its unit of a scheduler busy, and clocks until its result is there.
+
+    Both are by kind: a pipe, or ``LDS.128``, ``LDG.32``, ``SHFL``, ... of the unit that loads and stores. ``miss`` is
+    the latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers
+    an operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue``
+    are the instructions that wait for a unit with a queue.
+    """
+
+    busy: dict[str, float]
+    latency: dict[str, float]
+    miss: float
+    operand: float = 1.0
+    ahead: float = 0.0
+    queue: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What each warp does again and again: ``before``, ``turns`` times ``inner``, ``after``."""
+
+    inner: tuple[Instruction, ...]
+    turns: int = 1
+    before: tuple[Instruction, ...] = field(default=())
+    after: tuple[Instruction, ...] = field(default=())
+
+    @property
+    def length(self) -> int:
+        """Its instructions."""
+        return len(self.before) + self.turns * len(self.inner) + len(self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    unit: str
+    busy: float
+    latency: float
+    stall: int
+    result: int
+    read: int
+    waits: tuple[int, ...]
+    even: float
+    odd: float
+    meets: bool
+    sector: tuple[str, int, int] | None
+
+
+def clocks(done: Pass, warps: int, together: int, costs: Costs) -> float:
+    """Return the clocks of a scheduler with ``warps`` warps for one pass of one of them.
+
+    ``together`` of them are of one block, and wait for each other at its barriers.
+    """
+    turns = max(1, min(done.turns, MOST_STEPS // (PASSES * warps * max(1, len(done.inner)))))
+    part = replace(done, turns=turns)
+    found = _run(_steps(part, costs), warps, together, costs)
+    if turns < done.turns:
+        # The turns that were left out take as long as those without what is around them.
+        alone = _run(_steps(Pass(done.inner, turns), costs), warps, together, costs)
+        found += alone * (done.turns / turns - 1)
+    return found
+
+
+def kind_of(one: Instruction) -> str:
+    """Return the kind of an instruction as ``Costs`` has it."""
+    if one.name in ("LDS", "STS", "LDG", "STG", "LD", "ST"):
+        width = next((bits for bits in ("128", "64") if f".{bits}" in one.opcode), "32")
+        return f"{'LDS' if one.name in ('LDS', 'STS') else 'LDG'}.{width}"
+    if one.name in ("RED", "REDG", "ATOM", "ATOMG"):
+        return "RED"
+    pipe = pipe_of(one.opcode)
+    if one.name in ("MOVM", "F2FP"):
+        return one.name
+    if pipe == "tensor" and ".1688" in one.opcode:
+        return "tensor.8"
+    return "SHFL" if pipe == SHARED else pipe
+
+
+def unit_of(kind: str) -> str:
+    """Return the unit that executes a kind of instruction."""
+    if kind.startswith(("LDS", "LDG", "SHFL", "RED", "MOVM")):
+        return SHARED
+    return "ALU" if kind == "F2FP" else kind.partition(".")[0]
+
+
+def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Return for each instruction how many operands it reads from even registers and how many from odd ones.
+
+    What the instruction before it kept for reuse, in the same place, is not read again.
+    """
+    kept: dict[int, str] = {}
+    found = []
+    for one in body:
+        fields = [text.strip() for text in re.split(r",(?![^\[]*\])", one.operands)]
+        results = 0 if one.name.startswith(WITHOUT_RESULT) else 1
+        if results and PREDICATE.fullmatch(fields[0]):
+            results = 2
+        now: dict[int, str] = {}
+        read: set[str] = set()
+        for place, text in enumerate(fields[results:]):
+            for number, suffixes in REGISTER.findall(text):
+                if kept.get(place) != number:
+                    read.add(number)
+                if "reuse" in suffixes:
+                    now[place] = number
+        kept = now
+        odd = sum(int(number) % 2 for number in read)
+        found.append((len(read) - odd, odd))
+    return found
+
+
+def _steps(done: Pass, costs: Costs) -> list[_Step]:
+    """Decode the instructions of a pass; the loads of the inner loop are told apart by what they bring."""
+    outside = bool(done.before or done.after)
+    inner = _decoded(done.inner, costs, missing=False)
+    steps = _decoded(done.before, costs, missing=True)
+    strides: dict[str, int] = {}
+    first: dict[str, int] = {}
+    if not outside:  # every load of the loop is from global memory, one address for the whole warp
+        for one in done.inner:
+            if (place := _address(one)) is not None:
+                register, offset, size = place
+                strides[register] = strides.get(register, 0) + size
+                first[register] = min(offset, first.get(register, offset))
+    for turn in range(done.turns):
+        for one, step in zip(done.inner, inner, strict=True):
+            place = None if outside else _address(one)
+            if place is None:
+                steps.append(step)
+            else:
+                register, offset, _ = place
+                stride = strides[register]
+                steps.append(
+                    replace(step, sector=(register, offset - first[register] + turn * stride, done.turns * stride))
+                )
+    steps += _decoded(done.after, costs, missing=True)
+    return steps
+
+
+def _address(one: Instruction) -> tuple[str, int, int] | None:
+    """Return the register, the offset and the bytes of a load from global memory."""
+    if one.name != "LDG" or not (found := ADDRESS.search(one.operands)):
+        return None
+    return found[1], int(found[2] or "0", 16), 16 if ".128" in one.opcode else 8 if ".64" in one.opcode else 4
+
+
+def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> list[_Step]:
+    steps = []
+    for one, (even, odd) in zip(body, operands(body), strict=True):
+        kind, bits = kind_of(one), one.control
+        latency = costs.miss if missing and one.name == "LDG" else costs.latency.get(kind, 4.0)
+        steps.append(
+            _Step(
+                unit_of(kind),
+                costs.busy.get(kind, 1.0),
+                latency,
+                max(1, bits & 15),
+                bits >> 5 & 7,
+                bits >> 8 & 7,
+                tuple(barrier for barrier in range(6) if bits >> 11 + barrier & 1),
+                even * costs.operand,
+                odd * costs.operand,
+                one.name == "BAR",
+                None,
+            )
+        )
+    return steps
+
+
+def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> float:
+    """Run the passes of all warps, and return the clocks per pass while all of them are in the middle."""
+    length = len(steps)
+    total = PASSES * length
+    place = [0] * warps
+    # Blocks begin at different places of a pass, as they do when they have run for a while.
+    blocks = -(-warps // together)
+    ready = [float(warp // together * length * warps // blocks if blocks > 1 else warp) for warp in range(warps)]
+    open_at = [[0.0] * 8 for _ in range(warps)]
+    waiting: dict[int, list[tuple[int, float]]] = {}
+    free: dict[str, float] = {}
+    even_free = odd_free = 0.0
+    brought: dict[tuple[str, int], float] = {}
+    issued, first_ends, began, ended = 0, 0, 0.0, 0.0
+    at_begin = at_end = 0
+    clock, last, left = 0.0, 0, warps
+    ahead = costs.ahead
+    while left:
+        soonest, chosen = float("inf"), -1
+        for turn in range(warps):
+            warp = last + turn
+            if warp >= warps:
+                warp -= warps
+            when = ready[warp]
+            if when > clock:
+                if when < soonest:
+                    soonest = when
+                continue
+            step = steps[place[warp] % length]
+            room = free.get(step.unit, 0.0)
+            if step.unit in QUEUED:
+                room -= costs.queue * step.busy
+            when = max(room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0)
+            if when <= clock:
+                chosen = warp
+                break
+            if when < soonest:
+                soonest = when
+        if chosen < 0:
+            clock = soonest
+            continue
+        last = chosen
+        step = steps[place[chosen] % length]
+        begins = max(free.get(step.unit, 0.0), clock)
+        free[step.unit] = begins + step.busy
+        if step.even:
+            even_free = max(even_free, clock) + step.even
+        if step.odd:
+            odd_free = max(odd_free, clock) + step.odd
+        done = begins + step.latency
+        if step.sector is not None:
+            register, offset, span = step.sector
+            sector = register, (place[chosen] // length * span + offset) // SECTOR
+            if sector not in brought:
+                brought[sector] = begins + costs.miss
+            done = max(done, brought[sector])
+        barriers = open_at[chosen]
+        if step.result < 6:
+            barriers[step.result] = max(barriers[step.result], done)
+        if step.read < 6:
+            barriers[step.read] = max(barriers[step.read], begins + step.busy)
+        place[chosen] += 1
+        issued += 1
+        when = clock + step.stall
+        if place[chosen] < total:
+            for barrier in steps[place[chosen] % length].waits:
+                if barriers[barrier] > when:
+                    when = barriers[barrier]
+        else:
+            when = float("inf")
+            left -= 1
+            if not at_end:
+                ended, at_end = clock, issued
+        ready[chosen] = when
+        if place[chosen] == length:
+            first_ends += 1
+            if first_ends == warps:
+                began, at_begin = clock, issued
+        if step.meets and together > 1:
+            block = chosen // together
+            own = waiting.setdefault(block, [])
+            own.append((chosen, when))
+            if len(own) == min(together, warps - block * together):
+                for one, earliest in own:
+                    ready[one] = max(earliest, clock + BARRIER)
+                own.clear()
+            else:
+                ready[chosen] = float("inf")
+        clock += 1
+    if at_end > at_begin:
+        return (ended - began) / (at_end - at_begin) * length
+    return clock / (issued / length)

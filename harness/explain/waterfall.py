@@ -1,0 +1,146 @@
+"""Where the time of a record goes: parts in picoseconds per interaction that add up to what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.ledger import Ledger
+from gravbench.explain.model import (
+    Shape,
+    clock_of,
+    clocks_of,
+    costs_of,
+    freed,
+    predict,
+    shape_of,
+)
+from gravbench.explain.pipes import pipe_of
+from gravbench.explain.schedule import SCHEDULERS, Pass, kind_of, operands, unit_of
+from gravbench.explain.work import LANES, Work, work_of
+from gravbench.model.record import Record
+
+NEEDED = ("FMA", "XU", "FP64", "tensor")
+"""The pipes that do the arithmetic of an interaction: its products, sums and roots."""
+PICO = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the time: picoseconds per interaction, and a sentence that says what it is and how it is known."""
+
+    name: str
+    picoseconds: float
+    reason: str
+
+
+def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part, ...]:
+    """Divide the time of a record among its causes; the last part, "unexplained", may be below zero.
+
+    The parts add up to the measured picoseconds per interaction.
+
+    Raises:
+        UnmodelledError: the record does not tell how its kernel was launched, or the kernel has no loop over
+            interactions.
+        InputError: the kernel cannot be compiled or read here.
+    """
+    shape, costs = shape_of(record), costs_of(ceilings)
+    work = work_of(record, ledger.architecture, shape.multiprocessors, ledger.kernel)
+    assert record.median_seconds is not None
+    measured = record.median_seconds * PICO / record.evaluated
+    # One instruction of an interaction, on all schedulers of the device at its highest clock.
+    slot = PICO / (shape.multiprocessors * SCHEDULERS * LANES * ceilings.clock * 1e6)
+    everything = work.length
+    needed = _needed(work.done) / work.interactions
+    blocks = shape.most
+
+    def per_interaction(**change: bool) -> float:
+        return clocks_of(work, shape, blocks, freed(costs, **change))
+
+    units = max(everything, per_interaction(operands=False))
+    banks = max(units, per_interaction(operands=True))
+    waiting = max(banks, clocks_of(work, shape, blocks, costs))
+    predicted = predict(record, work, ceilings, costs)
+    own = clock_of(record, ceilings)
+    at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
+    parts = [
+        Part("arithmetic", needed * slot, f"{needed:.2f} instructions of products, sums and roots per interaction"),
+        Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
+        Part("pipes", (units - everything) * slot, _units(work, costs.busy, units - everything, ceilings)),
+        Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
+        Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, ceilings)),
+        Part("tail of the grid", at_highest - waiting * slot, _tail(shape)),
+        Part(
+            "clock",
+            (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
+            f"it ran at {own:,.0f} MHz of {ceilings.clock:,.0f} MHz",
+        ),
+        Part(
+            "launch",
+            predicted.launch * PICO / record.evaluated,
+            f"{work.launches} launch{'es' if work.launches > 1 else ''} of"
+            f" {ceilings.value('launch_stream') * 1e6:.2f} µs each ({ceilings.source('launch_stream')})",
+        ),
+    ]
+    rest = measured - sum(part.picoseconds for part in parts)
+    return (*parts, Part("unexplained", rest, f"what the model does not know, {rest / measured:+.1%} of the time"))
+
+
+def _needed(done: Pass) -> int:
+    parts = (done.before, *[done.inner] * done.turns, done.after)
+    return sum(pipe_of(one.opcode) in NEEDED for part in parts for one in part)
+
+
+def _others(work: Work, extra: float) -> str:
+    staging = len(work.done.before) + len(work.done.after)
+    if not staging:
+        return f"{extra:.2f} more instructions per interaction: loads, addresses and the loop"
+    return (
+        f"{extra:.2f} more instructions per interaction: loads, addresses, loops, and {staging} that stage the"
+        f" {work.interactions} interactions of a tile"
+    )
+
+
+def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings) -> str:
+    spent: dict[str, float] = {}
+    for part, times in ((work.done.inner, work.done.turns), (work.done.before, 1), (work.done.after, 1)):
+        for one in part:
+            kind = kind_of(one)
+            unit = unit_of(kind)
+            spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0) / work.interactions
+    fullest = max(spent, key=lambda unit: spent[unit])
+    return (
+        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for"
+        f" {spent[fullest]:.1f} clocks per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
+    )
+
+
+def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
+    read = [max(pair) for pair in operands(work.done.inner)]
+    each = sum(read) * work.done.turns / work.interactions
+    return (
+        f"{extra:.2f} clocks: the fuller bank of registers delivers {each:.1f} operands per interaction, one at a time"
+        f" ({ceilings.source('fma_3')})"
+    )
+
+
+def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
+    warps = shape.warps_of(shape.most)
+    return (
+        f"{extra:.2f} clocks in which none of {warps} warp{'s' if warps > 1 else ''} of a scheduler can go on"
+        f" ({ceilings.source('latency_mufu', 'latency_lds', 'latency_l2')})"
+    )
+
+
+def _tail(shape: Shape) -> str:
+    at_once = shape.resident * shape.multiprocessors
+    if shape.blocks <= at_once:
+        busiest = -(-shape.blocks // shape.multiprocessors)
+        return (
+            f"{shape.blocks} blocks on {shape.multiprocessors} multiprocessors: the busiest has {busiest}, on the"
+            f" average {shape.blocks / shape.multiprocessors:.2f}"
+        )
+    return (
+        f"{shape.blocks} blocks in {shape.blocks / at_once:.2f} rounds of {at_once}: in the last one multiprocessors"
+        " have less to do"
+    )

@@ -1,0 +1,184 @@
+"""Changes of a kernel: each is found in its text, compiles, is measured beside the original, and is never a record."""
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import GPUS, NO_GPU
+from gravbench.cli import proving
+from gravbench.config.settings import Measure
+from gravbench.errors import InputError
+from gravbench.explain import knock_outs
+from gravbench.explain.asking import asked_of
+from gravbench.explain.assembling import compiled, missing
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.changes import changes
+from gravbench.model.interaction_files import find
+from gravbench.model.record import Resources
+from gravbench.model.variant import discover
+from gravbench.toolkits.interface import FLAGS, Timing
+from test_ceilings import FakeGpu
+
+VARIANTS = discover()
+GRAVITY = find("gravity")
+QUICK = Measure(min_samples=3, budget_seconds=0.01, warm_up_seconds=0.0, sample_seconds=1e-4)
+APPLY = {
+    "naive": {"no square root", "each product twice", "half the registers"},
+    "tiled": {"no square root", "no staging", "each product twice", "half the registers"},
+    "split_j": {"no square root", "no staging", "each product twice", "half the registers"},
+    "symmetric": {
+        "no square root", "no staging", "no atomic additions", "each product twice", "half the registers"
+    },
+    "tensor": {"no square root", "no atomic additions", "half the registers"},
+}  # fmt: skip
+
+
+def made(name, registers=80):
+    variant = VARIANTS[name]
+    return changes(variant, variant.complete({}), variant.cuda_source(GRAVITY), registers)
+
+
+@pytest.mark.parametrize("name", APPLY)
+def test_the_changes_that_apply_are_found_in_the_text_and_the_others_have_a_reason(name):
+    found, left = made(name)
+    source = VARIANTS[name].cuda_source(GRAVITY)
+    named = {one.name for one in found if not one.name.startswith("launched")}
+    assert named == APPLY[name]
+    assert named.isdisjoint(left)
+    assert all(reason for reason in left.values())
+    assert all(one.text != source or one.options for one in found if not one.axes)
+    assert all(one.text == source for one in found if one.axes)
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.parametrize("name", ["tiled", "symmetric"])
+def test_a_changed_kernel_compiles_and_lacks_what_was_taken_from_it(name):
+    asked = next(one for one in asked_of(VARIANTS[name], {}, "float32", GRAVITY) if one.stem == name)
+    options = [*FLAGS, *(f"-D{key}={value}" for key, value in asked.constants)]
+    for one in made(name)[0]:
+        log = compiled(one.text, "sm_90", [*options, *one.options]).log
+        if one.name == "half the registers":
+            own = log.partition(f"entry function '{name}'")[2].partition("Compiling entry")[0]
+            assert "Used 40 registers" in own
+
+
+def test_a_text_that_has_no_such_place_is_not_changed():
+    variant = VARIANTS["tiled"]
+    found, left = changes(variant, variant.complete({}), "extern void k();", 24)
+    assert all(one.axes for one in found)
+    assert left["no square root"] == "its kernel has no such place"
+    assert left["half the registers"] == "it has only 24"
+
+
+def test_launch_shapes_are_those_that_the_variant_takes():
+    variant = VARIANTS["tiled"]
+    found, _ = changes(variant, variant.complete({"p": 32, "unroll": 32}), variant.cuda_source(GRAVITY), 40)
+    assert [dict(one.axes) for one in found if one.axes] == [{"p": 64}]
+
+
+class Gpu(FakeGpu):
+    """A GPU on which a kernel with ``slow`` in its text, or in its options, takes twice as long."""
+
+    def __init__(self, changed, options, refused=""):
+        super().__init__()
+        self.changed, self.variant, self.given, self.refused = changed, changed, options, refused
+        self.interaction = GRAVITY
+        self.dtype = "float32"
+        self.multiprocessors = 132
+
+    def build(self, stem, constants):  # noqa: ARG002
+        if self.refused and self.refused in self.changed.text:
+            raise RuntimeError("the compiler refused")
+        self.constants = constants
+        return lambda *_, **__: None
+
+    def resources(self, kernel):  # noqa: ARG002
+        return Resources(
+            registers=40, threads_per_block=256, grid_blocks=256, blocks_per_multiprocessor=6, waves=256 / 792
+        )
+
+    def time(self, launch, count, while_busy=lambda: None):
+        for _ in range(count):
+            launch()
+        while_busy()
+        return Timing(1e-3 if self.changed.text == VARIANTS["tiled"].cuda_source(GRAVITY) else 5e-4, 0.0)
+
+
+def knock_out(refused="", rounds=2):
+    return knock_outs.knock_out(
+        VARIANTS["tiled"], {}, 65536, "float32", GRAVITY, Ceilings(),
+        lambda changed, options: Gpu(changed, options, refused), lambda: None, lambda _: None, rounds, QUICK,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_predicted_and_measured_gains_stand_side_by_side():
+    found = knock_out()
+    by_name = {one.name: one for one in found.outcomes}
+    assert by_name["original"].measured_gain == by_name["original"].predicted_gain == 1
+    rootless = by_name["no square root"]
+    assert rootless.measured_gain == pytest.approx(2)
+    assert 0.9 < rootless.predicted_gain < 1.5
+    twice = by_name["each product twice"]
+    assert 0.4 < twice.predicted_gain < 0.7
+    assert all(one.predicted_seconds for one in found.outcomes), [one.reason for one in found.outcomes]
+    assert found.differences
+    assert found.left == {"no atomic additions": "its kernel has no such place"}
+
+
+def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):
+    monkeypatch.setattr(knock_outs, "_predict", lambda *_, **__: None)
+    found = knock_out(refused="if (n < 0)", rounds=1)
+    by_name = {one.name: one for one in found.outcomes}
+    assert "the compiler refused" in by_name["no staging"].reason
+    assert by_name["no staging"].measured_seconds is None
+    assert by_name["each product twice"].measured_gain == pytest.approx(2)
+
+
+def test_an_original_that_cannot_be_prepared_is_said():
+    with pytest.raises(InputError, match="tiled: RuntimeError: the compiler refused"):
+        knock_out(refused="tiled")
+
+
+def test_changes_are_kept_in_a_file_of_their_own_beside_no_record(tmp_path):
+    one = knock_outs.KnockOuts(
+        variant="tiled", axes={"p": 256}, n=1024, dtype="float32",
+        outcomes=[knock_outs.Outcome(name="original", what="it", measured_seconds=1.0)],
+    )  # fmt: skip
+    other = one.model_copy(update={"n": 2048})
+    again = one.model_copy(update={"left": {"no staging": "why"}})
+    for found in (one, other, again):
+        knock_outs.write([found], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["knock_outs.json"]
+    assert sorted((kept.n, len(kept.left)) for kept in knock_outs.read_all(tmp_path)) == [(1024, 1), (2048, 0)]
+    (tmp_path / "knock_outs.json").write_text("{")
+    with pytest.raises(InputError, match="accepted: what `gravbench explain --knock-outs` writes"):
+        knock_outs.read_all(tmp_path)
+
+
+def test_the_table_shows_what_has_no_figure_and_why(capsys):
+    from rich.console import Console
+
+    outcomes = [
+        knock_outs.Outcome(name="original", what="it", measured_seconds=1e-3, measured_gain=1.0, predicted_gain=1.0),
+        knock_outs.Outcome(name="no staging", what="it", measured_seconds=9e-4, measured_gain=1.11, predicted_gain=1.2),
+        knock_outs.Outcome(name="half the registers", what="it", reason="it does not compile"),
+    ]
+    found = knock_outs.KnockOuts(variant="tiled", axes={}, n=1024, dtype="float32", outcomes=outcomes)
+    proving.show(found, Console(width=80))
+    said = capsys.readouterr().out
+    assert "1.110" in said
+    assert "half the registers: it does not compile" in said
+    assert "differ by 8.1%" in said
+
+
+@pytest.mark.gpu
+def test_on_this_gpu_a_kernel_that_computes_each_product_twice_is_slower(tmp_path):
+    assert GPUS, NO_GPU
+    command = ["explain", "tiled", "--n", "16384", "--knock-outs", "--out", str(tmp_path)]
+    from gravbench.cli.main import app
+
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    (found,) = knock_outs.read_all(tmp_path)
+    by_name = {one.name: one for one in found.outcomes}
+    assert by_name["each product twice"].measured_gain < 0.9
+    assert by_name["original"].measured_gain == 1

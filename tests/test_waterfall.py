@@ -1,0 +1,151 @@
+"""The model of a record's time, and the parts that add up to it."""
+
+import json
+import statistics
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from gravbench.cli.main import app
+from gravbench.errors import InputError
+from gravbench.explain import model
+from gravbench.explain.asking import asked_of
+from gravbench.explain.assembling import missing
+from gravbench.explain.ceilings import Ceiling, Ceilings
+from gravbench.explain.ledger import ledger
+from gravbench.explain.schedule import Pass
+from gravbench.explain.waterfall import waterfall
+from gravbench.explain.work import UnmodelledError, Work, work_of
+from gravbench.model.interaction_files import find
+from gravbench.model.runs import RecordFile
+from gravbench.model.variant import discover
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+LADDER = ROOT / "reports" / "h200" / "ladder"
+BODIES = (16384, 262144)
+EXACT = ("naive", "float4", "tiled", "split", "shuffle", "kahan", "register_blocked", "split_j", "symmetric")
+GRAVITY = find("gravity")
+AT_MOST = 0.1
+"""The median error of the model over the records below, which it may not exceed."""
+
+
+@pytest.fixture(scope="module")
+def records():
+    """Some measured records of direct sums on an H200, by variant and bodies."""
+    found = {}
+    for record in RecordFile(LADDER).read(str):
+        key = record.variant, record.n
+        if model.modelled(record) and record.toolkit == "cupy" and record.n in BODIES and record.variant in EXACT:
+            found.setdefault(key, record)
+    return found
+
+
+def test_predicted_times_are_near_the_measured_ones(records):
+    errors = {}
+    for (name, n), record in records.items():
+        shape = model.shape_of(record)
+        work = work_of(record, model.architecture_of(record), shape.multiprocessors)
+        errors[name, n] = abs(model.predict(record, work, Ceilings()).seconds / record.median_seconds - 1)
+    assert len(errors) >= 12
+    assert statistics.median(errors.values()) <= AT_MOST, errors
+
+
+@pytest.mark.parametrize("name", ["naive", "tiled", "symmetric"])
+def test_the_parts_add_up_to_the_measured_time(records, name):
+    record = records[name, 262144]
+    variant = discover()[name]
+    own = ledger(variant, asked_of(variant, record.axes, "float32", GRAVITY, record.n), "float32", GRAVITY, "sm_90")
+    parts = waterfall(record, own, Ceilings())
+    measured = record.median_seconds * 1e12 / record.evaluated
+    assert sum(part.picoseconds for part in parts) == pytest.approx(measured, rel=1e-9)
+    assert parts[-1].name == "unexplained"
+    assert abs(parts[-1].picoseconds) < 0.15 * measured
+    by_name = {part.name: part for part in parts}
+    assert all(part.picoseconds >= -1e-9 for part in parts[:5]), parts
+    assert by_name["arithmetic"].picoseconds > 0.3 * measured
+    assert all(part.reason and "\n" not in part.reason for part in parts)
+    assert "published" in by_name["latency"].reason
+
+
+def test_a_lower_clock_is_a_part_of_its_own(records):
+    record = records["tiled", 262144]
+    slow = record.model_copy(
+        update={"sm_clock_mhz": [990] * 10, "median_seconds": 2 * record.median_seconds}
+    )  # fmt: skip
+    variant = discover()["tiled"]
+    own = ledger(variant, asked_of(variant, record.axes, "float32", GRAVITY, record.n), "float32", GRAVITY, "sm_90")
+    fast, half = ({part.name: part.picoseconds for part in waterfall(one, own, Ceilings())} for one in (record, slow))
+    assert fast["clock"] == pytest.approx(0)
+    assert half["arithmetic"] == fast["arithmetic"]
+    assert half["clock"] == pytest.approx(sum(fast[name] for name in fast if name not in ("launch", "unexplained")))
+
+
+def test_measured_ceilings_take_the_place_of_published_ones(records):
+    record = records["tiled", 262144]
+    work = work_of(record, "sm_90", 132)
+    fast = model.predict(record, work, Ceilings()).seconds
+    root = Ceiling(name="mufu", what="roots", unit="lanes", samples=[4.0] * 10)
+    # A fourth of the lanes: 32 clocks for a root, where all instructions take fewer.
+    assert model.predict(record, work, Ceilings(ceilings=[root])).seconds > 1.7 * fast
+
+
+def test_blocks_beyond_a_full_round_are_the_tail():
+    work = Work("k", Pass(()), 1, 1, None)
+    shape = model.Shape(blocks=132 * 4 + 1, warps=4, resident=2, multiprocessors=132)
+    seen = []
+
+    def clocks_of(_work, _shape, blocks, _costs):
+        seen.append(blocks)
+        return 10.0
+
+    problem = model.Problem(1000, 32.0 * 4 * shape.blocks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "clocks_of", clocks_of)
+        found = model.predict_launch(work, shape, problem, 1000.0, Ceilings(), model.costs_of(Ceilings()))
+    # Two rounds of two blocks with a warp each for a scheduler, and one block more; an interaction each.
+    assert seen == [2, 1]
+    assert found.kernel == pytest.approx((2 * 2 * 10 + 10) / 1e9)
+
+
+def test_a_record_that_does_not_tell_its_launch_has_no_model(records):
+    record = records["tiled", 262144].model_copy(update={"waves": None})
+    with pytest.raises(UnmodelledError, match="no grid"):
+        model.shape_of(record)
+    with pytest.raises(UnmodelledError, match="compute capability"):
+        model.architecture_of(record.model_copy(update={"compute_capability": None}))
+
+
+def test_a_variant_without_cuda_c_has_no_model(records):
+    record = records["tiled", 262144].model_copy(update={"variant": "numpy_direct", "axes": {}})
+    assert not model.modelled(record)
+    with pytest.raises(UnmodelledError, match="CUDA C"):
+        work_of(record, "sm_90", 132)
+
+
+def test_the_model_is_held_against_records_from_the_command_line(tmp_path, records):
+    lines = [one.model_dump_json() for key, one in records.items() if key in (("naive", 16384), ("kahan", 16384))]
+    (tmp_path / "records.jsonl").write_text("\n".join(lines) + "\n")
+    command = ["explain", "naive", "--records", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    found = json.loads(done.output)
+    assert list(found["variants"]) == ["naive"]
+    assert found["median"] == found["variants"]["naive"]["median"] < 0.2
+    table = CliRunner().invoke(app, ["explain", "--records", str(tmp_path)], catch_exceptions=False).output
+    assert "kahan" in table
+    assert "median error" in table
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "needs a VARIANT"),
+        (["tiled", "--out", "x"], "--out is for --knock-outs alone"),
+        (["tiled", "--ceilings", "x"], "--ceilings needs"),
+        (["tiled", "--records", "a", "--knock-outs"], "exclude each other"),
+        (["tiled", "--knock-outs", "--device", "cpu"], "there is no GPU"),
+    ],
+)
+def test_options_that_do_not_go_together_get_one_sentence(options, says):
+    with pytest.raises(InputError, match=says):
+        CliRunner().invoke(app, ["explain", *options], catch_exceptions=False)
