@@ -123,13 +123,16 @@ def ledgers(
     where = places(source)
     unique = list({(one.stem, one.constants): one for one in asked}.values())
     real = ["-DFLOAT64=1"] if dtype == "float64" else []
-    first, *others = dict.fromkeys(architectures)
+    each = list(dict.fromkeys(architectures))
+
+    def options_of(one: Asked) -> list[str]:
+        return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
+
+    def has_roots(one: Asked) -> bool:
+        return len(unique) == 1 or ROOT in hasty_ptx(source, each[0], options_of(one))
 
     def counted(one: Asked, architecture: str) -> Ledger | None:
-        options = [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
-        if architecture == first and len(unique) > 1 and ROOT not in hasty_ptx(source, architecture, options):
-            return None
-        built = assemble(source, one.stem, architecture, options)
+        built = assemble(source, one.stem, architecture, options_of(one))
         inner = inner_loops(built, where, variant.mutual)
         if not inner:
             return None
@@ -138,11 +141,9 @@ def ledgers(
         )
 
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        of_first = [(one, made) for one in unique for made in [pool.submit(counted, one, first)]]
-        # A kernel that has no such loop on one architecture has none on another.
-        kept = [one for one, made in of_first if made.result()]
-        rest = [pool.submit(counted, one, architecture) for architecture in others for one in kept]
-        return [found for made in [*(made for _, made in of_first), *rest] if (found := made.result())]
+        kept = [one for one, has in zip(unique, pool.map(has_roots, unique), strict=True) if has]
+        made = [pool.submit(counted, one, architecture) for architecture in each for one in kept]
+        return [found for one in made if (found := one.result())]
 
 
 def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
