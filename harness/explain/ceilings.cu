@@ -196,7 +196,7 @@ extern "C" __global__ void transpose(unsigned* out, Mark* marks, int turns) {
     out[place()] = total;
 }
 
-// Two floats become two half-precision numbers in one register, which is the next float; soon only the second is left.
+// Two floats become two half-precision numbers in one register, which is the next float.
 extern "C" __global__ void convert(unsigned* out, Mark* marks, const float* in, int turns) {
     float x[LANES];
     const float low = in[0];
