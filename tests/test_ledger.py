@@ -35,7 +35,7 @@ from gravbench.model.variant import discover
 
 GRAVITY = find("gravity")
 CUDA_C = [name for name, variant in discover().items() if variant.has_cuda_c]
-DOCUMENT = (ROOT / "docs" / "explaining.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
 COMPILER = "NVRTC 13.5"
 """Whose counts are held to the last digit; another version may count an instruction more or less."""
 

@@ -148,8 +148,8 @@ class Declaration:
         mixed: whether its float32 kernel computes in float64 too, which is a mistake in all others.
         of_positions: whether what is prepared suits the positions that it was prepared for; at other positions a launch
             is as accurate, but not as fast. It may be a function of the axes, of which an older record may lack some.
-        mutual: whether a pair that is computed once serves both its bodies, or the name of the function of its CUDA C in
-            which it does.
+        mutual: whether a pair that is computed once serves both its bodies, or the name of the function of its CUDA C
+            in which it does.
         tolerance: the errors that count as right, for each number type, or a function of the axes that returns them.
     """
 
