@@ -97,9 +97,12 @@ def without_content(case):
 def test_the_command_of_a_record_asks_for_exactly_its_case(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dubinski.tab.gz").write_bytes(gzip.compress(b"1 0 0 0 0 0 0\n" * 81920))
+    variants = discover()
     for one in RecordFile(folder).read():
         words = shlex.split(command(one))
         assert words[:3] == ["gravbench", "run", CONFIG]
+        if one.axes.keys() < variants[one.variant].axes.keys():
+            continue  # no case of today is that of a record that is older than an axis
         options = {"-p": [], "--variant": [], "--toolkit": [], "--bodies": [None], "--subset": [None]}
         for name, value in zip(words[3::2], words[4::2], strict=True):
             options[name].append(value)

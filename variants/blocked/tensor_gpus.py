@@ -23,6 +23,7 @@ P = 256
     defaults={"gpus": 1, "terms": 2},
     ranges={"gpus": several.GPUS},
     dtypes=("float32",),
+    mutual="meet",
     loads="n / (64 * (4 if n > 50000 else 2))",
 )
 def prepare(gpu, bodies, *, gpus, terms):
