@@ -7,7 +7,9 @@ from typer.testing import CliRunner
 
 from gravbench.cli.main import app
 from gravbench.config.load import load
+from gravbench.model.variant import discover
 from gravbench.report.arenas import HEADERS
+from gravbench.report.here import Here, Origin
 from gravbench.report.page import charts, figures, html
 from gravbench.report.terminal.arena import arena_markdown, render_arena
 from gravbench.verdicts.arena import arenas, front
@@ -118,6 +120,15 @@ def test_equal_records_are_one_point_of_the_front():
     assert len(front([direct(), direct("naive")])) == 1
 
 
+def test_points_of_another_source_are_marked_and_counted():
+    here = Here(discover())
+    said = f"{Origin.OTHER} {len(arenas(measured())[0].points)} points were measured with another source"
+    markdown = arena_markdown(measured(), here=here)
+    assert said in markdown
+    assert f"| barnes_hut {Origin.OTHER} | theta 0.3 |" in markdown
+    assert Origin.OTHER not in arena_markdown(measured())
+
+
 @pytest.mark.parametrize("width", [80, 200])
 def test_the_table_says_which_are_on_the_front(width):
     text = shown(render_arena, measured(), width)
@@ -134,7 +145,7 @@ def test_markdown_has_the_arena_below_the_ladder(tmp_path):
     done = CliRunner().invoke(app, ["report", str(tmp_path), "--markdown"])
     assert done.exit_code == 0, done.output
     assert "| " + " | ".join(HEADERS) + " |" in done.output
-    assert "| barnes_hut | theta 0.5 | 2 | 2.5e-03 | * |" in done.output
+    assert "| barnes_hut § | theta 0.5 | 2 | 2.5e-03 | * |" in done.output
     assert done.output.index("what changed") < done.output.index("**Arena, ")
 
 

@@ -129,8 +129,10 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     variants = known_variants(warn)
     cases, drifts = runs.latest(chosen.of(records)), drifted(records)
     with paged() as terminal:
-        render(records, terminal, parents(variants), Here(variants), chosen.variants)
-        for section in (render_arena, render_gpus, render_stages, render_accuracy, render_counters):
+        here = Here(variants)
+        render(records, terminal, parents(variants), here, chosen.variants)
+        render_arena(cases, terminal, drifts, here)
+        for section in (render_gpus, render_stages, render_accuracy, render_counters):
             section(cases, terminal, drifts)
         if source:
             render_published(source, records, terminal)
@@ -157,7 +159,7 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
         typer.echo(json.dumps(made, indent=2, allow_nan=False))
         return
     typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen.variants), nl=False)
-    if arena := arena_markdown(runs.latest(chosen.of(records)), drifted(records)):
+    if arena := arena_markdown(runs.latest(chosen.of(records)), drifted(records), here):
         typer.echo("\n" + arena, nl=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.report.here import CUT_SHORT_NOTE
+from gravbench.report.here import CUT_SHORT_NOTE, NOWHERE, Here
 from gravbench.report.names import count
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.verdicts import ranking
@@ -20,11 +20,11 @@ NUMBERS = ("ms", "error")
 """Headers of the columns that are numbers."""
 
 
-def cells(point: Point) -> list[str]:
-    """Return the cells of a point, in the order of ``HEADERS``."""
+def cells(point: Point, here: Here = NOWHERE) -> list[str]:
+    """Return the cells of a point, in the order of ``HEADERS``; its method with the sign of ``here``."""
     record = point.record
     return [
-        point.method,
+        f"{point.method} {here.sign(record)}".rstrip(),
         point.accuracy or "direct sum",
         milliseconds(ranking.seconds(record)),
         relative_error(record.error_p99),
@@ -34,8 +34,8 @@ def cells(point: Point) -> list[str]:
     ]
 
 
-def notes(arena: Arena) -> list[str]:
-    """Return the sentences below a table: what it leaves out, and what a race cut short."""
+def notes(arena: Arena, here: Here = NOWHERE) -> list[str]:
+    """Return the sentences below a table: what it leaves out, what its signs mean, and what a race cut short."""
     said: list[str] = []
     if arena.left_out:
         said.append(f"left out: {count(arena.left_out, 'record')} without a 99th percentile of the error.")
@@ -43,4 +43,5 @@ def notes(arena: Arena) -> list[str]:
         said.append(
             f"left out: {count(arena.dominated, 'direct sum')} that another one beats or equals in both time and error."
         )
+    said += here.notes((point.record for point in arena.points), "point")
     return said + [CUT_SHORT_NOTE] * any(point.record.outraced for point in arena.points)

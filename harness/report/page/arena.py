@@ -7,6 +7,7 @@ from typing import Any
 
 from gravbench.model.record import Record
 from gravbench.report import arenas
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, relative_error, six_digits
 from gravbench.report.page import charts
@@ -35,13 +36,15 @@ SAID = (
 )
 
 
-def figures(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[tuple[Figure, Arena]]:
+def figures(
+    cases: Sequence[Record], drifts: DriftsOf = no_drifts, here: Here = NOWHERE
+) -> Iterator[tuple[Figure, Arena]]:
     """Draw each arena of the cases; yield it behind its figure, for the table below."""
     titles = Names(cases)
     for arena in verdict.arenas(cases):
         title = f"n = {arena.n:,}, {titles.title(arena.shared)}"
         rows = _rows(arena)
-        said = " ".join([SAID, *arenas.notes(arena)]) + said_unbounded(rows, OPEN_SIGN)
+        said = " ".join([SAID, *arenas.notes(arena, here)]) + said_unbounded(rows, OPEN_SIGN)
         made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
         yield marked(made, ranking.affecting(drifts([point.record for point in arena.points]), arena.shared)), arena
 

@@ -87,9 +87,11 @@ def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Fig
     return [one for made in (kinds.stages, kinds.thetas) for one in islice(made(cases, drifts), MOST_GROUPS)]
 
 
-def of_arenas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[tuple[Figure, Arena]]:
+def of_arenas(
+    cases: Sequence[Record], drifts: DriftsOf = no_drifts, here: Here = NOWHERE
+) -> list[tuple[Figure, Arena]]:
     """Make the first ``MOST_GROUPS`` figures of the arena, each with what it shows; none without an approximation."""
-    return list(islice(arena.figures(cases, drifts), MOST_GROUPS))
+    return list(islice(arena.figures(cases, drifts, here), MOST_GROUPS))
 
 
 def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:

@@ -133,7 +133,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=order,
-        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts)],
+        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts, here)],
         of_stages=list(map(finish, figures.of_stages(cases, drifts))),
         specs={},
         texts=texts,

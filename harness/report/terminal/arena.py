@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gravbench.model.record import Record
 from gravbench.report import arenas
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import DRIFTED, Names, drift_notes, drift_signs, escaped
 from gravbench.report.terminal.printing import first_rows, say_all, say_left_out, section, subsection
 from gravbench.report.terminal.table import Column, markdown_table, table
@@ -16,7 +17,9 @@ from gravbench.verdicts.arena import Point
 from gravbench.verdicts.ranking import Drift, affecting
 
 
-def render_arena(records: Sequence[Record], console: Console, drifts: Sequence[Drift] = ()) -> None:
+def render_arena(
+    records: Sequence[Record], console: Console, drifts: Sequence[Drift] = (), here: Here = NOWHERE
+) -> None:
     """Print time against error for each n where an approximation has several accuracies; nothing where none has."""
     found = verdict.arenas(records)
     if not found:
@@ -28,12 +31,12 @@ def render_arena(records: Sequence[Record], console: Console, drifts: Sequence[D
         arena = found[place]
         drifted = affecting(drifts, arena.shared)
         subsection(console, f"n = {arena.n:,}, {names.title(arena.shared)}{drift_signs(drifted)}")
-        console.print(table(console, _columns(), points))
-        say_all(console, [*arenas.notes(arena), *drift_notes(drifted)], "yellow")
+        console.print(table(console, _columns(here), points))
+        say_all(console, [*arenas.notes(arena, here), *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
 
 
-def arena_markdown(records: Sequence[Record], drifts: Sequence[Drift] = ()) -> str:
+def arena_markdown(records: Sequence[Record], drifts: Sequence[Drift] = (), here: Here = NOWHERE) -> str:
     """Return the arena as Markdown, one table per device, task and n; empty without any."""
     found = verdict.arenas(records)
     names = Names(records)
@@ -43,18 +46,18 @@ def arena_markdown(records: Sequence[Record], drifts: Sequence[Drift] = ()) -> s
         title = (
             f"**Arena, {escaped(names.device(arena.shared))}**: n = {arena.n:,}, {escaped(names.task(arena.shared))}"
         )
-        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(_columns(), arena.points), ""]
-        for note in [*arenas.notes(arena), *drift_notes(drifted)]:
+        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(_columns(here), arena.points), ""]
+        for note in [*arenas.notes(arena, here), *drift_notes(drifted)]:
             lines += [escaped(note), ""]
     return "\n".join(lines)
 
 
-def _columns() -> list[Column[Point]]:
-    return [_column(place) for place in range(len(arenas.HEADERS))]
+def _columns(here: Here) -> list[Column[Point]]:
+    return [_column(place, here) for place in range(len(arenas.HEADERS))]
 
 
-def _column(place: int) -> Column[Point]:
+def _column(place: int, here: Here) -> Column[Point]:
     header = arenas.HEADERS[place]
     words = header not in arenas.NUMBERS
     # The configuration gives way in a narrow terminal.
-    return Column(header, lambda point: arenas.cells(point)[place], 9 * (header == "configuration"), text=words)
+    return Column(header, lambda point: arenas.cells(point, here)[place], 9 * (header == "configuration"), text=words)
