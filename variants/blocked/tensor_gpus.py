@@ -10,10 +10,8 @@ import numpy as np
 
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.blocked import tensor_share
-from gravbench.variants.common import several
-
-P = 256
-"""Threads per block of the kernels that copy bodies and add up sums."""
+from gravbench.variants.common import collected, several
+from gravbench.variants.common.collected import P
 
 
 @variant(
@@ -32,7 +30,7 @@ def prepare(gpu, bodies, *, gpus, terms):
     members = gpu.devices(gpus)
     own = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
     accelerations = gpu.empty(n, 4)
-    number, none, once = np.int32(n), np.int32(0), np.int32(1)
+    number, none = np.int32(n), np.int32(0)
     grid = -(-n // P)
     axes = tensor_share.DEFAULTS | {"terms": terms}
     kernels = []
@@ -58,15 +56,6 @@ def prepare(gpu, bodies, *, gpus, terms):
     count = sum(one for _, _, one in shares)
     if gpus == 1:
         return Prepared(shares[0][0], own, accelerations, kernels[0], kernels=count)
-    add = gpu.compile("add_shares", KERNEL=4, P=P, SHARES=gpus)
-    found = [several.seen(gpu, member, sums) for member, (_, sums, _) in zip(members, shares, strict=True)]
-    read = [array for array, _ in found]
-    read += read[:1] * (several.MOST - len(read))
-
-    def finish():
-        for _, update in found:
-            update()
-        add(grid, P, accelerations, number, once, *read)
-
+    finish = collected.adding(gpu, members, [sums for _, sums, _ in shares], accelerations, SHARES=gpus)
     launch = several.launched(members, [queue for queue, _, _ in shares], finish)
     return Prepared(launch, own, accelerations, kernels[0], kernels=1 + count)

@@ -10,11 +10,9 @@ computes. CuPy alone opens several GPUs.
 import numpy as np
 
 from gravbench.model.variant import Prepared, variant
-from gravbench.variants.common import several
+from gravbench.variants.common import collected, several
+from gravbench.variants.common.collected import P
 from gravbench.variants.resident import accuracy, resident_share, tree_buffers
-
-P = 256
-"""Threads per block of the kernels that copy bodies and collect accelerations."""
 
 
 @variant(
@@ -67,18 +65,13 @@ def prepare(gpu, bodies, *, gpus, **chosen):
     shares = [share_of(member, share) for share, member in enumerate(members)]
     count = sum(one for _, _, one in shares)
     if gpus > 1:
-        add = gpu.compile("add_shares", KERNEL=4, **constants)
+        add = collected.adding(gpu, members, [sums for _, sums, _ in shares], accelerations, SHARES=gpus)
         lengths = gpu.compile("last_lengths", KERNEL=5, **constants)
-        found = [several.seen(gpu, member, sums) for member, (_, sums, _) in zip(members, shares, strict=True)]
-        read = [array for array, _ in found]
-        read += read[:1] * (several.MOST - len(read))
 
     def finish():
         if gpus == 1:
             return
-        for _, update in found:
-            update()
-        add(grid, P, accelerations, number, once, *read)
+        add()
         if judged:
             lengths(grid, P, accelerations, last, number)
 

@@ -1,0 +1,25 @@
+"""Collect on the first GPU of a host what all of them have summed up (``several.cuh``)."""
+
+import numpy as np
+
+from gravbench.variants.common import several
+
+P = 256
+"""Threads per block of the kernels that copy bodies and add up sums."""
+
+
+def adding(gpu, members, sums, accelerations, **constants):
+    """Return what queues, on the first GPU, the sum of all members' ``sums``, one array of n rows each."""
+    n = len(accelerations)
+    add = gpu.compile("add_shares", KERNEL=4, P=P, **constants)
+    found = [several.seen(gpu, member, own) for member, own in zip(members, sums, strict=True)]
+    read = [array for array, _ in found]
+    # The kernel has as many parameters as there may be GPUs.
+    read += read[:1] * (several.MOST - len(read))
+
+    def queue():
+        for _, update in found:
+            update()
+        add(-(-n // P), P, accelerations, np.int32(n), np.int32(1), *read)
+
+    return queue
