@@ -10,7 +10,7 @@ import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks
-from gravbench.variants.common import ranges, several
+from gravbench.variants.common import collected, ranges, several
 
 LONGEST = 256
 """Most groups of 32 bodies per part: the rounding error of a sum grows with its length, and more parts cost little."""
@@ -105,15 +105,7 @@ def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
     shares = [share_of(member, span) for member, span in zip(members, spans, strict=True)]
     if alone:
         return Prepared(shares[0][0], own, accelerations, kernels[0], kernels=2)
-    add = gpu.compile("add_shares", KERNEL=4, **constants)
-    found = [several.seen(gpu, member, sums) for member, (_, sums) in zip(members, shares, strict=True)]
-    read = [array for array, _ in found]
-    read += read[:1] * (several.MOST - len(read))
-
-    def finish():
-        for _, update in found:
-            update()
-        add(whole_grid, p, accelerations, number, copies, *read)
-
+    sums = [sums for _, sums in shares]
+    finish = collected.adding(gpu, members, sums, accelerations, copies=copies, SHARES=len(spans))
     launch = several.launched(members, [share for share, _ in shares], finish)
     return Prepared(launch, own, accelerations, kernels[0], kernels=2 + 2 * len(members))

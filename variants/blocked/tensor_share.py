@@ -3,6 +3,8 @@
 import numpy as np
 
 from gravbench.variants.blocked import blocks
+from gravbench.variants.common import keys
+from gravbench.variants.common.keys import BLOCK
 
 DEFAULTS = {
     "p": 64,
@@ -24,24 +26,18 @@ LARGE = 50_000
 LONGEST = 8192
 """Most bodies that a block meets in one warp."""
 
-KERNELS = {
-    "tree_box": (1, "BLOCK"),
-    "tree_keys": (2, "BLOCK BITS HILBERT"),
-    "tensor_radii": (6, "P R"),
-    "tensor_ranks": (9, "P R"),
+PLACING = {
     "tensor_gather": (7, "P R"),
     "tensor_scatter": (8, "P R"),
 }
-"""The kernels beside the one that computes: the numbers by which the source tells them apart, and their constants."""
-
-BLOCK = 256
-"""Threads per block of the kernels that find the keys."""
+ORDERING = keys.KERNELS | {
+    "tensor_radii": (6, "P R"),
+    "tensor_ranks": (9, "P R"),
+}
+"""The kernels beside the one that computes, as in ``keys``: those of each evaluation, and those that order bodies."""
 
 BITS = 10
 """Bits of a key for each coordinate. With 16, blocks are hardly more compact, and the sort takes twice as long."""
-
-SORT_KERNELS = 6
-"""Kernels of one sort of the library, at least."""
 
 WAVES = 6
 """How many warps follow each other in one place, at least: some meet more near bodies than others, and take longer."""
@@ -103,16 +99,12 @@ class Order:
             self.radii = gpu.device_array(self.blocks, np.uint32)
             self.ranks = gpu.device_array(self.blocks, np.int32)
             gpu.argsort(self.keys)
+            self.ordering = keys.compiled(gpu, ORDERING, constants)
         else:
             self.along = self._sent(compact_order(position, width).astype(np.int64))
             self.ranks = self._sent(np.arange(self.blocks, dtype=np.int32))
-        (self.box, self.key, self.radius, self.rank, self.gather, self.scatter) = (
-            gpu.compile(stem, KERNEL=number, **{name: constants[name] for name in names.split()})
-            if reorder or stem in ("tensor_gather", "tensor_scatter")
-            else None
-            for stem, (number, names) in KERNELS.items()
-        )
-        self.kernels = 3 if reorder != 1 else 3 + 4 + SORT_KERNELS
+        self.gather, self.scatter = keys.compiled(gpu, PLACING, constants)
+        self.kernels = 3 if reorder != 1 else 3 + len(ORDERING) + keys.SORT_KERNELS
 
     def _sent(self, places):
         array, stream = self.gpu.device_array(len(places), places.dtype), self.gpu.stream()
@@ -125,13 +117,14 @@ class Order:
         if self.reorder and self.turn % self.reorder == 0:
             number, blocks = np.int32(self.n), -(-self.n // BLOCK)
             parts = min(BLOCK, blocks)
-            self.box(parts, BLOCK, own, self.boxes, number)
-            self.key(blocks, BLOCK, own, self.boxes, self.cube, self.keys, number, np.int32(parts))
+            box, key, radius, rank = self.ordering
+            box(parts, BLOCK, own, self.boxes, number)
+            key(blocks, BLOCK, own, self.boxes, self.cube, self.keys, number, np.int32(parts))
             lap("keys")
             self.along = self.gpu.argsort(self.keys)
             lap("sort")
-            self.radius(self.grid, self.p, own, self.along, self.radii, number, np.int32(self.blocks))
-            self.rank(self.grid, self.p, self.radii, self.ranks, np.int32(self.blocks))
+            radius(self.grid, self.p, own, self.along, self.radii, number, np.int32(self.blocks))
+            rank(self.grid, self.p, self.radii, self.ranks, np.int32(self.blocks))
             lap("blocks")
         self.turn += 1
         return self.along, self.ranks

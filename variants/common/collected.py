@@ -8,8 +8,8 @@ P = 256
 """Threads per block of the kernels that copy bodies and add up sums."""
 
 
-def adding(gpu, members, sums, accelerations, **constants):
-    """Return what queues, on the first GPU, the sum of all members' ``sums``, one array of n rows each."""
+def adding(gpu, members, sums, accelerations, *, copies=1, **constants):
+    """Return what queues, on the first GPU, the sum of all members' ``sums``: an array of copies times n rows each."""
     n = len(accelerations)
     add = gpu.compile("add_shares", KERNEL=4, P=P, **constants)
     found = [several.seen(gpu, member, own) for member, own in zip(members, sums, strict=True)]
@@ -20,6 +20,6 @@ def adding(gpu, members, sums, accelerations, **constants):
     def queue():
         for _, update in found:
             update()
-        add(-(-n // P), P, accelerations, np.int32(n), np.int32(1), *read)
+        add(-(-n // P), P, accelerations, np.int32(n), np.int32(copies), *read)
 
     return queue

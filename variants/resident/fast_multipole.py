@@ -15,6 +15,7 @@ CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so w
 import numpy as np
 
 from gravbench.model.variant import DIRECT_SUM, Prepared, Range, Tolerance, variant
+from gravbench.variants.common import keys
 from gravbench.variants.resident import pair_lists, tree_build
 from gravbench.variants.resident.tree_buffers import no_lap
 
@@ -26,7 +27,7 @@ KERNELS = {
     "fast_multipole_down": (9, "ORDER BITS P"),
     "fast_multipole_least": (10, "BLOCK"),
 }
-"""The kernels beside those that build, as in ``tree_build``."""
+"""The kernels beside those that build, as in ``keys``."""
 
 OPENINGS = ("geometric", "acceleration")
 
@@ -101,7 +102,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     has = tree.has
     judged = opening == "acceleration"
     constants = tree.constants | {"ORDER": order, "JUDGED": int(judged), "OPENING": 2, "QUADRUPOLE": 0, "P": p}
-    near, up, pairs, far, down, slowest = tree_build.compiled(gpu, KERNELS, constants)
+    near, up, pairs, far, down, slowest = keys.compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if judged else 1)
@@ -148,13 +149,13 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     def evaluate(lap):
         places = tree.build(own, lap)
         up(
-            tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
+            tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
             multipoles, sizes, least, found, has.links, has.pending, again,
         )  # fmt: skip
         lap("multipoles")
         act(lap, places, 0, least)
         if judged:
-            slowest(tree.node_blocks, tree_build.BLOCK, has.bounds, has.tree, places, last, found, again)
+            slowest(tree.node_blocks, keys.BLOCK, has.bounds, has.tree, places, last, found, again)
             act(no_lap, places, 1, found)
             lap("again")
 

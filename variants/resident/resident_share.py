@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from gravbench.variants.common import keys
 from gravbench.variants.resident import accuracy, tree_build
 
 KERNELS = {
     "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
     "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
-"""The kernels beside those that build, as in ``tree_build``."""
+"""The kernels beside those that build, as in ``keys``."""
 
 DEFAULTS = {
     "theta": 0.7,
@@ -56,7 +57,7 @@ class Share:
             "BOXES": axes["boxes"],
             "COUNT": 0,
         }
-        self.walk, self.sums = tree_build.compiled(gpu, KERNELS, self.constants)
+        self.walk, self.sums = keys.compiled(gpu, KERNELS, self.constants)
         self.own, self.accelerations = own, accelerations
         self.last = gpu.empty(n if opening == "acceleration" else 1)
         groups = len(range(share, -(-n // group), shares))
@@ -83,7 +84,7 @@ class Share:
         has = self.tree.has
         places = self.tree.build(self.own, lap)
         self.sums(
-            self.tree.node_blocks, tree_build.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres,
+            self.tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres,
             has.seconds, has.links, has.pending, self.inverse_theta,
         )  # fmt: skip
         lap("moments")

@@ -2,33 +2,20 @@
 
 import numpy as np
 
+from gravbench.variants.common import keys
+from gravbench.variants.common.keys import BLOCK
 from gravbench.variants.resident import tree_buffers
 
-KERNELS = {
-    "tree_box": (1, "BLOCK"),
-    "tree_keys": (2, "BLOCK BITS HILBERT"),
+KERNELS = keys.KERNELS | {
     "tree_order": (3, "BLOCK BITS LEAF"),
     "tree_scan": (4, "SCAN"),
     "tree_nodes": (5, "BLOCK BITS"),
 }
-"""The kernels: the number by which the source tells each apart, and the constants that it depends on."""
+"""All kernels, as in ``keys``; blocks of BLOCK threads, one body or node per thread."""
 
-BLOCK = 256
-"""Threads per block of all these kernels; a body or a node each."""
 SCAN = 1024
 """Threads that add up the numbers of cells of one level."""
-SORT_KERNELS = 6
-"""Kernels of the library's sort, at least."""
-
 CURVES = ("morton", "hilbert")
-
-
-def compiled(gpu, kernels, constants):
-    """Compile kernels, each given as in ``KERNELS``, in their order."""
-    return [
-        gpu.compile(stem, KERNEL=number, **{name: constants[name] for name in names.split()})
-        for stem, (number, names) in kernels.items()
-    ]
 
 
 class Tree:
@@ -51,20 +38,20 @@ class Tree:
             "SCAN": SCAN,
         }
         self.bits = bits
-        self.kernels = compiled(gpu, KERNELS, self.constants)
+        self.kernels = keys.compiled(gpu, KERNELS, self.constants)
         self.blocks = -(-n // BLOCK)
         self.node_blocks = min(-(-self.has.capacity // BLOCK), 8 * gpu.multiprocessors)
-        self.launches = len(KERNELS) + SORT_KERNELS
+        self.launches = len(KERNELS) + keys.SORT_KERNELS
         self.counts = np.int32(n), np.int32(self.blocks), np.int32(self.has.capacity)
 
     def build(self, own, lap):
         """Build it over rows of bodies, telling ``lap`` of each stage; return the places of the bodies in order."""
-        box, keys, order, scan, nodes = self.kernels
+        box, key, order, scan, nodes = self.kernels
         has, blocks = self.has, self.blocks
         n, number_of_blocks, capacity = self.counts
         parts = min(BLOCK, blocks)
         box(parts, BLOCK, own, has.boxes, n)
-        keys(blocks, BLOCK, own, has.boxes, has.cube, has.keys, n, np.int32(parts))
+        key(blocks, BLOCK, own, has.boxes, has.cube, has.keys, n, np.int32(parts))
         lap("keys")
         places = self.gpu.argsort(has.keys)
         lap("sort")
