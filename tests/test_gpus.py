@@ -411,9 +411,23 @@ def test_what_gpus_say_that_share_an_evaluation_is_added_up():
     other = Reading(1755, 690.0, 71, ("power cap",), 20.0)
     assert together([one, other]) == Reading(1755, 1290.0, 71, ("power cap",), 30.0)
     assert together([one, Reading(None, None, None, None)]) == Reading(1980, None, 60, ())
-    assert devices.read_all([]) is None
-    assert devices.read_all([lambda: one]) is one
-    assert devices.read_all([lambda: one, lambda: other]).joules == 30.0
+    assert devices.reader([])() is None
+    assert devices.reader([lambda _: one])() is one
+    assert devices.reader([lambda _: one, lambda _: other])().joules == 30.0
+
+
+def test_the_energy_of_gpus_is_read_of_all_or_none_and_only_so_often(monkeypatch):
+    now = [7.0]
+    monkeypatch.setattr(devices.time, "monotonic", lambda: now[0])
+
+    def sensor(with_energy):
+        return Reading(1980, 600.0, 60, (), 10.0 if with_energy else None)
+
+    read, told = devices.reader([sensor, sensor]), []
+    for _ in range(12):
+        told.append(read().joules)
+        now[0] += devices.ENERGY_EVERY / 4
+    assert told == [20.0, None, None, None] * 3
 
 
 def test_several_gpus_may_compute_more_than_one_can(monkeypatch):

@@ -421,6 +421,18 @@ def test_energy_is_told_where_the_counter_had_half_a_second_to_move(clock_time, 
     assert result.joules == (pytest.approx(0.7) if told else None)
 
 
+@pytest.mark.parametrize("every", [1, 3, 7])
+def test_the_energy_is_that_of_all_samples_between_two_readings_that_have_it(clock_time, every):
+    count = itertools.count()
+
+    def read():
+        number = next(count)
+        return Reading(None, None, None, None, joules=None if number % every else 0.7 * number)
+
+    result = measure(FakeClock(clock_time, constant(0.1)), nothing, settings(min_samples=29), read)
+    assert result.joules == pytest.approx(0.7 / result.batch)
+
+
 def test_a_device_without_a_counter_of_energy_tells_none(clock_time):
     result = measure(FakeClock(clock_time, constant(0.1)), nothing, settings(min_samples=20), reading)
     assert result.joules is None

@@ -119,9 +119,14 @@ def direct_sums(
     shape = rows.size, len(interaction.sums)
     found = np.empty(shape), np.empty(shape), np.empty(shape, real)
     arguments = rounded.astype(np.float64), float(eps2), rounded, eps2
-    sum_rows = (_on_gpu if on_gpu else _on_cpu)(_exact(interaction, dtype), _plain(interaction), dtype)
+    sum_rows = (_on_gpu if on_gpu else _on_cpu)(*formulas(interaction, dtype), dtype)
     sum_rows(*arguments, rows, *found)
     return Sums(*found)
+
+
+def formulas(interaction: Interaction, dtype: Dtype) -> tuple[str, str]:
+    """Write the functions that add up one row: in float64, and plainly in the kernel's number type."""
+    return _exact(interaction, dtype), _plain(interaction)
 
 
 @lru_cache(maxsize=16)

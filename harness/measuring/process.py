@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gravbench.config.settings import Measure
 from gravbench.measuring import forking
@@ -24,6 +27,14 @@ LOOK_SECONDS = 1.0
 def _context(*, gpu: bool) -> SpawnContext | ForkServerContext:
     """Return how a worker is started: for a CPU from nothing, so that each has its own layout of memory."""
     return forking.context() if gpu else multiprocessing.get_context("spawn")
+
+
+@cache
+def _shared() -> Path:
+    """Return the folder that all workers share, which is gone when this process ends."""
+    folder = TemporaryDirectory(prefix="gravbench-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 class Worker:
@@ -47,7 +58,7 @@ class Worker:
         self.words, says = context.Pipe(duplex=False)
         self.process = context.Process(
             target=serve,
-            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic(), several),
+            args=(theirs, says, device, folders, log, Limits.of(measure), time.monotonic(), several, _shared()),
             daemon=True,
         )
         with forking.held_back():

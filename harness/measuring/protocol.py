@@ -277,14 +277,22 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
 def _joules(readings: Sequence[Reading], moments: Sequence[float], steady: Sequence[bool], batch: int) -> float | None:
     """Return the energy of one evaluation, over samples in a row: each reading stands at the same place of its own.
 
-    ``steady`` has a value per reading, false where something else lies between it and the one before.
+    ``steady`` has a value per reading, false where something else lies between it and the one before. Not every reading
+    has the energy.
     """
     spent = passed = 0.0
     counted = 0
-    for number in range(1, len(readings)):
-        before, after = readings[number - 1].joules, readings[number].joules
-        if steady[number] and before is not None and after is not None:
-            spent += after - before
-            passed += moments[number] - moments[number - 1]
-            counted += 1
+    last: int | None = None  # reading with the energy, since which there were samples alone
+    for number, reading in enumerate(readings):
+        if not steady[number]:
+            last = None
+        if reading.joules is None:
+            continue
+        if last is not None:
+            before = readings[last].joules
+            assert before is not None
+            spent += reading.joules - before
+            passed += moments[number] - moments[last]
+            counted += number - last
+        last = number
     return spent / (counted * batch) if counted and passed >= ENERGY_SECONDS else None

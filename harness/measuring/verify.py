@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gravbench.measuring.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
 from gravbench.measuring.direct_sums import Sums, direct_sums
 from gravbench.measuring.probe import other_bodies
+from gravbench.measuring.shared_sums import sums_over_all
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import Errors
@@ -255,8 +256,7 @@ class _Identified:
 @lru_cache(maxsize=4)
 def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Sums:
     """Sum over all rows, once for all the cases of a process with these bodies."""
-    bodies = identified.bodies
-    return direct_sums(interaction, bodies, np.arange(bodies.n), dtype, on_gpu=on_gpu)
+    return sums_over_all(interaction, identified.bodies, dtype, on_gpu=on_gpu)
 
 
 @lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -27,6 +27,7 @@ from gravbench.measuring.direct_sums import direct_sums, gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
 from gravbench.measuring.protocol import measure, stage_seconds
+from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP
 from gravbench.measuring.timed import Call, Timed
@@ -44,7 +45,7 @@ from gravbench.model.record import (
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
 from gravbench.toolkits.cpu import counting_numba
-from gravbench.toolkits.devices import others_like, read_all, sensor
+from gravbench.toolkits.devices import others_like, reader, sensor
 from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
@@ -137,14 +138,16 @@ def serve(
     limits: Limits,
     asked: float,
     several: bool = False,
+    shared: Path | None = None,
 ) -> None:
     """Work on jobs until the other side goes away; ``asked`` is ``time.monotonic()`` when the process was asked for.
 
     CUDA sees the device alone or, where ``several`` are asked for, the others of its kind after it. What libraries
     print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are those of
-    ``guarded``.
+    ``guarded``; in the folder ``shared`` processes leave each other the sums that kernels are judged by.
     """
     START.asked = asked
+    SHARED.folder = shared
     guarded(connection, words, log, limits)
     # A UUID does not depend on who counts.
     uuids = [one.uuid for one in (device, *(others_like(device) if several else ())) if one.uuid]
@@ -166,7 +169,7 @@ def serve(
                     continue
                 begin_case()
                 own = sensors[: job.case.gpus]
-                outcome = work(job, folders, partial(read_all, own), lambda name: connection.send(Phase(name)), turn)
+                outcome = work(job, folders, reader(own), lambda name: connection.send(Phase(name)), turn)
                 if outcome.status == "failed" and device.is_gpu:
                     # After a fault the CUDA context refuses all further work; only a new process helps.
                     outcome.broken = True

@@ -7,16 +7,21 @@ NVML's index need not be CUDA's.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.device import Device, Reading, together
 from gravbench.model.variant import CPU
+
+ENERGY_EVERY = 0.1
+"""Seconds: a driver takes 3 to 5 ms to tell the energy, several times as long as everything else together."""
 
 # The bits of nvmlClocksEventReasons. NVML never changes them, while its Python names vary between versions.
 CLOCK_REASONS = {
@@ -34,6 +39,13 @@ CLOCK_REASONS = {
 }
 # Harmless reasons for a lower clock: nothing to do, or a clock that somebody chose.
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
+
+
+class Sensor(Protocol):
+    """What reads one GPU."""
+
+    def __call__(self, with_energy: bool = True) -> Reading:
+        """Read it; without the energy that takes a tenth of the time."""
 
 
 def cores() -> int:
@@ -156,14 +168,26 @@ def _reasons(mask: int) -> tuple[str, ...]:
     return (*known, f"unknown reason {unknown:#x}") if unknown else tuple(known)
 
 
-def read_all(sensors: Sequence[Callable[[], Reading]]) -> Reading | None:
-    """Read the GPUs that share an evaluation, as one; None where there is none."""
-    readings = [read() for read in sensors]
-    return together(readings) if len(readings) > 1 else next(iter(readings), None)
+def reader(sensors: Sequence[Sensor]) -> Callable[[], Reading | None]:
+    """Return what reads the GPUs that share an evaluation, as one; None where there is none.
+
+    A reading within ``ENERGY_EVERY`` of the last one with the energy has none.
+    """
+    last = -math.inf
+
+    def read() -> Reading | None:
+        nonlocal last
+        with_energy = time.monotonic() >= last + ENERGY_EVERY
+        readings = [sensor(with_energy) for sensor in sensors]
+        if with_energy:
+            last = time.monotonic()
+        return together(readings) if len(readings) > 1 else next(iter(readings), None)
+
+    return read
 
 
 @contextlib.contextmanager
-def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
+def sensor(uuid: str) -> Iterator[Sensor]:
     """Open the GPU with this UUID for reading."""
     with _nvml() as nvml:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -174,9 +198,9 @@ def sensor(uuid: str) -> Iterator[Callable[[], Reading]]:
             except nvml.NVMLError:
                 return None
 
-        def read() -> Reading:
+        def read(with_energy: bool = True) -> Reading:
             milliwatts = ask(nvml.nvmlDeviceGetPowerUsage)
-            millijoules = ask(nvml.nvmlDeviceGetTotalEnergyConsumption)
+            millijoules = ask(nvml.nvmlDeviceGetTotalEnergyConsumption) if with_energy else None
             mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)
             if mask is None:  # drivers before 535 know the older name only
                 mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
