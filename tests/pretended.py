@@ -80,6 +80,9 @@ class Gpu(Emulator):
     def mark(self):
         return Mark(self.host)
 
+    def synchronize(self):
+        self.host.run(min)
+
     def reaches(self, other):  # noqa: ARG002
         return self.linked
 

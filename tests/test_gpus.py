@@ -151,6 +151,22 @@ def test_evaluations_in_a_row_are_right_in_whatever_order_the_streams_run(librar
                 )
 
 
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+def test_shares_of_a_walk_meet_together_what_one_gpu_meets(libraries):
+    """An evaluation counts what it computes, however many share it: no rate of an approximation is of n * n."""
+    bodies, found = generators.collision(65, 3, EPS), []
+    for count in (1, 2):
+        variant = VARIANTS["resident_tree_gpus"]
+        gpu = Gpu(variant, "float32", libraries)
+        prepared = variant.prepare(gpu, bodies, **variant.complete({"gpus": count, "opening": "barnes_1994"}))
+        gpu.host.run(min)
+        prepared.launch()
+        gpu.host.run(min)
+        found.append(prepared.insight()["computed"])
+    assert found[0] == found[1]
+    assert 0 < found[0]["body_body"] < 65
+
+
 # What a toolkit opens
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.common import collected, several
 from gravbench.variants.common.collected import P
-from gravbench.variants.resident import accuracy, resident_share, tree_buffers
+from gravbench.variants.resident import accuracy, counted, resident_share, tree_buffers
 
 
 @variant(
@@ -41,7 +41,7 @@ def prepare(gpu, bodies, *, gpus, **chosen):
     axes = resident_share.DEFAULTS | chosen
     constants = {"P": P, "SHARES": gpus}
     number, once, grid = np.int32(n), np.int32(1), -(-n // P)
-    walks = []
+    parts = []
 
     def share_of(member, share):
         with member.current():
@@ -50,7 +50,7 @@ def prepare(gpu, bodies, *, gpus, **chosen):
             sums = accelerations if gpus == 1 else member.empty(n, 4)
             begin = member.compile("begin_share", KERNEL=3, **constants)
             part = resident_share.Share(member, bodies, here, sums, share=share, shares=gpus, **axes)
-            walks.append(part.walk)
+            parts.append(part)
 
         def queue():
             if gpus > 1:
@@ -79,4 +79,11 @@ def prepare(gpu, bodies, *, gpus, **chosen):
     if judged:
         # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first.
         launch()
-    return Prepared(launch, own, accelerations, walks[0], kernels=count + (1 + judged) * (gpus > 1))
+    return Prepared(
+        launch,
+        own,
+        accelerations,
+        parts[0].walk,
+        insight=lambda: counted.insight(members, parts, n),
+        kernels=count + (1 + judged) * (gpus > 1),
+    )
