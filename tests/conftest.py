@@ -13,6 +13,7 @@ import typer.testing
 from hypothesis import settings
 
 from gravbench.model.bodies import Bodies
+from gravbench.toolkits import kept
 from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
@@ -29,6 +30,9 @@ if not GPUS:
     import simulator
 
     simulator.take_turns()
+
+# Before a variant is imported: what is compiled of it for the processor is then found by all processes, as in a run.
+kept.keep()
 
 # The same examples every time: what fails here fails for everybody.
 settings.register_profile("gravbench", derandomize=True)

@@ -27,11 +27,11 @@ COMPILER = shutil.which("g++")
 HEADERS = """
 #include <algorithm>
 #include <cmath>
+#include <csetjmp>
 #include <cstring>
 #include <ucontext.h>
-#include <vector>
 """
-OPTIONS = ["-std=c++20", "-O0", "-w", "-fpermissive", "-fPIC"]
+OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC"]
 
 SHIM = r"""
 using std::max;
@@ -59,23 +59,51 @@ struct Barrier {
 };
 struct Warp {
     Barrier together{32};
-    double numbers[32];
+    double numbers[2][32];
 };
+const int MOST_THREADS = 1024, STACK = 1 << 16;
 struct Thread {
-    ucontext_t context;
-    std::vector<char> stack;
+    char* stack = nullptr;
+    jmp_buf place;
+    bool entered = false;
     const Barrier* barrier = nullptr;
     long long met = 0;
+    unsigned exchanges = 0;
     bool over = false;
 };
 static Place threadIdx, blockIdx, gridDim, blockDim;
-static std::vector<Warp> warps;
-static std::vector<Thread> threads_of_block;
+static Warp warps[MOST_THREADS / 32];
+static Thread threads_of_block[MOST_THREADS];
 static Thread* running;
-static ucontext_t between_turns;
+static jmp_buf between_turns;
 static Barrier block{0};
-static const void* kernel_of_launch;
+static void (*kernel_of_launch)();
 static bool upwards = false;
+
+// A thread keeps its stack from block to block, and is started on it once. After that it is switched to by jumps:
+// swapcontext would make a system call at each switch.
+[[gnu::noinline]] static void end_turn() {
+    if (!_setjmp(running->place)) _longjmp(between_turns, 1);
+}
+static void run_kernels() {
+    for (;; end_turn()) {
+        kernel_of_launch();
+        running->over = true;
+    }
+}
+[[gnu::noinline]] static void give_turn(Thread& thread) {
+    running = &thread;
+    if (_setjmp(between_turns)) return;
+    if (thread.entered) _longjmp(thread.place, 1);
+    thread.entered = true;
+    if (!thread.stack) thread.stack = new char[STACK];
+    ucontext_t beginning;
+    getcontext(&beginning);
+    beginning.uc_stack.ss_sp = thread.stack;
+    beginning.uc_stack.ss_size = STACK;
+    makecontext(&beginning, run_kernels, 0);
+    setcontext(&beginning);
+}
 
 // The last to arrive goes on; the others end their turn.
 inline void meet(Barrier& barrier) {
@@ -86,7 +114,7 @@ inline void meet(Barrier& barrier) {
     }
     running->barrier = &barrier;
     running->met = barrier.met;
-    swapcontext(&running->context, &between_turns);
+    end_turn();
 }
 inline int lane() { return threadIdx.x % 32; }
 inline Warp& own_warp() { return warps[threadIdx.x / 32]; }
@@ -96,37 +124,29 @@ inline void __threadfence() {}
 inline float rsqrtf(float value) { return 1 / std::sqrt(value); }
 inline double rsqrt(double value) { return 1 / std::sqrt(value); }
 
-template <class T> T __shfl_sync(unsigned, T value, int from) {
-    own_warp().numbers[lane()] = value;
+// What all lanes of the warp gave. Nobody writes there again before all have come to the next exchange.
+inline const double* exchanged(double value) {
+    double* numbers = own_warp().numbers[running->exchanges++ % 2];
+    numbers[lane()] = value;
     __syncwarp();
-    const T found = static_cast<T>(own_warp().numbers[from & 31]);
-    __syncwarp();
-    return found;
+    return numbers;
 }
+template <class T> T __shfl_sync(unsigned, T value, int from) { return static_cast<T>(exchanged(value)[from & 31]); }
 template <class T> T __shfl_up_sync(unsigned, T value, int apart) {
     return __shfl_sync(0, value, lane() < apart ? lane() : lane() - apart);
 }
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask) { return __shfl_sync(0, value, lane() ^ mask); }
 inline unsigned __ballot_sync(unsigned, bool value) {
-    own_warp().numbers[lane()] = value;
-    __syncwarp();
+    const double* numbers = exchanged(value);
     unsigned found = 0;
-    for (int k = 0; k < 32; ++k) found |= unsigned(own_warp().numbers[k] != 0) << k;
-    __syncwarp();
+    for (int k = 0; k < 32; ++k) found |= unsigned(numbers[k] != 0) << k;
     return found;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
 inline int __clzll(unsigned long long bits) { return bits ? __builtin_clzll(bits) : 64; }
 template <class T> T __ldcg(const T* from) { return *from; }
-inline bool __all_sync(unsigned, bool value) {
-    own_warp().numbers[lane()] = value;
-    __syncwarp();
-    bool all = true;
-    for (double number : own_warp().numbers) all = all && number != 0;
-    __syncwarp();
-    return all;
-}
+inline bool __all_sync(unsigned, bool value) { return __ballot_sync(0, value) == ~0u; }
 template <class T> T atomicAdd(T* to, T value) {
     const T before = *to;
     *to += value;
@@ -138,10 +158,6 @@ template <class T> T atomicMin(T* to, T value) {
     return before;
 }
 inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4); return bits; }
-template <class Kernel> void begin() {
-    (*static_cast<const Kernel*>(kernel_of_launch))();
-    running->over = true;
-}
 // Give every thread that can go on its turn until all have ended; false if some wait for what never arrives.
 inline bool take_turns(int threads) {
     for (int left = threads; left > 0;) {
@@ -151,9 +167,8 @@ inline bool take_turns(int threads) {
             Thread& thread = threads_of_block[number];
             if (thread.over || (thread.barrier && thread.barrier->met == thread.met)) continue;
             moved = true;
-            running = &thread;
             threadIdx = {number, 0};
-            swapcontext(&between_turns, &thread.context);
+            give_turn(thread);
             left -= thread.over;
         }
         if (!moved) return false;
@@ -163,25 +178,24 @@ inline bool take_turns(int threads) {
 template <class Kernel> bool launch(int grid_x, int grid_y, int threads, const Kernel& kernel) {
     gridDim = {grid_x, grid_y};
     blockDim = {threads, 1};
-    kernel_of_launch = &kernel;
+    static const Kernel* of_launch;
+    of_launch = &kernel;
+    kernel_of_launch = [] { (*of_launch)(); };
     upwards = !upwards;
-    threads_of_block.resize(threads);
     for (int y = 0; y < grid_y; ++y)
         for (int x = 0; x < grid_x; ++x) {
             blockIdx = {x, y};
             block = {threads};
-            warps.assign((threads + 31) / 32, Warp());
-            for (Thread& thread : threads_of_block) {
-                thread.stack.resize(1 << 16);
-                thread.barrier = nullptr;
-                thread.over = false;
-                getcontext(&thread.context);
-                thread.context.uc_stack.ss_sp = thread.stack.data();
-                thread.context.uc_stack.ss_size = thread.stack.size();
-                thread.context.uc_link = &between_turns;
-                makecontext(&thread.context, begin<Kernel>, 0);
+            for (int k = 0; k < threads; ++k) {
+                warps[k / 32].together = {32};
+                threads_of_block[k].barrier = nullptr;
+                threads_of_block[k].exchanges = 0;
+                threads_of_block[k].over = false;
             }
-            if (!take_turns(threads)) return false;
+            if (take_turns(threads)) continue;
+            // Those that wait are in the middle of the kernel.
+            for (Thread& thread : threads_of_block) thread.entered = false;
+            return false;
         }
     return true;
 }
@@ -217,11 +231,9 @@ inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &
 
 struct Lanes { double of[32]; };
 inline Lanes all_lanes(double value) {
-    own_warp().numbers[lane()] = value;
-    __syncwarp();
+    const double* numbers = exchanged(value);
     Lanes found;
-    std::copy(own_warp().numbers, own_warp().numbers + 32, found.of);
-    __syncwarp();
+    std::copy(numbers, numbers + 32, found.of);
     return found;
 }
 inline unsigned __reduce_max_sync(unsigned, unsigned value) {
@@ -405,6 +417,7 @@ class Emulator:
         def kernel(grid, threads, *arguments):
             grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
             along_x = threads[0] * threads[1] if isinstance(threads, tuple) else threads
+            assert along_x <= 1024, f"{stem}: {along_x} threads per block; CUDA has at most 1024"
             ended = function(int(grid_x), int(grid_y), int(along_x), *map(self._converted, arguments))
             assert ended, f"{stem}: threads wait at a barrier at which the others do not arrive"
             if self.counting:
