@@ -42,20 +42,20 @@ def divided():
 def test_cards_that_share_the_cases_are_one_ladder():
     (records,) = together([divided()])
     ((shared, by_n),) = ranking.ladders(latest(records), PARENTS).items()
-    assert shared.device == f"2 x {GPU}"
+    assert shared.device == f"{GPU} (one of 2)"
     assert [rung.best.variant for rung in by_n[1000]] == ["naive", "float4", "tiled", "symmetric"]
     assert [rung.compared for rung in by_n[1000]] == [1, 1, 2, 1]
     # Of the anchor, on both cards, the newest stands, as of a case that was measured again.
     assert by_n[1000][0].best.median_seconds == 1.02
     text = shown(records)
     assert text.count("n = 1,000, ") == 1
-    assert f"n = 1,000, 2 x {GPU}, " in text
+    assert f"n = 1,000, {GPU} (one of 2), " in text
 
 
 def test_the_report_says_how_the_cards_differ_and_whose_anchor_drifted():
     (records,) = together([divided()])
     ((device, (first, second)),) = differences(records).items()
-    assert (device, first.card, second.card) == (f"2 x {GPU}", (GPU, "GPU-1"), (GPU, "GPU-2"))
+    assert (device, first.card, second.card) == (f"{GPU} (one of 2)", (GPU, "GPU-1"), (GPU, "GPU-2"))
     assert (first.first, first.ratio, second.repetitions) == (True, 1, 3)
     assert second.ratio == pytest.approx(1.02)
     assert 1.01 < second.low < 1.02 < second.high < 1.03
@@ -74,8 +74,8 @@ def test_the_report_says_how_the_cards_differ_and_whose_anchor_drifted():
 def test_where_no_anchor_is_on_several_cards_that_is_said():
     alone = [one for one in divided() if not (one.anchor and one.device_uuid == "GPU-2")]
     (records,) = together([alone])
-    assert differences(records) == {f"2 x {GPU}": []}
-    assert f"2 x {GPU}: no anchor was repeated on several of these cards" in flat(shown(records))
+    assert differences(records) == {f"{GPU} (one of 2)": []}
+    assert f"{GPU} (one of 2): no anchor was repeated on several of these cards" in flat(shown(records))
 
 
 def test_cards_that_measured_all_cases_each_and_single_cards_stay_as_they_are():
@@ -95,15 +95,15 @@ def test_another_driver_or_model_is_another_kind_and_a_later_run_on_one_card_bel
         one.model_copy(update={"device": "Other", "device_uuid": f"GPU-{i}"}) for i, one in enumerate(divided()[6:])
     ]
     (records,) = together([[*divided(), *other[:1]]])
-    assert {one.device for one in records} == {f"2 x {GPU}", "Other"}
+    assert {one.device for one in records} == {f"{GPU} (one of 2)", "Other"}
     later = [record("numba_parallel", 0.1, **FIRST)]
-    assert {one.device for own in together([divided(), later]) for one in own} == {f"2 x {GPU}"}
+    assert {one.device for own in together([divided(), later]) for one in own} == {f"{GPU} (one of 2)"}
 
 
 def test_the_best_of_shared_cases_is_of_all_cards():
     (found,) = best(divided(), dict(DEFAULTS) | {"symmetric": {"p": 256}})
     assert (found.device, [(one.n, one.chosen.variant) for one in found.choices]) == (
-        f"2 x {GPU}",
+        f"{GPU} (one of 2)",
         [(1000, "symmetric")],
     )
 
@@ -157,8 +157,8 @@ def test_a_case_that_another_card_measured_the_second_time_is_told_apart_no_more
 
 def test_a_page_and_a_search_take_the_cards_together():
     page = html.page([html.Run("divided", divided(), [])], discover())
-    assert f"n = 1,000, 2 x {GPU}" in page or f"2 x {GPU}, plummer" in page
-    assert f"<caption>2 x {GPU}</caption>" in page
+    assert f"n = 1,000, {GPU} (one of 2)" in page or f"{GPU} (one of 2), plummer" in page
+    assert f"<caption>{GPU} (one of 2)</caption>" in page
     assert "GPU-1, GPU-2" not in page
     many = [
         record("tiled", 1.0 + i, axes={"p": 32 * (i + 1)}, samples_seconds=[1.0 + i] * 9, **(FIRST, SECOND)[i % 2])
@@ -174,6 +174,6 @@ def test_the_command_reports_one_ladder(tmp_path):
         store.append(one)
     code, text = command("report", str(tmp_path / "divided"), "--full")
     assert code == 0
-    assert text.count("n = 1,000, 2 x") == 1
+    assert text.count(f"n = 1,000, {GPU} (one") == 1
     assert "The cards" in text
     assert max(map(len, text.splitlines())) <= Console().width

@@ -57,7 +57,7 @@ class Difference:
 
 
 def together(runs: Sequence[Sequence[Record]]) -> list[list[Record]]:
-    """Return the runs with the records of cards that share cases as those of one device, ``2 x NAME``.
+    """Return the runs with the records of cards that share cases as those of one device, ``NAME (one of 2)``.
 
     Cards share the cases of a run where most of these, anchors aside, were measured on one of them alone.
     """
@@ -87,7 +87,9 @@ def _named(runs: Iterable[Sequence[Record]]) -> dict[Card, tuple[str, str]]:
                 own = set(map(_card, alike))
                 found = [*(one for one in found if not one & own), own.union(*(one for one in found if one & own))]
     return {
-        card: (f"{len(own)} x {card[0]}", ", ".join(sorted(uuid for _, uuid in own))) for own in found for card in own
+        card: (f"{card[0]} (one of {len(own)})", ", ".join(sorted(uuid for _, uuid in own)))
+        for own in found
+        for card in own
     }
 
 
