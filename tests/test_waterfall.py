@@ -15,8 +15,9 @@ from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceiling, Ceilings
 from gravbench.explain.ledger import ledger
 from gravbench.explain.schedule import Pass
+from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.waterfall import waterfall
-from gravbench.explain.work import UnmodelledError, Work, work_of
+from gravbench.explain.work import Part, Work, work_of
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
@@ -26,6 +27,7 @@ LADDER = ROOT / "reports" / "h200" / "ladder"
 BODIES = (16384, 262144)
 EXACT = ("naive", "float4", "tiled", "split", "shuffle", "kahan", "register_blocked", "split_j", "symmetric")
 GRAVITY = find("gravity")
+SHAPE = Shape(blocks=1024, warps=8, resident=4, multiprocessors=132)
 AT_MOST = 0.1
 """The median error of the model over the records below, which it may not exceed."""
 
@@ -44,8 +46,7 @@ def records():
 def test_predicted_times_are_near_the_measured_ones(records):
     errors = {}
     for (name, n), record in records.items():
-        shape = model.shape_of(record)
-        work = work_of(record, model.architecture_of(record), shape.multiprocessors)
+        work = work_of(record, model.architecture_of(record), shape_of(record))
         errors[name, n] = abs(model.predict(record, work, Ceilings()).seconds / record.median_seconds - 1)
     assert len(errors) >= 12
     assert statistics.median(errors.values()) <= AT_MOST, errors
@@ -83,7 +84,7 @@ def test_a_lower_clock_is_a_part_of_its_own(records):
 
 def test_measured_ceilings_take_the_place_of_published_ones(records):
     record = records["tiled", 262144]
-    work = work_of(record, "sm_90", 132)
+    work = work_of(record, "sm_90", SHAPE)
     fast = model.predict(record, work, Ceilings()).seconds
     root = Ceiling(name="mufu", what="roots", unit="lanes", samples=[4.0] * 10)
     # A fourth of the lanes: 32 clocks for a root, where all instructions take fewer.
@@ -91,8 +92,8 @@ def test_measured_ceilings_take_the_place_of_published_ones(records):
 
 
 def test_blocks_beyond_a_full_round_are_the_tail():
-    work = Work("k", Pass(()), 1, 1, None)
-    shape = model.Shape(blocks=132 * 4 + 1, warps=4, resident=2, multiprocessors=132)
+    work = Work("k", (Part(Pass(()), 1.0),), 1)
+    shape = Shape(blocks=132 * 4 + 1, warps=4, resident=2, multiprocessors=132)
     seen = []
 
     def clocks_of(_work, _shape, blocks, _costs):
@@ -111,7 +112,7 @@ def test_blocks_beyond_a_full_round_are_the_tail():
 def test_a_record_that_does_not_tell_its_launch_has_no_model(records):
     record = records["tiled", 262144].model_copy(update={"waves": None})
     with pytest.raises(UnmodelledError, match="no grid"):
-        model.shape_of(record)
+        shape_of(record)
     with pytest.raises(UnmodelledError, match="compute capability"):
         model.architecture_of(record.model_copy(update={"compute_capability": None}))
 
@@ -120,7 +121,7 @@ def test_a_variant_without_cuda_c_has_no_model(records):
     record = records["tiled", 262144].model_copy(update={"variant": "numpy_direct", "axes": {}})
     assert not model.modelled(record)
     with pytest.raises(UnmodelledError, match="CUDA C"):
-        work_of(record, "sm_90", 132)
+        work_of(record, "sm_90", SHAPE)
 
 
 def test_the_model_is_held_against_records_from_the_command_line(tmp_path, records):

@@ -10,8 +10,8 @@ from gravbench.errors import InputError, listed, shortened
 from gravbench.explain import ceilings
 from gravbench.explain.explained import Asked, Explained
 from gravbench.explain.model import architecture_of
+from gravbench.explain.shape import UnmodelledError
 from gravbench.explain.waterfall import Part, waterfall
-from gravbench.explain.work import UnmodelledError
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.record import Record
 from gravbench.model.runs import latest

@@ -14,37 +14,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gravbench.errors import InputError
 from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
-from gravbench.explain.work import LANES, UnmodelledError, Work, work_of
+from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
+from gravbench.explain.work import Work, work_of
 from gravbench.model.interaction_files import find
-from gravbench.model.record import Record, Resources
+from gravbench.model.record import Record
 from gravbench.model.variant import discover
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a kernel was launched: blocks, warps of a block, and the blocks that a multiprocessor holds at once."""
-
-    blocks: int
-    warps: int
-    resident: int
-    multiprocessors: int
-
-    @property
-    def most(self) -> int:
-        """Blocks that one multiprocessor has at the same time."""
-        return min(self.resident, -(-self.blocks // self.multiprocessors))
-
-    def warps_of(self, blocks: int) -> int:
-        """Return the warps of a scheduler whose multiprocessor has so many blocks."""
-        return -(-blocks * self.warps // SCHEDULERS)
-
-    @property
-    def together(self) -> int:
-        """Warps of a block that share a scheduler."""
-        return max(1, self.warps // SCHEDULERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +95,10 @@ def costs_of(ceilings: Ceilings) -> Costs:
     )
 
 
-def shape_of(record: Resources) -> Shape:
-    """Return how the kernel of a record was launched.
-
-    Raises:
-        UnmodelledError: the record does not tell.
-    """
-    blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
-    if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
-        raise UnmodelledError("its record has no grid and no occupancy")
-    return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))
-
-
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     """Return the clocks of a scheduler for an interaction of one warp, with so many blocks on its multiprocessor."""
-    return _clocks(work.done, shape.warps_of(blocks), shape.together, _Hashable(costs)) / work.interactions
+    warps, kept = shape.warps_of(blocks), _Hashable(costs)
+    return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
 def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None = None) -> Predicted:
@@ -147,6 +117,9 @@ def predict_launch(
     work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
+    launch = work.launches * ceilings.value("launch_stream")
+    if work.each is not None:
+        return Predicted(_unevenly(work, work.each, shape, costs) / (megahertz * 1e6), launch)
     lane = _interactions_of_a_thread(problem, shape, work)
     full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
 
@@ -155,7 +128,23 @@ def predict_launch(
 
     total = full * cycles(shape.resident) if full else 0.0
     total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
-    return Predicted(total / (megahertz * 1e6), work.launches * ceilings.value("launch_stream"))
+    return Predicted(total / (megahertz * 1e6), launch)
+
+
+def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
+    """Return the clocks until the last warp ends, where each makes its own number of passes."""
+    kept, most = _Hashable(costs), shape.warps_of(shape.most)
+
+    def alone(warps: int) -> NDArray[np.float64]:
+        """Return how long a pass of each part takes one of so many warps of a scheduler."""
+        return np.array([warps * _clocks(part.done, warps, shape.together, kept) for part in work.parts])
+
+    work_of_warps = alone(most) @ each
+    whole = work_of_warps.sum()
+    known = [float(alone(warps) @ each.sum(axis=1)) / whole for warps in range(1, most + 1)]
+    share = np.arange(shape.resident * shape.warps + 1) / SCHEDULERS
+    slowness = np.interp(share, np.arange(1, most + 1), known)
+    return makespan(work_of_warps, shape.warps, shape.resident, shape.multiprocessors, slowness.tolist())
 
 
 def clock_of(record: Record, ceilings: Ceilings) -> float:
@@ -222,17 +211,17 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
     found: dict[str, list[float]] = {}
     without: dict[str, str] = {}
     for record in records:
-        if not modelled(record) or not record.median_seconds or record.variant in without:
+        if not modelled(record) or not record.median_seconds:
             continue
         variant = discover()[record.variant]
         try:
             if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
                 continue
             shape = shape_of(record)
-            work = work_of(record, architecture_of(record), shape.multiprocessors)
+            work = work_of(record, architecture_of(record), shape)
             predicted = predict(record, work, ceilings, costs).seconds
         except (UnmodelledError, InputError) as error:
-            without[record.variant] = str(error)
+            without.setdefault(record.variant, str(error))
             continue
         found.setdefault(record.variant, []).append(predicted / record.median_seconds - 1)
     order = [name for name in discover() if name in found]
