@@ -7,7 +7,7 @@ import pytest
 
 from conftest import ROOT
 from emulator import COMPILER, Emulator
-from gravbench.explain import model, near_pairs
+from gravbench.explain import model, near_pairs, own_record
 from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceilings
@@ -221,10 +221,9 @@ def test_every_warp_has_its_own_work():
 def test_instructions_are_those_that_nsight_compute_counted():
     seen = set()
     for record in RecordFile(ROOT / "reports" / "h200" / "counters").read(str):
-        if not record.counters or not model.modelled(record):
+        if not record.counters or not own_record.modelled(record):
             continue
-        variant = discover()[record.variant]
-        if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
+        if not own_record.of_this_checkout(record):
             continue
         work = work_of(record, model.architecture_of(record), shape_of(record))
         expected = record.counters["instructions"]

@@ -50,6 +50,10 @@ def explain(
         list[str] | None,
         typer.Option(metavar="RUN", help="Instead: hold the model against the records of this run; may be repeated."),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For --records: write a picture, and its numbers, into this folder."),
+    ] = None,
     knock_outs: Annotated[
         bool, typer.Option("--knock-outs", help="Instead: change one thing of the kernel at a time, and measure that.")
     ] = False,
@@ -83,8 +87,10 @@ def explain(
         raise InputError("--ceilings needs --run, --records or --knock-outs, whose times they explain")
     if html and (records or knock_outs):
         raise InputError("--html shows the ledger; it cannot be combined with --records or --knock-outs")
+    if figures and not records:
+        raise InputError("--figures needs --records, whose times it draws")
     if records:
-        proving.show_errors(records, variant, ceilings, as_json=as_json)
+        proving.show_errors(records, variant, ceilings, figures, as_json=as_json)
         return
     if variant is None:
         raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
@@ -17,15 +16,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.errors import InputError
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
 from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
-from gravbench.explain.work import Work, work_of
-from gravbench.model.interaction_files import find
+from gravbench.explain.work import Work
 from gravbench.model.record import Record
-from gravbench.model.variant import discover
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,71 +157,6 @@ def architecture_of(record: Record) -> str:
     if not record.compute_capability or not re.fullmatch(r"\d+\.\d", record.compute_capability):
         raise UnmodelledError("its record has no compute capability")
     return f"sm_{record.compute_capability.replace('.', '')}"
-
-
-def modelled(record: Record) -> bool:
-    """Tell whether a record is one that the model is for: a direct sum in CUDA C, measured by itself on a GPU."""
-    variant = discover().get(record.variant)
-    return (
-        record.status == "ok"
-        and record.timed == "force"
-        and record.gpus == 1
-        and bool(record.grid_blocks)
-        and not record.computed
-        and variant is not None
-        and variant.has_cuda_c
-        and record.toolkit in ("cupy", "pycuda")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """How far the model is off for one variant: records, and the relative errors of their predicted times."""
-
-    variant: str
-    errors: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median of the errors without their signs."""
-        return median(map(abs, self.errors))
-
-    @property
-    def bias(self) -> float:
-        """The median of the errors: below zero where the model predicts too little time."""
-        return median(self.errors)
-
-
-def typical(found: Iterable[Errors]) -> float | None:
-    """Return the median of the errors of all records without their signs, None where there is none."""
-    own = [abs(error) for one in found for error in one.errors]
-    return median(own) if own else None
-
-
-def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
-    """Compare predicted with measured times, by variant; return also why other variants have no model.
-
-    Records whose kernel is not what this checkout has are left out: their machine code is another.
-    """
-    costs = costs_of(ceilings)
-    found: dict[str, list[float]] = {}
-    without: dict[str, str] = {}
-    for record in records:
-        if not modelled(record) or not record.median_seconds:
-            continue
-        variant = discover()[record.variant]
-        try:
-            if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
-                continue
-            shape = shape_of(record)
-            work = work_of(record, architecture_of(record), shape)
-            predicted = predict(record, work, ceilings, costs).seconds
-        except (UnmodelledError, InputError) as error:
-            without.setdefault(record.variant, str(error))
-            continue
-        found.setdefault(record.variant, []).append(predicted / record.median_seconds - 1)
-    order = [name for name in discover() if name in found]
-    return [Errors(name, tuple(found[name])) for name in order], without
 
 
 def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> float:
