@@ -9,17 +9,14 @@ from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.explain import model, own_record
-from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceiling, Ceilings
-from gravbench.explain.ledger import ledger
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.waterfall import waterfall
 from gravbench.explain.work import Part, Work, work_of
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
-from gravbench.model.variant import discover
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 LADDER = ROOT / "reports" / "h200" / "ladder"
@@ -43,9 +40,7 @@ def records():
 @pytest.mark.parametrize("name", ["naive", "tiled", "symmetric"])
 def test_the_parts_add_up_to_the_measured_time(records, name):
     record = records[name, 262144]
-    variant = discover()[name]
-    own = ledger(variant, asked_of(variant, record.axes, "float32", GRAVITY, record.n), "float32", GRAVITY, "sm_90")
-    parts = waterfall(record, own, Ceilings())
+    parts = waterfall(record, "sm_90", Ceilings())
     measured = record.median_seconds * 1e12 / record.evaluated
     assert sum(part.picoseconds for part in parts) == pytest.approx(measured, rel=1e-9)
     assert parts[-1].name == "unexplained"
@@ -62,9 +57,9 @@ def test_a_lower_clock_is_a_part_of_its_own(records):
     slow = record.model_copy(
         update={"sm_clock_mhz": [990] * 10, "median_seconds": 2 * record.median_seconds}
     )  # fmt: skip
-    variant = discover()["tiled"]
-    own = ledger(variant, asked_of(variant, record.axes, "float32", GRAVITY, record.n), "float32", GRAVITY, "sm_90")
-    fast, half = ({part.name: part.picoseconds for part in waterfall(one, own, Ceilings())} for one in (record, slow))
+    fast, half = (
+        {part.name: part.picoseconds for part in waterfall(one, "sm_90", Ceilings())} for one in (record, slow)
+    )
     assert fast["clock"] == pytest.approx(0)
     assert half["arithmetic"] == fast["arithmetic"]
     assert half["clock"] == pytest.approx(sum(fast[name] for name in fast if name not in ("launch", "unexplained")))

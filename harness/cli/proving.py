@@ -172,3 +172,33 @@ def print_errors(found: Sequence[Errors], without: Mapping[str, str], terminal: 
     if middle is not None:
         say(terminal, f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.")
     say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+
+
+def keep_limits(run: str, ceilings: Path | None) -> None:
+    """Write into the folder of a run what limits each of its records; exit code 1 where it has none that is explained.
+
+    ``ceilings`` is the run folder with those of the device; without it they are the run's own.
+
+    Raises:
+        InputError: there is no such run, what the model needs is not installed, or the file cannot be written.
+    """
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain.assembling import compiler, missing
+    from gravbench.explain.limiting import limits_of
+    from gravbench.model.limiting import Limits
+    from gravbench.model.lock import alone
+    from gravbench.report.terminal.printing import say_lines
+
+    if lacking := missing():
+        raise InputError(lacking)
+    folder, terminal = find_run(run), console()
+    with alone(folder), terminal.status("explaining") if terminal.is_terminal else nullcontext():
+        found, without = limits_of(read_records(folder), kept.read(ceilings or folder))
+        path = Limits(compiler=compiler(), limits=found).write(folder) if found else None
+    if path is None:
+        terminal.print(f"{folder}: no record of a direct sum through the CUDA C of this checkout", markup=False)
+    else:
+        terminal.print(f"{len(found)} records explained in {path}", markup=False, soft_wrap=True)
+    say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+    if path is None:
+        raise typer.Exit(1)

@@ -100,6 +100,6 @@ def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings)
     if not fitting:
         raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")
     try:
-        return Bar(record, picoseconds, waterfall(record, fitting[0], device))
+        return Bar(record, picoseconds, waterfall(record, architecture, device, fitting[0].kernel))
     except UnmodelledError as error:
         return Bar(record, picoseconds, why=str(error))

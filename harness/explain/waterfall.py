@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.explain.ceilings import Ceilings
-from gravbench.explain.ledger import Ledger
 from gravbench.explain.model import (
     clock_of,
     clocks_of,
@@ -36,8 +35,10 @@ class Part:
     reason: str
 
 
-def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part, ...]:
+def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str | None = None) -> tuple[Part, ...]:
     """Divide the time of a record among its causes; the last part, "unexplained", may be below zero.
+
+    It is that of ``kernel``, or of the first one that has a loop over interactions.
 
     The parts add up to the measured picoseconds per interaction.
 
@@ -47,7 +48,7 @@ def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part,
         InputError: the kernel cannot be compiled or read here.
     """
     shape, costs = shape_of(record), costs_of(ceilings)
-    work = work_of(record, ledger.architecture, shape, ledger.kernel)
+    work = work_of(record, architecture, shape, kernel)
     assert record.median_seconds is not None
     measured = record.median_seconds * PICO / record.evaluated
     # One instruction of an interaction, on all schedulers of the device at its highest clock.
