@@ -7,6 +7,7 @@ import re
 import shlex
 from collections import Counter
 
+import altair as alt
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -109,7 +110,9 @@ def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
     svg = drawn.read_text("utf-8")
     assert {"naive", "tiled", "predicted / measured time"} <= set(re.findall(r">([^<>]+)<", svg))
     assert "direct sums on card" in svg
-    rows = own_record.figure(found).spec["datasets"]["rows"]
+    spec = own_record.figure(found).spec
+    alt.LayerChart.from_dict(spec, validate=True)
+    rows = spec["datasets"]["rows"]
     assert sorted(row["ratio"] for row in rows) == [0.5, 1.1, 1.25]
 
 

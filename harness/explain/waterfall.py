@@ -82,9 +82,19 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
             "launch",
             predicted.launch * PICO / record.evaluated,
             f"{work.launches} launch{'es' if work.launches > 1 else ''} of"
-            f" {ceilings.value('launch_stream') * 1e6:.2f} µs each ({ceilings.source('launch_stream')})",
+            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if work.launches > 1 else ''}"
+            f" ({ceilings.source('launch_stream')})",
         ),
     ]
+    if work.stage:
+        stages = record.stages_seconds
+        others = max(0.0, record.median_seconds - stages[work.stage])
+        known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
+        reason = (
+            f"what an evaluation takes beyond its stage {work.stage}, {1e6 * stages[work.stage]:.0f} µs; the others,"
+            f" each measured by itself, in µs: {known} (from the record)"
+        )
+        parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part("unexplained", rest, f"what the model does not know, {rest / measured:+.1%} of the time"))
 

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.errors import InputError
-from gravbench.explain import parts_of_tensor
+from gravbench.explain import parts_of_tensor, parts_of_walk
 from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
 from gravbench.explain.near_pairs import Met, met
+from gravbench.explain.parts_of_walk import Walked
 from gravbench.explain.pipes import is_root
 from gravbench.explain.places import Places, places
 from gravbench.explain.schedule import Pass
@@ -31,6 +32,8 @@ from gravbench.toolkits.interface import FLAGS
 
 TENSOR = "tensor"
 """The kernel whose work the bodies decide."""
+WALK, STAGE = "resident_tree", "traverse"
+"""The kernel that walks a tree, and its stage of an evaluation."""
 MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
 FREE_TURNS = 8
@@ -54,7 +57,8 @@ class Work:
     """What a kernel spends its time in: the loop over its interactions alone, or several parts that were counted.
 
     ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies of a block, where that is known.
-    ``each`` are the passes of every part that each warp makes, shape (parts, warps), where they differ.
+    ``each`` are the passes of every part that each warp makes, shape (parts, warps), where they differ. ``stage`` is
+    what the record calls the kernel's part of an evaluation, where it has times of several.
     """
 
     kernel: str
@@ -62,6 +66,7 @@ class Work:
     launches: int
     bodies_of_block: int | None = None
     each: NDArray[np.int64] | None = field(default=None, compare=False)
+    stage: str = ""
 
     @property
     def length(self) -> float:
@@ -97,11 +102,35 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
     options = ("-DFLOAT64=1",) if record.dtype == "float64" else ()
     for one in asked:
         if kernel is None or one.stem == kernel:
+            if one.stem == WALK and record.computed:
+                return _walk(variant, source, one, architecture, options, record, launches)
             count = counting(one, partial(_bodies_of, record), axes, shape)
             found = work_of_text(variant, source, one, architecture, options, launches, count=count)
             if found is not None:
                 return found
     raise UnmodelledError("no kernel of it has a loop over interactions")
+
+
+def _walk(
+    variant: Variant,
+    source: str,
+    one: Asked,
+    architecture: str,
+    options: tuple[str, ...],
+    record: Record,
+    launches: int,
+) -> Work:
+    """Return the parts of the walk of a tree, by what the record counted."""
+    built = _assembled(source, one.stem, one.constants, architecture, options)
+    met, leaf_size = record.computed, int(variant.complete(record.axes)["leaf_size"])
+    walked = Walked(met.get("body_cell", 0.0), met.get("body_body", 0.0), leaf_size)
+    centres = sorted(_centres(built, places(source)))
+    found = parts_of_walk.parts(built.code, built.code.loops(), centres, dict(one.constants), walked)
+    if found is None:
+        raise UnmodelledError("its walk has other loops than one over cells and one over bodies")
+    parts = tuple(Part(done, times, name) for name, done, times in found)
+    alone = STAGE in record.stages_seconds
+    return Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else "")
 
 
 def _bodies_of(record: Record) -> Bodies:
