@@ -50,6 +50,16 @@ def explain(
         list[str] | None,
         typer.Option(metavar="RUN", help="Instead: hold the model against the records of this run; may be repeated."),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For --records: write a picture, and its numbers, into this folder."),
+    ] = None,
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Instead: keep in the folder of this run what limits each record, for gravbench report."
+        ),
+    ] = None,
     knock_outs: Annotated[
         bool, typer.Option("--knock-outs", help="Instead: change one thing of the kernel at a time, and measure that.")
     ] = False,
@@ -77,14 +87,23 @@ def explain(
 
     if (device or out) and not knock_outs:
         raise InputError(f"{'--device' if device else '--out'} is for --knock-outs alone")
-    if sum(map(bool, (records, knock_outs, run))) > 1:
-        raise InputError("--records, --knock-outs and --run exclude each other; accepted: one of them")
-    if ceilings and not (run or records or knock_outs):
-        raise InputError("--ceilings needs --run, --records or --knock-outs, whose times they explain")
-    if html and (records or knock_outs):
-        raise InputError("--html shows the ledger; it cannot be combined with --records or --knock-outs")
+    if sum(map(bool, (records, limits, knock_outs, run))) > 1:
+        raise InputError("--records, --limits, --knock-outs and --run exclude each other; accepted: one of them")
+    if ceilings and not (run or records or limits or knock_outs):
+        raise InputError("--ceilings needs --run, --records, --limits or --knock-outs, whose times they explain")
+    if html and (records or limits or knock_outs):
+        raise InputError("--html shows the ledger; it cannot be combined with --records, --limits or --knock-outs")
+    if limits and (variant or as_json):
+        raise InputError(
+            f"--limits is for all of a run; it cannot be combined with {'VARIANT' if variant else '--json'}"
+        )
+    if figures and not records:
+        raise InputError("--figures needs --records, whose times it draws")
     if records:
-        proving.show_errors(records, variant, ceilings, as_json=as_json)
+        proving.show_errors(records, variant, ceilings, figures, as_json=as_json)
+        return
+    if limits:
+        proving.keep_limits(limits, ceilings)
         return
     if variant is None:
         raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")

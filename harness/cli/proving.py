@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gravbench.cli.options import console, find_run, read_records
+from gravbench.cli.options import console, find_run, read_records, writing
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.console import Console
 
     from gravbench.explain.knock_outs import KnockOuts
+    from gravbench.explain.own_record import Errors
     from gravbench.model.variant import AxisValue, Dtype, Variant
 
 
@@ -114,49 +117,88 @@ def show(found: KnockOuts, terminal: Console) -> None:
     say_lines(terminal, "without a figure", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
 
 
-def show_errors(runs: list[str], variant: str | None, ceilings: Path | None, *, as_json: bool) -> None:
+def show_errors(
+    runs: list[str], variant: str | None, ceilings: Path | None, figures: Path | None, *, as_json: bool
+) -> None:
     """Print how far the model is off for the records of runs, by variant; exit code 1 where it is for none of them.
 
-    ``ceilings`` is the run folder with those of the device; without it, published figures predict.
+    ``ceilings`` is the run folder with those of the device; without it, published figures predict. Into the folder
+    ``figures`` a picture and its numbers are written.
 
     Raises:
-        InputError: there is no such run, or what the model needs is not installed.
+        InputError: there is no such run, what the model needs is not installed, or a file cannot be written.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from gravbench.explain import ceilings as kept
-    from gravbench.explain.assembling import missing
-    from gravbench.explain.model import errors_of, typical
-    from gravbench.report.terminal.printing import heading, say, say_lines
+    from gravbench.explain import own_record
+    from gravbench.explain.assembling import compiler, missing
 
     if lacking := missing():
         raise InputError(lacking)
     records = [record for run in runs for record in read_records(find_run(run))]
     chosen = [record for record in records if variant in (None, record.variant)]
     measured = kept.read(ceilings) if ceilings else kept.Ceilings()
-    found, without = errors_of(chosen, measured)
-    middle = typical(found)
+    found, without = own_record.errors_of(chosen, measured)
     if as_json:
         rows = {one.variant: {"records": len(one.errors), "median": one.median, "bias": one.bias} for one in found}
+        middle = own_record.typical(found)
         typer.echo(json.dumps({"median": middle, "variants": rows, "without": without}, indent=2))
     else:
-        terminal = console()
-        heading(terminal, "predicted against measured times")
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("variant", no_wrap=True)
-        for name in ("records", "median error", "bias", "largest"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for one in found:
-            largest = max(one.errors, key=abs)
-            numbers = str(len(one.errors)), f"{one.median:.1%}", f"{one.bias:+.1%}", f"{largest:+.1%}"
-            table.add_row(*map(Text, (one.variant, *numbers)))
-        terminal.print(table)
-        if middle is not None:
-            say(
-                terminal,
-                f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.",
-            )
-        say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+        print_errors(found, without, console())
     if not found:
+        raise typer.Exit(1)
+    if figures:
+        with writing(figures):
+            own_record.write(found, compiler(), figures)
+
+
+def print_errors(found: Sequence[Errors], without: Mapping[str, str], terminal: Console) -> None:
+    """Print a row for each variant, and why some records have no model."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from gravbench.explain.own_record import typical
+    from gravbench.report.terminal.printing import heading, say, say_lines
+
+    heading(terminal, "predicted against measured times")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("variant", no_wrap=True)
+    for name in ("records", "median error", "bias", "largest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        numbers = str(len(one.errors)), f"{one.median:.1%}", f"{one.bias:+.1%}", f"{one.largest:+.1%}"
+        table.add_row(*map(Text, (one.variant, *numbers)))
+    terminal.print(table)
+    middle = typical(found)
+    if middle is not None:
+        say(terminal, f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.")
+    say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+
+
+def keep_limits(run: str, ceilings: Path | None) -> None:
+    """Write into the folder of a run what limits each of its records; exit code 1 where it has none that is explained.
+
+    ``ceilings`` is the run folder with those of the device; without it they are the run's own.
+
+    Raises:
+        InputError: there is no such run, what the model needs is not installed, or the file cannot be written.
+    """
+    from gravbench.explain import ceilings as kept
+    from gravbench.explain.assembling import compiler, missing
+    from gravbench.explain.limiting import limits_of
+    from gravbench.model.limiting import Limits
+    from gravbench.model.lock import alone
+    from gravbench.report.terminal.printing import say_lines
+
+    if lacking := missing():
+        raise InputError(lacking)
+    folder, terminal = find_run(run), console()
+    with alone(folder), terminal.status("explaining") if terminal.is_terminal else nullcontext():
+        found, without = limits_of(read_records(folder), kept.read(ceilings or folder))
+        path = Limits(compiler=compiler(), limits=found).write(folder) if found else None
+    if path is None:
+        terminal.print(f"{folder}: no record of a direct sum through the CUDA C of this checkout", markup=False)
+    else:
+        terminal.print(f"{len(found)} records explained in {path}", markup=False, soft_wrap=True)
+    say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+    if path is None:
         raise typer.Exit(1)

@@ -114,7 +114,7 @@ def _print_summary(folder: Path, name: str) -> None:
 
 
 def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> None:
-    from gravbench.model import runs
+    from gravbench.model import limiting, runs
     from gravbench.model.variant import parents
     from gravbench.report.here import Here
     from gravbench.report.terminal.arena import render_arena
@@ -130,7 +130,7 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     cases, drifts = runs.latest(chosen.of(records)), drifted(records)
     with paged() as terminal:
         here = Here(variants)
-        render(records, terminal, parents(variants), here, chosen.variants)
+        render(records, terminal, parents(variants), here, chosen.variants, limiting.read(folder))
         render_arena(cases, terminal, drifts, here)
         for section in (render_gpus, render_stages, render_accuracy, render_counters):
             section(cases, terminal, drifts)
@@ -167,7 +167,7 @@ def _write_report(
     folders: list[Path], published: str | None, chosen: Chosen, page: Path | None, figures: Path | None
 ) -> None:
     from gravbench.config.published import find, load
-    from gravbench.model import runs
+    from gravbench.model import limiting, runs
     from gravbench.report.page import html
     from gravbench.report.page.figures import write
 
@@ -183,11 +183,12 @@ def _write_report(
                 warn(sentence)
             shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))
         variants = known_variants(warn)
+        limits = limiting.NONE.joined(map(limiting.read, folders))
         if page:
             say(f"writing {page}")
             with writing(page):
                 page.parent.mkdir(parents=True, exist_ok=True)
-                page.write_text(html.page(shown, variants), "utf-8")
+                page.write_text(html.page(shown, variants, limits), "utf-8")
         files = []
         if figures:
             drawn = html.every_figure(shown, variants)

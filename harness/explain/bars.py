@@ -10,8 +10,8 @@ from gravbench.errors import InputError, listed, shortened
 from gravbench.explain import ceilings
 from gravbench.explain.explained import Asked, Explained
 from gravbench.explain.model import architecture_of
+from gravbench.explain.shape import UnmodelledError
 from gravbench.explain.waterfall import Part, waterfall
-from gravbench.explain.work import UnmodelledError
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
@@ -100,6 +100,6 @@ def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings)
     if not fitting:
         raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")
     try:
-        return Bar(record, picoseconds, waterfall(record, fitting[0], device))
+        return Bar(record, picoseconds, waterfall(record, architecture, device, fitting[0].kernel))
     except UnmodelledError as error:
         return Bar(record, picoseconds, why=str(error))

@@ -20,22 +20,18 @@ from gravbench.errors import InputError, shortened
 from gravbench.explain.asking import Asked
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import Change, changes
-from gravbench.explain.model import (
-    Problem,
-    Shape,
-    costs_of,
-    predict_launch,
-    shape_of,
-)
-from gravbench.explain.work import UnmodelledError, work_of_text
+from gravbench.explain.model import Problem, costs_of, predict_launch
+from gravbench.explain.shape import Shape, UnmodelledError, shape_of
+from gravbench.explain.work import counting, work_of_text
 from gravbench.measuring.protocol import measure
 from gravbench.model import generators
+from gravbench.model.bodies import Bodies
 from gravbench.model.device import Reading
 from gravbench.model.interaction import Interaction
 from gravbench.model.limits import Amount, Moment, Name, Prose, Text
 from gravbench.model.regular import read_bytes, write_whole
 from gravbench.model.statistics import interval_of
-from gravbench.model.variant import AxisValue, Dtype, Prepared, Variant
+from gravbench.model.variant import Axes, AxisValue, Dtype, Prepared, Variant
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit
 
@@ -173,7 +169,7 @@ def knock_out(
     assert original.prepared is not None
     problem = Problem(n, n * n / original.prepared.cycle)
     for one in candidates:
-        _predict(one, variant, dtype, problem, ceilings, known=original.prepared.insight is None)
+        _predict(one, variant, dtype, axes, bodies, problem, ceilings, known=original.prepared.insight is None)
     return KnockOuts(
         variant=variant.name,
         axes=dict(variant.complete(axes)),
@@ -224,7 +220,15 @@ def _sample(one: _Candidate, settings: Measure, read: Callable[[], Reading | Non
 
 
 def _predict(
-    one: _Candidate, variant: Variant, dtype: Dtype, problem: Problem, ceilings: Ceilings, *, known: bool
+    one: _Candidate,
+    variant: Variant,
+    dtype: Dtype,
+    axes: Axes,
+    bodies: Bodies,
+    problem: Problem,
+    ceilings: Ceilings,
+    *,
+    known: bool,
 ) -> None:
     if one.shape is None or one.toolkit is None or one.prepared is None:
         return
@@ -236,8 +240,10 @@ def _predict(
     megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
     try:
         for asked in one.asked:
+            own = variant.complete({**axes, **one.change.axes})
+            count = counting(asked, lambda: bodies, own, one.shape)
             work = work_of_text(
-                variant, one.change.text, asked, architecture, options, one.prepared.kernels, one.change.roots
+                variant, one.change.text, asked, architecture, options, one.prepared.kernels, one.change.roots, count
             )
             if work is not None:
                 costs = costs_of(ceilings)

@@ -9,42 +9,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
 
-from gravbench.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
+
 from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
-from gravbench.explain.work import LANES, UnmodelledError, Work, work_of
-from gravbench.model.interaction_files import find
-from gravbench.model.record import Record, Resources
-from gravbench.model.variant import discover
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a kernel was launched: blocks, warps of a block, and the blocks that a multiprocessor holds at once."""
-
-    blocks: int
-    warps: int
-    resident: int
-    multiprocessors: int
-
-    @property
-    def most(self) -> int:
-        """Blocks that one multiprocessor has at the same time."""
-        return min(self.resident, -(-self.blocks // self.multiprocessors))
-
-    def warps_of(self, blocks: int) -> int:
-        """Return the warps of a scheduler whose multiprocessor has so many blocks."""
-        return -(-blocks * self.warps // SCHEDULERS)
-
-    @property
-    def together(self) -> int:
-        """Warps of a block that share a scheduler."""
-        return max(1, self.warps // SCHEDULERS)
+from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
+from gravbench.explain.work import Work
+from gravbench.model.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +91,10 @@ def costs_of(ceilings: Ceilings) -> Costs:
     )
 
 
-def shape_of(record: Resources) -> Shape:
-    """Return how the kernel of a record was launched.
-
-    Raises:
-        UnmodelledError: the record does not tell.
-    """
-    blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
-    if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
-        raise UnmodelledError("its record has no grid and no occupancy")
-    return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))
-
-
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     """Return the clocks of a scheduler for an interaction of one warp, with so many blocks on its multiprocessor."""
-    return _clocks(work.done, shape.warps_of(blocks), shape.together, _Hashable(costs)) / work.interactions
+    warps, kept = shape.warps_of(blocks), _Hashable(costs)
+    return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
 def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None = None) -> Predicted:
@@ -147,6 +113,9 @@ def predict_launch(
     work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
+    launch = work.launches * ceilings.value("launch_stream")
+    if work.each is not None:
+        return Predicted(_unevenly(work, work.each, shape, costs) / (megahertz * 1e6), launch)
     lane = _interactions_of_a_thread(problem, shape, work)
     full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
 
@@ -155,7 +124,23 @@ def predict_launch(
 
     total = full * cycles(shape.resident) if full else 0.0
     total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
-    return Predicted(total / (megahertz * 1e6), work.launches * ceilings.value("launch_stream"))
+    return Predicted(total / (megahertz * 1e6), launch)
+
+
+def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
+    """Return the clocks until the last warp ends, where each makes its own number of passes."""
+    kept, most = _Hashable(costs), shape.warps_of(shape.most)
+
+    def alone(warps: int) -> NDArray[np.float64]:
+        """Return how long a pass of each part takes one of so many warps of a scheduler."""
+        return np.array([warps * _clocks(part.done, warps, shape.together, kept) for part in work.parts])
+
+    work_of_warps = alone(most) @ each
+    whole = work_of_warps.sum()
+    known = [float(alone(warps) @ each.sum(axis=1)) / whole for warps in range(1, most + 1)]
+    share = np.arange(shape.resident * shape.warps + 1) / SCHEDULERS
+    slowness = np.interp(share, np.arange(1, most + 1), known)
+    return makespan(work_of_warps, shape.warps, shape.resident, shape.multiprocessors, slowness.tolist())
 
 
 def clock_of(record: Record, ceilings: Ceilings) -> float:
@@ -172,71 +157,6 @@ def architecture_of(record: Record) -> str:
     if not record.compute_capability or not re.fullmatch(r"\d+\.\d", record.compute_capability):
         raise UnmodelledError("its record has no compute capability")
     return f"sm_{record.compute_capability.replace('.', '')}"
-
-
-def modelled(record: Record) -> bool:
-    """Tell whether a record is one that the model is for: a direct sum in CUDA C, measured by itself on a GPU."""
-    variant = discover().get(record.variant)
-    return (
-        record.status == "ok"
-        and record.timed == "force"
-        and record.gpus == 1
-        and bool(record.grid_blocks)
-        and not record.computed
-        and variant is not None
-        and variant.has_cuda_c
-        and record.toolkit in ("cupy", "pycuda")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """How far the model is off for one variant: records, and the relative errors of their predicted times."""
-
-    variant: str
-    errors: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median of the errors without their signs."""
-        return median(map(abs, self.errors))
-
-    @property
-    def bias(self) -> float:
-        """The median of the errors: below zero where the model predicts too little time."""
-        return median(self.errors)
-
-
-def typical(found: Iterable[Errors]) -> float | None:
-    """Return the median of the errors of all records without their signs, None where there is none."""
-    own = [abs(error) for one in found for error in one.errors]
-    return median(own) if own else None
-
-
-def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
-    """Compare predicted with measured times, by variant; return also why other variants have no model.
-
-    Records whose kernel is not what this checkout has are left out: their machine code is another.
-    """
-    costs = costs_of(ceilings)
-    found: dict[str, list[float]] = {}
-    without: dict[str, str] = {}
-    for record in records:
-        if not modelled(record) or not record.median_seconds or record.variant in without:
-            continue
-        variant = discover()[record.variant]
-        try:
-            if record.code_sha256 != variant.code_sha256(record.toolkit, find(record.interaction)):
-                continue
-            shape = shape_of(record)
-            work = work_of(record, architecture_of(record), shape.multiprocessors)
-            predicted = predict(record, work, ceilings, costs).seconds
-        except (UnmodelledError, InputError) as error:
-            without[record.variant] = str(error)
-            continue
-        found.setdefault(record.variant, []).append(predicted / record.median_seconds - 1)
-    order = [name for name in discover() if name in found]
-    return [Errors(name, tuple(found[name])) for name in order], without
 
 
 def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> float:

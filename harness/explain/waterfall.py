@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from gravbench.explain.ceilings import Ceilings
-from gravbench.explain.ledger import Ledger
 from gravbench.explain.model import (
-    Shape,
     clock_of,
     clocks_of,
     costs_of,
     freed,
     predict,
-    shape_of,
 )
 from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, Pass, kind_of, operands, unit_of
-from gravbench.explain.work import LANES, Work, work_of
+from gravbench.explain.schedule import SCHEDULERS, kind_of, operands, unit_of
+from gravbench.explain.shape import LANES, Shape, shape_of
+from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
 
 NEEDED = ("FMA", "XU", "FP64", "tensor")
@@ -34,8 +35,10 @@ class Part:
     reason: str
 
 
-def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part, ...]:
+def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str | None = None) -> tuple[Part, ...]:
     """Divide the time of a record among its causes; the last part, "unexplained", may be below zero.
+
+    It is that of ``kernel``, or of the first one that has a loop over interactions.
 
     The parts add up to the measured picoseconds per interaction.
 
@@ -45,13 +48,13 @@ def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part,
         InputError: the kernel cannot be compiled or read here.
     """
     shape, costs = shape_of(record), costs_of(ceilings)
-    work = work_of(record, ledger.architecture, shape.multiprocessors, ledger.kernel)
+    work = work_of(record, architecture, shape, kernel)
     assert record.median_seconds is not None
     measured = record.median_seconds * PICO / record.evaluated
     # One instruction of an interaction, on all schedulers of the device at its highest clock.
     slot = PICO / (shape.multiprocessors * SCHEDULERS * LANES * ceilings.clock * 1e6)
     everything = work.length
-    needed = _needed(work.done) / work.interactions
+    needed = sum(times for one, times in work.weighted if pipe_of(one.opcode) in NEEDED)
     blocks = shape.most
 
     def per_interaction(**change: bool) -> float:
@@ -69,7 +72,7 @@ def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part,
         Part("pipes", (units - everything) * slot, _units(work, costs.busy, units - everything, ceilings)),
         Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
         Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, ceilings)),
-        Part("tail of the grid", at_highest - waiting * slot, _tail(shape)),
+        Part("tail of the grid", at_highest - waiting * slot, _tail(shape, work)),
         Part(
             "clock",
             (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
@@ -79,35 +82,48 @@ def waterfall(record: Record, ledger: Ledger, ceilings: Ceilings) -> tuple[Part,
             "launch",
             predicted.launch * PICO / record.evaluated,
             f"{work.launches} launch{'es' if work.launches > 1 else ''} of"
-            f" {ceilings.value('launch_stream') * 1e6:.2f} µs each ({ceilings.source('launch_stream')})",
+            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if work.launches > 1 else ''}"
+            f" ({ceilings.source('launch_stream')})",
         ),
     ]
+    if work.stage:
+        stages = record.stages_seconds
+        others = max(0.0, record.median_seconds - stages[work.stage])
+        known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
+        reason = (
+            f"what an evaluation takes beyond its stage {work.stage}, {1e6 * stages[work.stage]:.0f} µs; the others,"
+            f" each measured by itself, in µs: {known} (from the record)"
+        )
+        parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part("unexplained", rest, f"what the model does not know, {rest / measured:+.1%} of the time"))
 
 
-def _needed(done: Pass) -> int:
-    parts = (done.before, *[done.inner] * done.turns, done.after)
-    return sum(pipe_of(one.opcode) in NEEDED for part in parts for one in part)
-
-
 def _others(work: Work, extra: float) -> str:
-    staging = len(work.done.before) + len(work.done.after)
+    more = f"{extra:.2f} more instructions per interaction: loads, addresses"
+    if len(work.parts) > 1:
+        shares: dict[str, float] = {}
+        for part in work.parts:
+            shares[part.name] = shares.get(part.name, 0.0) + part.done.length * part.times / work.length
+        return f"{more} and loops; of all instructions {_shares(shares)}"
+    (part,) = work.parts
+    staging = len(part.done.before) + len(part.done.after)
     if not staging:
-        return f"{extra:.2f} more instructions per interaction: loads, addresses and the loop"
-    return (
-        f"{extra:.2f} more instructions per interaction: loads, addresses, loops, and {staging} that stage the"
-        f" {work.interactions} interactions of a tile"
-    )
+        return f"{more} and the loop"
+    return f"{more}, loops, and {staging} that stage the {1 / part.times:.0f} interactions of a tile"
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    """List names with their shares in percent."""
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
 def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings) -> str:
     spent: dict[str, float] = {}
-    for part, times in ((work.done.inner, work.done.turns), (work.done.before, 1), (work.done.after, 1)):
-        for one in part:
-            kind = kind_of(one)
-            unit = unit_of(kind)
-            spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0) / work.interactions
+    for one, times in work.weighted:
+        kind = kind_of(one)
+        unit = unit_of(kind)
+        spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0)
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
         f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for"
@@ -116,8 +132,7 @@ def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings)
 
 
 def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
-    read = [max(pair) for pair in operands(work.done.inner)]
-    each = sum(read) * work.done.turns / work.interactions
+    each = sum(max(pair) * part.done.turns * part.times for part in work.parts for pair in operands(part.done.inner))
     return (
         f"{extra:.2f} clocks: the fuller bank of registers delivers {each:.1f} operands per interaction, one at a time"
         f" ({ceilings.source('fma_3')})"
@@ -132,7 +147,13 @@ def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
     )
 
 
-def _tail(shape: Shape) -> str:
+def _tail(shape: Shape, work: Work) -> str:
+    if work.each is not None:
+        length = np.array([part.done.length for part in work.parts]) @ work.each
+        return (
+            f"{shape.blocks} blocks whose warps have different amounts of work: the longest runs"
+            f" {length.max() / length.mean():.1f} times the mean number of instructions"
+        )
     at_once = shape.resident * shape.multiprocessors
     if shape.blocks <= at_once:
         busiest = -(-shape.blocks // shape.multiprocessors)

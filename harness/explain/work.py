@@ -3,77 +3,166 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.errors import InputError
+from gravbench.explain import parts_of_tensor, parts_of_walk
 from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
+from gravbench.explain.near_pairs import Met, met
+from gravbench.explain.parts_of_walk import Walked
 from gravbench.explain.pipes import is_root
-from gravbench.explain.places import places
+from gravbench.explain.places import Places, places
 from gravbench.explain.schedule import Pass
+from gravbench.explain.shape import LANES, Shape, UnmodelledError
 from gravbench.explain.trips import trips
-from gravbench.model import generators
+from gravbench.model import generators, initial_conditions
 from gravbench.model.bodies import Bodies
-from gravbench.model.case import Case
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import Variant, discover
+from gravbench.model.record import Record
+from gravbench.model.variant import Axes, Variant, discover
 from gravbench.toolkits.interface import FLAGS
 
-LANES = 32
+TENSOR = "tensor"
+"""The kernel whose work the bodies decide."""
+WALK, STAGE = "resident_tree", "traverse"
+"""The kernel that walks a tree, and its stage of an evaluation."""
 MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
 FREE_TURNS = 8
 """Turns of a loop that is run without what is around it: its loads then share what they bring."""
 
 
-class UnmodelledError(Exception):
-    """A record for which there is no model; the message says why."""
+Count = Callable[[], Met]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what a kernel does: one pass of it, and how many a warp makes for each interaction of its threads."""
+
+    done: Pass
+    times: float
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The loop that a kernel spends its time in: one pass of it, and the interactions of a thread in that.
+    """What a kernel spends its time in: the loop over its interactions alone, or several parts that were counted.
 
     ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies of a block, where that is known.
+    ``each`` are the passes of every part that each warp makes, shape (parts, warps), where they differ. ``stage`` is
+    what the record calls the kernel's part of an evaluation, where it has times of several.
     """
 
     kernel: str
-    done: Pass
-    interactions: int
+    parts: tuple[Part, ...]
     launches: int
-    bodies_of_block: int | None
+    bodies_of_block: int | None = None
+    each: NDArray[np.int64] | None = field(default=None, compare=False)
+    stage: str = ""
 
     @property
     def length(self) -> float:
         """Instructions of an interaction."""
-        return self.done.length / self.interactions
+        return sum(part.done.length * part.times for part in self.parts)
+
+    @property
+    def weighted(self) -> Iterator[tuple[Instruction, float]]:
+        """Give the instructions, and how often a warp runs each for an interaction of its threads."""
+        for part in self.parts:
+            done = part.done
+            for body, turns in ((done.before, 1), (done.inner, done.turns), (done.after, 1)):
+                for one in body:
+                    yield one, turns * part.times
 
 
-def work_of(case: Case, architecture: str, multiprocessors: int, kernel: str | None = None) -> Work:
-    """Find the loop in which the kernel of a case spends its time; ``kernel`` is its name, the first that has one.
+def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None = None) -> Work:
+    """Find what the kernel of a record spends its time in; ``kernel`` is its name, the first that has a loop.
 
     Raises:
         UnmodelledError: there is no such loop.
         InputError: it cannot be compiled or read here.
     """
-    variant = discover().get(case.variant)
-    if variant is None or not variant.has_cuda_c or case.interaction_sha256:
+    variant = discover().get(record.variant)
+    if variant is None or not variant.has_cuda_c or record.interaction_sha256:
         raise UnmodelledError("its CUDA C is not here")
-    interaction = find(case.interaction)
-    axes = tuple(sorted(variant.complete(case.axes).items()))
-    n = min(case.n, MOST_BODIES)
-    asked, launches = _asked(variant.name, axes, case.dtype, interaction.name, n, multiprocessors)
+    interaction = find(record.interaction)
+    axes = variant.complete(record.axes)
+    n = min(record.n, MOST_BODIES)
+    named = tuple(sorted(axes.items()))
+    asked, launches = _asked(variant.name, named, record.dtype, interaction.name, n, shape.multiprocessors)
     source = variant.cuda_source(interaction)
-    options = ("-DFLOAT64=1",) if case.dtype == "float64" else ()
+    options = ("-DFLOAT64=1",) if record.dtype == "float64" else ()
     for one in asked:
         if kernel is None or one.stem == kernel:
-            found = work_of_text(variant, source, one, architecture, options, launches)
+            if one.stem == WALK and record.computed:
+                return _walk(variant, source, one, architecture, options, record, launches)
+            count = counting(one, partial(_bodies_of, record), axes, shape)
+            found = work_of_text(variant, source, one, architecture, options, launches, count=count)
             if found is not None:
                 return found
     raise UnmodelledError("no kernel of it has a loop over interactions")
+
+
+def _walk(
+    variant: Variant,
+    source: str,
+    one: Asked,
+    architecture: str,
+    options: tuple[str, ...],
+    record: Record,
+    launches: int,
+) -> Work:
+    """Return the parts of the walk of a tree, by what the record counted."""
+    built = _assembled(source, one.stem, one.constants, architecture, options)
+    met, leaf_size = record.computed, int(variant.complete(record.axes)["leaf_size"])
+    walked = Walked(met.get("body_cell", 0.0), met.get("body_body", 0.0), leaf_size)
+    centres = sorted(_centres(built, places(source)))
+    found = parts_of_walk.parts(built.code, built.code.loops(), centres, dict(one.constants), walked)
+    if found is None:
+        raise UnmodelledError("its walk has other loops than one over cells and one over bodies")
+    parts = tuple(Part(done, times, name) for name, done, times in found)
+    alone = STAGE in record.stages_seconds
+    return Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else "")
+
+
+def _bodies_of(record: Record) -> Bodies:
+    try:
+        return initial_conditions.of_case(record)
+    except InputError as error:
+        raise UnmodelledError(f"it depends on its bodies, which are not here: {error}") from error
+
+
+def counting(one: Asked, bodies: Callable[[], Bodies], axes: Axes, shape: Shape) -> Count | None:
+    """Return what counts the work of a kernel launched in this shape; None where its text says all of it."""
+    if one.stem != TENSOR:
+        return None
+    return lambda: met_of(bodies(), dict(one.constants), axes, shape.blocks * shape.warps)
+
+
+def met_of(bodies: Bodies, constants: Mapping[str, int], axes: Axes, warps: int) -> Met:
+    """Count what the warps of ``tensor`` meet, for a kernel with these constants and a grid of so many warps."""
+    key = bodies.sha256, constants["R"], constants["SEPARATION"], constants["TERMS"], bool(axes["reorder"]), warps
+    if key not in _MET:
+        _MET[key] = met(
+            bodies,
+            width=LANES * constants["R"],
+            separation=constants["SEPARATION"] / 100,
+            one_term=constants["TERMS"] == 1,
+            along_curve=bool(axes["reorder"]),
+            warps=warps,
+        )
+    return _MET[key]
+
+
+_MET: dict[tuple[object, ...], Met] = {}
 
 
 def work_of_text(
@@ -84,31 +173,34 @@ def work_of_text(
     options: tuple[str, ...],
     launches: int,
     roots_each: int = 1,
+    count: Count | None = None,
 ) -> Work | None:
-    """Find the loop of one kernel of a text that is a variant's, or was made from it; None where it has none.
+    """Find the work of one kernel of a text that is a variant's, or was made from it; None where it has no such loop.
 
-    ``roots_each`` are the roots of an interaction, of one body or of two.
+    ``roots_each`` are the roots of an interaction, of one body or of two. ``count`` counts what the kernel does where
+    the bodies decide it.
 
     Raises:
         InputError: it cannot be compiled or read here.
     """
-    return _work(
-        variant, source, one, _assembled(source, one.stem, one.constants, architecture, options), launches, roots_each
-    )
+    built = _assembled(source, one.stem, one.constants, architecture, options)
+    if count is not None:
+        found = count()
+        centres = sorted(_centres(built, places(source)))
+        counted = parts_of_tensor.parts(built.code, built.code.loops(), found, centres, roots_each)
+        if counted is not None:
+            each = np.stack([part.times for part in counted])
+            whole = found.interactions / LANES
+            parts = tuple(Part(part.done, float(part.times.sum()) / whole, part.name) for part in counted)
+            return Work(one.stem, parts, launches, each=each)
+    return _work(variant, source, one, built, launches, roots_each)
 
 
 def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int, roots_each: int) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
     where = places(source)
-    centres = {place for place, each in enumerate(code) if is_root(each.opcode)}
-    if not centres:  # a text without roots: what stands in their place
-        replaced = {at for at, text in where.lines.items() if REPLACED in text}
-        centres = {
-            place
-            for place, each in enumerate(code)
-            if each.name in ("FMUL", "DMUL") and (each.file, each.line) in replaced
-        }
+    centres = _centres(built, where)
 
     def roots(loop: Loop) -> int:
         return sum(loop.first <= place <= loop.last for place in centres)
@@ -135,19 +227,35 @@ def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches:
     turn = max(1, served * roots(loop) // roots_each)
     rows = LANES if mutual else constants.get("P")
     block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
+
+    def alone(done: Pass, interactions: int) -> Work:
+        return Work(one.stem, (Part(done, 1 / interactions),), launches, block)
+
     if outer is None:
-        return Work(one.stem, Pass(inner, FREE_TURNS), FREE_TURNS * turn, launches, block)
+        return alone(Pass(inner, FREE_TURNS), FREE_TURNS * turn)
     turns = trips(code, loop)
     if turns is None:
         if rows is None:
-            return Work(one.stem, Pass(inner, FREE_TURNS), FREE_TURNS * turn, launches, block)
+            return alone(Pass(inner, FREE_TURNS), FREE_TURNS * turn)
         turns = max(1, round(rows * constants.get("R", 1) * served / turn))
     before = _without(code, outer.first, loop.first - 1, loops, outer)
     after = _without(code, loop.last + 1, outer.last, loops, outer)
     # Turns of the inner loop may stand before it, so that its loads are on their way.
     peeled = served * (roots(outer) - sum(roots(other) for other in _outermost_within(outer, loops)))
     peeled = peeled // roots_each // turn
-    return Work(one.stem, Pass(inner, turns, before, after), turn * (turns + peeled), launches, block)
+    return alone(Pass(inner, turns, before, after), turn * (turns + peeled))
+
+
+def _centres(built: Assembled, where: Places) -> set[int]:
+    """Return the places of the roots; in a text without any those of what stands for them."""
+    code = built.code.instructions
+    found = {place for place, one in enumerate(code) if is_root(one.opcode)}
+    if found:
+        return found
+    replaced = {at for at, text in where.lines.items() if REPLACED in text}
+    return {
+        place for place, one in enumerate(code) if one.name in ("FMUL", "DMUL") and (one.file, one.line) in replaced
+    }
 
 
 def _outermost_within(outer: Loop, loops: Sequence[Loop]) -> list[Loop]:

@@ -270,6 +270,19 @@ def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> 
     return _with(rows, _spec(alt.layer(lines, points, height=height)))
 
 
+@debug_mode(arg=False)
+def predicted(rows: Sequence[Row], medians: Mapping[str, float]) -> Spec:
+    """Signs at the ``ratio`` of each row, a line of places for each variant with a bar at its median."""
+    y = alt.Y("variant:N", sort=list(medians), title=None, axis=alt.Axis(labelLimit=210, grid=True))
+    scale = alt.Scale(zero=False, nice=True, padding=10)
+    x = alt.X("ratio:Q", title="predicted / measured time", axis=_axis(), scale=scale)
+    base = CHART.encode(y=y)
+    points = base.mark_point(size=26, filled=True, opacity=0.45, color=COLOURS[0], aria=False).encode(x=x)
+    bars = base.mark_tick(thickness=3, color=COLOURS[1], height=16, aria=False).encode(x=alt.X("median(ratio):Q"))
+    right = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(strokeDash=[4, 3]).encode(x="ratio:Q")
+    return _with(rows, _spec(alt.layer(right, points, bars, height=max(80, 22 * len(medians)))))
+
+
 def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
     """Return a chart for a page, or under a ``title`` for a file that has no text around it."""
     words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}

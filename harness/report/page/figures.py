@@ -108,9 +108,20 @@ def write(figures: Iterable[Figure], folder: Path) -> Iterator[Path]:
     for figure in figures:
         seen[figure.name] += 1
         name = f"{figure.name}-{seen[figure.name]}" if seen[figure.name] > 1 else figure.name
-        spec = json.dumps(charts.dressed(figure.spec, title=figure.whole_title, ink="#222222"))
-        svg, png = folder / f"{name}.svg", folder / f"{name}.png"
-        svg.write_text(vl_convert.vegalite_to_svg(spec), "utf-8")
-        yield svg
-        png.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+        drawn, png = folder / f"{name}.svg", folder / f"{name}.png"
+        drawn.write_text(svg(figure), "utf-8")
+        yield drawn
+        png.write_bytes(vl_convert.vegalite_to_png(_alone(figure), scale=2))
         yield png
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as a picture that stands alone, under its title."""
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(_alone(figure))
+    return drawn
+
+
+def _alone(figure: Figure) -> str:
+    return json.dumps(charts.dressed(figure.spec, title=figure.whole_title, ink="#222222"))

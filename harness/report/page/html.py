@@ -21,6 +21,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gravbench.config.published import Source
 from gravbench.model.case import CONDITIONS, stated
+from gravbench.model.limiting import NONE as UNEXPLAINED
+from gravbench.model.limiting import Limits
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
@@ -85,8 +87,11 @@ class Run:
         return figures.of_source(self.source_name, self.source, self.cases, self.drifts) if self.source else []
 
 
-def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
-    """Return the whole page; ``variants`` are those there are here, whose sources it shows."""
+def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = UNEXPLAINED) -> str:
+    """Return the whole page; ``variants`` are those there are here, whose sources it shows.
+
+    ``limits`` say what most of the time of a record goes to.
+    """
     read, runs = runs, _together(runs)
     cases = latest(record for run in runs for record in run.records)
     records = sum(len(run.records) for run in runs)
@@ -130,6 +135,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant]) -> str:
         variants=variants,
         of_variant=ranking.grouped(cases, lambda record: record.variant),
         groups=groups,
+        limits=limits,
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=order,

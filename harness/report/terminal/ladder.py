@@ -13,6 +13,8 @@ from typing import get_args
 
 from rich.console import Console
 
+from gravbench.model.limiting import NONE as UNEXPLAINED
+from gravbench.model.limiting import Limits
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
@@ -61,6 +63,11 @@ READING = (
     "relative, of the accelerations against float64 direct sums; where it says of pulls, relative to the sum of the "
     "magnitudes of the pulls on a body, which cancellation does not make small."
 )
+EXPLAINED = (
+    "time goes to: the largest part of the time by the model of `gravbench explain`, and its share; instructions are "
+    "those that are issued, and what does not fit the model is unexplained."
+)
+NOT_EXPLAINED = "What limits each variant: `gravbench explain --limits RUN` finds it, and it stands here from then on."
 COMPARING = (
     "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
     "it, because the confidence intervals overlap."
@@ -72,13 +79,18 @@ OUTRACED = (
 
 
 def render(
-    records: list[Record], console: Console, parents: Parents, here: Here = NOWHERE, only: Collection[str] = ()
+    records: list[Record],
+    console: Console,
+    parents: Parents,
+    here: Here = NOWHERE,
+    only: Collection[str] = (),
+    limits: Limits = UNEXPLAINED,
 ) -> None:
     """Print the report of ``records``: what was run, the ladders, best configurations, drift, what is not ok.
 
     ``parents`` maps each known variant to its parent; variants it does not name are shown without one. Records whose
     source is not the one that is ``here`` are marked. Where ``only`` names variants, these alone have rows; their gains
-    are over all.
+    are over all. ``limits`` say what most of the time of a record goes to.
     """
     if not records:
         say(console, NOTHING)
@@ -103,7 +115,7 @@ def render(
     heading(console, "gravbench")
     say_facts(console, facts)
     drifts = ranking.drifts(records)
-    _ladder_section(console, ladders, names, parents, drifts, here)
+    _ladder_section(console, ladders, names, parents, drifts, here, limits)
     _configuration_section(console, ladders, names, parents, drifts, here)
     if drifts:
         section(console, "The anchor")
@@ -186,9 +198,17 @@ def _milliseconds(record: Record) -> str:
 
 
 def _ladder_section(
-    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift], here: Here
+    console: Console,
+    ladders: Ladders,
+    names: Names,
+    parents: Parents,
+    drifts: Sequence[Drift],
+    here: Here,
+    limits: Limits,
 ) -> None:
-    section(console, "The ladder", READING if ladders else "")
+    bests = (rung.best for by_n in ladders.values() for rungs in by_n.values() for rung in rungs)
+    reading = f"{READING} {EXPLAINED if limits.any_of(bests) else NOT_EXPLAINED}"
+    section(console, "The ladder", reading if ladders else "")
     if not ladders:
         say(console, "No case is ok, so there is nothing to rank.")
         return
@@ -196,7 +216,7 @@ def _ladder_section(
     for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        console.print(table(console, _ladder_columns(rungs, here), rungs))
+        console.print(table(console, _ladder_columns(rungs, here, limits), rungs))
         say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
@@ -205,7 +225,7 @@ def _ladder_section(
         say(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
 
 
-def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
+def _ladder_columns(rungs: list[Rung], here: Here, limits: Limits) -> list[Column[Rung]]:
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
@@ -223,8 +243,11 @@ def _ladder_columns(rungs: list[Rung], here: Here) -> list[Column[Rung]]:
         Column("momentum\ndrift", lambda rung: relative_error(rung.best.momentum_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
         Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
+        Column("time\ngoes to", lambda rung: limits.words(rung.best), 5, text=True),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
-        Column("limited\nby", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True),
+        Column(
+            "occupancy\nlimited by", lambda rung: rung.best.occupancy_limiter or "", LAST_WANTED, text=True, breaks=True
+        ),
         Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 2),
         Column("max error\nof pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 10),
         Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),

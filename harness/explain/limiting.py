@@ -1,0 +1,57 @@
+"""What most of the time of each record of a run goes to: the largest part of its waterfall, in one phrase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gravbench.errors import InputError
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.model import architecture_of
+from gravbench.explain.own_record import distinct, modelled, of_this_checkout
+from gravbench.explain.shape import UnmodelledError
+from gravbench.explain.waterfall import Part, waterfall
+from gravbench.model.limiting import Limit
+from gravbench.model.record import Record
+
+ISSUED = ("arithmetic", "other instructions")
+"""Parts of the time in which the schedulers issue."""
+INSTRUCTIONS = "instructions"
+
+
+def limits_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Limit], dict[str, str]]:
+    """Find the largest part of the time of each record of a direct sum; return also why others have none, by variant.
+
+    Records whose kernel is not what this checkout has are left out.
+    """
+    found: list[Limit] = []
+    without: dict[str, str] = {}
+    for record in distinct(records):
+        if not modelled(record):
+            continue
+        try:
+            if of_this_checkout(record):
+                found.append(limit_of(record, waterfall(record, architecture_of(record), ceilings)))
+        except (UnmodelledError, InputError) as error:
+            without.setdefault(record.variant, str(error))
+    return found, without
+
+
+def limit_of(record: Record, parts: Iterable[Part]) -> Limit:
+    """Return the largest of the parts of a record's time; the instructions that are issued are one of them."""
+    assert record.median_seconds  # it is one that has parts
+    shares: dict[str, float] = {}
+    reasons: dict[str, list[str]] = {}
+    whole = 1e12 * record.median_seconds / record.evaluated
+    for part in parts:
+        name = INSTRUCTIONS if part.name in ISSUED else part.name
+        shares[name] = shares.get(name, 0.0) + part.picoseconds / whole
+        reasons.setdefault(name, []).append(part.reason)
+    largest = max(shares, key=lambda name: shares[name])
+    return Limit(
+        key=record.key,
+        started=record.started,
+        seconds=record.median_seconds,
+        part=largest,
+        share=round(shares[largest], 4),
+        reason="; ".join(reasons[largest]),
+    )

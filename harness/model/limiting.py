@@ -1,0 +1,100 @@
+"""What most of the time of a record goes to, as `gravbench explain --limits` found it and keeps it in a run folder.
+
+An entry is of one measurement, by its case, its beginning and its time: it is never that of another source or device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gravbench.errors import InputError
+from gravbench.model.limits import Amount, Moment, Name, Prose, Text
+from gravbench.model.record import Record
+from gravbench.model.regular import read_bytes, write_whole
+
+FILE = "limits.json"
+
+
+class Limit(BaseModel, frozen=True):
+    """The largest ``part`` of the time of a measurement, its ``share`` of it, and the sentence that says why."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    key: Name
+    started: Moment
+    seconds: Amount
+    part: Text
+    share: float = Field(ge=0, le=1.5)
+    reason: Prose
+
+    @property
+    def words(self) -> str:
+        """Name it in one phrase with a number."""
+        return f"{self.part} {self.share:.0%}".replace("%", " %")
+
+
+class Limits(BaseModel, frozen=True):
+    """Those of the measurements of a run; ``compiler`` made the machine code that they are found by."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    compiler: Text = ""
+    limits: list[Limit] = Field(default_factory=list)
+
+    def joined(self, others: Iterable[Limits]) -> Limits:
+        """Add those of other runs."""
+        return Limits(compiler=self.compiler, limits=[*self.limits, *(one for each in others for one in each.limits)])
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str, float | None], Limit]:
+        return {(one.key, one.started, one.seconds): one for one in self.limits}
+
+    def of(self, record: Record) -> Limit | None:
+        """Return that of a record; None where it was not explained."""
+        return self._known.get((record.key, record.started, record.median_seconds))
+
+    def any_of(self, records: Iterable[Record]) -> bool:
+        """Tell whether any of these records was explained."""
+        return any(self.of(record) for record in records)
+
+    def words(self, record: Record) -> str:
+        """Name that of a record in one phrase; empty where it was not explained."""
+        found = self.of(record)
+        return found.words if found else ""
+
+    def write(self, folder: Path) -> Path:
+        """Write the file of a run folder at once.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        path = folder / FILE
+        write_whole(path, self.model_dump_json(indent=1).encode() + b"\n")
+        return path
+
+
+def read(folder: Path) -> Limits:
+    """Read those of a run folder; without its file, nothing is explained.
+
+    Raises:
+        InputError: the file is not what ``gravbench explain --limits`` writes.
+    """
+    path = folder / FILE
+    try:
+        return Limits.model_validate_json(read_bytes(path))
+    except FileNotFoundError:
+        return Limits()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its content"
+        raise InputError(
+            f"{path}: {where}: {first['msg']}; accepted: what `gravbench explain --limits` writes"
+        ) from None
+
+
+NONE = Limits()
+"""Nothing is explained."""

@@ -1,0 +1,132 @@
+"""The model's own record: the picture, its numbers and the table of the documentation are those of all records."""
+
+import io
+import itertools
+import json
+import re
+import shlex
+from collections import Counter
+
+import altair as alt
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from gravbench.cli import proving
+from gravbench.cli.main import app
+from gravbench.errors import InputError
+from gravbench.explain import assembling, own_record
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.own_record import Compared, by_variant
+from gravbench.model.runs import RecordFile
+
+REPORTS = ROOT / "reports" / "h200"
+FIGURES = ROOT / "docs" / "figures"
+DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
+BLOCK = re.compile(
+    r"<!-- printed: (gravbench explain --records .*?) -->\n```text\n(.*?)\n```\n<!-- end of printed -->", re.S
+)
+FOUND, COMPILER = own_record.read(FIGURES / "model.json")
+AT_MOST = 0.1
+"""The median error over all records of direct sums, which it may not exceed."""
+explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))
+
+
+@pytest.fixture(scope="module")
+def records():
+    """All records of the model that are in the reports, by their run, if their kernels are those of this checkout."""
+    found = {}
+    for path in sorted(REPORTS.glob("*/records.jsonl")):
+        own = [one for one in RecordFile(path.parent).read(str) if own_record.modelled(one)]
+        found[path.parent.name] = [one for one in own if own_record.of_this_checkout(one)]
+    return {name: own for name, own in found.items() if own}
+
+
+def test_the_median_error_is_small():
+    assert own_record.typical(FOUND) <= AT_MOST
+    assert len(FOUND) >= 10
+
+
+def test_the_file_is_of_all_records(records):
+    ((command, _),) = BLOCK.findall(DOCUMENT)
+    words = shlex.split(command)
+    named = {after for word, after in itertools.pairwise(words) if word == "--records"}
+    refresh = "run: python docs/hooks/refresh.py, with these runs in the block's command"
+    assert {f"h200/{name}" for name in records} <= named, refresh
+    everything = [one for own in records.values() for one in own]
+    expected = Counter((one.variant, one.n) for one in own_record.distinct(everything))
+    assert Counter((one.variant, one.n) for errors in FOUND for one in errors.compared) == expected, refresh
+
+
+def test_the_table_of_the_document_is_of_the_file():
+    ((_, written),) = BLOCK.findall(DOCUMENT)
+    terminal = Console(width=100, color_system=None, file=io.StringIO())
+    proving.print_errors(FOUND, {}, terminal)
+    printed = [line.rstrip() for line in terminal.file.getvalue().strip().splitlines()]
+    assert written.splitlines()[: len(printed)] == printed
+
+
+def middle(errors):
+    """Return the record whose error is the median of its variant, or next to it."""
+    return sorted(errors.compared, key=lambda one: abs(one.error))[len(errors.compared) // 2]
+
+
+@explained
+@pytest.mark.parametrize("errors", FOUND, ids=lambda errors: errors.variant)
+def test_the_model_predicts_what_the_file_says(errors, records):
+    told = middle(errors)
+    everything = [one for own in records.values() for one in own]
+    record = next(
+        one
+        for one in everything
+        if (one.label, one.median_seconds) == (told.case, pytest.approx(told.measured, rel=1e-5))
+    )
+    now = own_record.compared(record, Ceilings())
+    # Another NVRTC makes another machine code, for which the model may not be much worse.
+    if assembling.compiler() == COMPILER:
+        assert now.predicted == pytest.approx(told.predicted, rel=1e-5)
+    assert abs(now.error) <= abs(told.error) + 0.05
+
+
+ONE = Compared("tiled", "card", 1024, "tiled cupy n=1024", 1.0, 1.1)
+OTHER = Compared("tiled", "card", 2048, "tiled cupy n=2048", 2.0, 1.0)
+THIRD = Compared("naive", "card", 2048, "naive cupy n=2048", 4.0, 5.0)
+
+
+def test_errors_are_relative_to_the_measured_time():
+    naive, tiled = by_variant([ONE, OTHER, THIRD])
+    assert (naive.variant, tiled.variant) == ("naive", "tiled")
+    assert tiled.errors == pytest.approx([0.1, -0.5])
+    assert (tiled.median, tiled.bias, tiled.largest) == pytest.approx((0.3, -0.2, -0.5))
+    assert own_record.typical([naive, tiled]) == pytest.approx(0.25)
+    assert own_record.typical([]) is None
+
+
+def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
+    found = by_variant([ONE, OTHER, THIRD])
+    drawn, numbers = own_record.write(found, "NVRTC 1.2", tmp_path / "new")
+    assert own_record.read(numbers) == (found, "NVRTC 1.2")
+    svg = drawn.read_text("utf-8")
+    assert {"naive", "tiled", "predicted / measured time"} <= set(re.findall(r">([^<>]+)<", svg))
+    assert "direct sums on card" in svg
+    spec = own_record.figure(found).spec
+    alt.LayerChart.from_dict(spec, validate=True)
+    rows = spec["datasets"]["rows"]
+    assert sorted(row["ratio"] for row in rows) == [0.5, 1.1, 1.25]
+
+
+def test_a_picture_needs_records(tmp_path):
+    with pytest.raises(InputError, match="--figures needs --records"):
+        CliRunner().invoke(app, ["explain", "tiled", "--figures", str(tmp_path)], catch_exceptions=False)
+
+
+@explained
+def test_the_command_writes_both_files(tmp_path, records):
+    one = next(one for one in records["ladder"] if (one.variant, one.n) == ("naive", 1024))
+    (tmp_path / "records.jsonl").write_text(f"{one.model_dump_json()}\n")
+    command = ["explain", "--records", str(tmp_path), "--figures", str(tmp_path / "drawn")]
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    content = json.loads((tmp_path / "drawn" / "model.json").read_text())
+    assert [row["variant"] for row in content["records"]] == ["naive"]
+    assert (tmp_path / "drawn" / "model.svg").stat().st_size > 1000
