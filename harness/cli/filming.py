@@ -57,7 +57,7 @@ def movie(
     ] = "collision",
     subset: options.Subset = None,
     n: Annotated[
-        str | None, typer.Option("-n", "--n", help="Bodies [default: 16384 on a CPU, 65536 on a GPU].")
+        str | None, typer.Option("-n", "--n", help="Bodies [default: all of a file; 16384 on a CPU, 65536 on a GPU].")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of bodies that are generated [default: 1].")] = None,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
@@ -66,7 +66,7 @@ def movie(
     frames: Annotated[int, typer.Option(help="Frames of the movie.", min=2, max=100_000)] = 200,
     steps: Annotated[
         int, typer.Option("--steps-per-frame", help="Steps from one frame to the next.", min=1, max=1_000_000)
-    ] = 6,
+    ] = 5,
     fps: Annotated[int, typer.Option(help="Frames per second at which it plays.", min=1, max=60)] = 25,
     colour: Annotated[
         str | None,
@@ -119,7 +119,9 @@ def movie(
     _show_rates(terminal, rates, steps)
     changed = "was not computed for so many bodies" if drift is None else f"is {drift:+.1e}"
     _tell(terminal, f"the relative change of the energy over the movie {changed}")
-    _tell(terminal, f"the largest relative error of an acceleration at t = 0 is {simulation.error:.1e}")
+    errors = simulation.errors
+    sizes = f"largest {errors.error_max:.1e}, rms {errors.error_rms:.1e}, of {errors.error_rows:,} bodies compared"
+    _tell(terminal, f"relative errors of the accelerations at t = 0: {sizes}")
 
 
 def _pixels(size: str | None, path: Path) -> tuple[int, int]:
@@ -197,7 +199,7 @@ def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str],
     if said[unused] is not None:
         raise InputError(f"--{unused} {said[unused]}: has no effect, for the bodies are {why}; accepted: without it")
     if offered is not None and said["n"] is None:
-        asked["n"] = min(asked["n"], offered)
+        asked["n"] = offered
     axes = axes_of(variant, parameters, toolkit)
     return Case(variant=variant.name, toolkit=toolkit, axes=axes, timed="step", integrator=LEAPFROG, **asked)
 

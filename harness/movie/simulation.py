@@ -36,7 +36,7 @@ class Simulation:
 
     Attributes:
         bodies: as they are at first.
-        error: the largest relative error of the acceleration of a body at first, against direct sums in float64.
+        errors: relative errors of the accelerations at first, against direct sums in float64.
         seconds: spent on the steps so far: forces and integrator, until the device has done them. What is compiled, the
             first evaluation, and copies to the host are not in it.
         steps: how many these are.
@@ -62,10 +62,9 @@ class Simulation:
         judge = Judge(holder, prepared, bodies, accepted, case.dtype, on_gpu=self._on_gpu)
         with counting_numba(toolkit):
             judge.launch()
-        errors, objection = judge.verdict()
+        self.errors, objection = judge.verdict()
         if objection:
             raise InputError(f"{case.label}: its accelerations are wrong: {objection}")
-        self.error = errors.error_max
         assert case.dt is not None
         self._dt = case.dt
         self._stepper = Stepper(holder, prepared, bodies, LEAPFROG, case.dt, on_gpu=self._on_gpu)
