@@ -1,5 +1,6 @@
 """Movies: their frames are the harness's own leapfrog, the files are whole, and what they print is what happened."""
 
+import os
 import re
 import sys
 from itertools import count
@@ -18,6 +19,7 @@ from gravbench.measuring.step import Stepper
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
+from gravbench.model.device import Device
 from gravbench.model.initial_conditions import load, of_case, origins
 from gravbench.model.variant import discover
 from gravbench.movie import files, film, page, view
@@ -55,17 +57,25 @@ SMALL = ("--n=40", "--frames=4", "--steps-per-frame=3", "--device=cpu")
 # What is computed
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("variant", ["numpy_direct", "numba_direct"])
-def test_frames_are_the_bodies_of_the_harness_after_as_many_steps(variant, dtype):
-    case = case_of(variant, dtype=dtype)
-    frames = list(Simulation(discover()[variant], case).frames(4, 3))
+@pytest.mark.parametrize(
+    ("variant", "toolkit", "dtype", "axes"),
+    [
+        ("numpy_direct", "cpu", "float64", {}),
+        ("numba_direct", "cpu", "float32", {}),
+        ("numba_direct", "cpu", "float64", {}),
+        ("naive", "numba", "float32", {"p": 32}),
+    ],
+)
+def test_frames_are_the_bodies_of_the_harness_after_as_many_steps(variant, toolkit, dtype, axes):
+    own = discover()[variant]
+    case = case_of(variant, toolkit=toolkit, axes=axes, dtype=dtype)
+    frames = list(Simulation(own, case).frames(4, 3))
     assert [frame.number for frame in frames] == [0, 1, 2, 3]
     assert_allclose([frame.time for frame in frames], 0.15 * np.arange(4))
     bodies = of_case(case)
     assert frames[0].bodies is bodies
-    toolkit = open_toolkit("cpu", discover()[variant], dtype)
-    stepper = Stepper(toolkit, discover()[variant].prepare(toolkit, bodies), bodies, "leapfrog", case.dt)
+    opened = open_toolkit(toolkit, own, dtype)
+    stepper = Stepper(opened, own.prepare(opened, bodies, **case.axes), bodies, "leapfrog", case.dt)
     for frame in frames[1:]:
         there = stepper.after(3 * frame.number)
         assert_array_equal(frame.bodies.position, there.position)
@@ -285,6 +295,18 @@ def test_a_page_has_bodies_spread_over_all_of_them(n, frames):
     assert n - shown[-1] <= -(-n // shown.size)
 
 
+@pytest.mark.skipif(bool(GPUS), reason="the simulator is for machines without a GPU")
+def test_a_gpu_is_used_where_there_is_one_and_seen_alone(movie, tmp_path, monkeypatch):
+    device = Device("cuda:1", "Pretended GPU", "GPU-1", "580")
+    monkeypatch.setattr("gravbench.toolkits.devices.gpus", lambda: ([device], None))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = movie("--n=40", "--frames=2", "-p", "p=32", "--toolkit=numba", "--size=64x64", variant="naive")
+    assert done.code == 0, done.err
+    assert "40 bodies of collision, naive (numba on Pretended GPU, float32)" in done.out
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert (tmp_path / "collision.mp4").exists()
+
+
 # What goes wrong
 
 
@@ -326,7 +348,9 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(movie, tmp_path, wo
     variant = words[1] if words[0] == "--variant" else "numba_direct"
     words = words[2:] if words[0] == "--variant" else words
     done = movie(
-        *(() if any("--n=" in one or "five" in one for one in words) else ("--n=20",)), *words, variant=variant
+        *(() if any(one.startswith(("--n=", "--bodies=five")) for one in words) else ("--n=20",)),
+        *words,
+        variant=variant,
     )
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
