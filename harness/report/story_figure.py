@@ -107,9 +107,7 @@ def _sheet(told: Story, shown: Mapping[str, Step], scale: _Scale, width: float) 
     lines = [(_at(scale, one), _at(scale, other)) for one, other in hops]
     sheet = Sheet(Box(LEFT - 40, TOP - 12, width, TOP + HEIGHT + 18), lines)
     for steps, radius in ((told.path, PATH_RADIUS), (told.beside, BRANCH_RADIUS)):
-        sheet.boxes += [
-            Box(x - radius, y - radius, x + radius, y + radius) for x, y in (_at(scale, one) for one in steps)
-        ]
+        sheet.boxes += [_around(_at(scale, one), radius) for one in steps]
     return sheet
 
 
