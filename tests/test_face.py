@@ -300,6 +300,18 @@ def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
     assert words == re.sub(r"\x1b\[[0-9;]*m", "", printed[None])
 
 
+@pytest.mark.parametrize("name", ["ladder", "bodin2026_direct", "chamomile"])
+def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypatch, name):
+    monkeypatch.chdir(ROOT)
+    short, full = (gravbench("best", f"h200/{name}", *words).stdout for words in ((), ("--full",)))
+    assert short.count("\n") <= 50
+    assert short.count("\nUse ") == full.count("\nUse ") >= 1
+    named = "and cannot be told from it" in " ".join(full.split())
+    assert named == ("UNCLEAR: up to " in short) == (name != "bodin2026_direct")
+    assert "and cannot be told from it" not in " ".join(short.split())
+    assert all(len(line) <= 80 for line in short.splitlines())
+
+
 def test_the_best_end_with_what_to_use_from_which_n_and_name_axes_that_are_not_defaults(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     defaults = discover()["tiled"].defaults

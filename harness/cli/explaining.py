@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gravbench.cli.axes import axes_of
 from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
 from gravbench.errors import InputError, listed, nearest
 
 if TYPE_CHECKING:
     from gravbench.explain.explained import Asked
-    from gravbench.model.variant import AxisValue, Variant
+    from gravbench.model.variant import Variant
 
 MOST_BODIES = 1 << 24
 NOT_READ = ("power_watts", "temperature_celsius")
@@ -157,38 +158,4 @@ def asked_for(
         raise InputError(f"--dtype {shown(dtype)}: not with {name}; accepted: {' or '.join(variant.dtypes)}")
     if not 2 <= n <= MOST_BODIES:
         raise InputError(f"--n {n}: accepted: 2 to {MOST_BODIES:,}")
-    return Asked(variant, axes_of(variant, parameters), n, "float64" if dtype == "float64" else "float32")
-
-
-def axes_of(variant: Variant, parameters: Sequence[str]) -> dict[str, AxisValue]:
-    """Read the values of axes, each ``axis=value``; the others have their defaults.
-
-    Raises:
-        InputError: the variant has no such axis, the axis no such value, or the values do not go together.
-    """
-    from gravbench.config.condition import Condition
-    from gravbench.config.document import shown
-    from gravbench.config.numbers import abbreviated
-    from gravbench.config.override import parse
-
-    axes = variant.complete({})
-    for text in parameters:
-        said = parse(text)
-        if said.name not in axes:
-            accepted = nearest(said.name, list(axes)) if axes else "it has no axes"
-            raise InputError(f"{said.where}: {variant.name} has no axis {said.name}; {accepted}")
-        if len(said.values) != 1:
-            raise InputError(f"{said.where}: {len(said.values)} values; accepted: one")
-        given = said.values[0]
-        number = abbreviated(given) if isinstance(given, str) else None
-        value = variant.find_value(said.name, given if number is None else number)
-        if value is None:
-            known = listed(map(str, variant.axes[said.name]))
-            others = variant.other_values(said.name)
-            accepted = f"accepted: {known}{f'; {others}' if others else ''}"
-            raise InputError(f"{said.where}: {said.name} takes no {shown(given)}; {accepted}")
-        axes[said.name] = value
-    able = Condition(variant.when or "True", ["toolkit", *axes], str(variant.path))
-    if broken := able.broken({"toolkit": TOOLKIT, **axes}):
-        raise InputError(f"{variant.name} with these axes does not run, it needs {broken}")
-    return axes
+    return Asked(variant, axes_of(variant, parameters, TOOLKIT), n, "float64" if dtype == "float64" else "float32")

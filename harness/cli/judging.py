@@ -129,7 +129,12 @@ def best(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 [default: both].")] = None,
     threshold: ThresholdOption = "2%",
-    everything: Annotated[bool, typer.Option("--all", help="List every configuration that is as good.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Explain the columns, and name the configurations that are UNCLEAR.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="As --full, and list every configuration that is as good.")
+    ] = False,
     as_json: AsJson = False,
     save: Annotated[
         Path | None,
@@ -149,6 +154,8 @@ def best(
     from gravbench.verdicts.best import check_quantile
     from gravbench.verdicts.compare import threshold as parsed
 
+    if full and as_json:
+        raise InputError("--json has everything; it cannot be combined with --full")
     if save and dtype:
         raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
     check_quantile(quantile)
@@ -167,7 +174,15 @@ def best(
         typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
     else:
         render_choices(
-            found, console(), error, limit, quantile=quantile, everything=everything, here=here, defaults=defaults
+            found,
+            console(),
+            error,
+            limit,
+            quantile=quantile,
+            full=full or everything,
+            everything=everything,
+            here=here,
+            defaults=defaults,
         )
 
 

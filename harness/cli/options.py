@@ -44,7 +44,7 @@ def _show_version(asked: bool) -> None:
 
 
 ORDER = (
-    *("run", "check", "selftest", "report", "best", "compare", "replay", "merge", "export", "history"),
+    *("run", "check", "selftest", "movie", "report", "best", "compare", "replay", "merge", "export", "history"),
     *("list", "source", "doctor", "new", "schema"),
 )
 """The commands as a reader of ``--help`` meets them."""

@@ -17,9 +17,12 @@ def is_measured(n: int, step_seconds: Callable[[], float]) -> bool:
     return n <= DRIFT_UP_TO or DRIFT_STEPS * step_seconds() <= DRIFT_SECONDS
 
 
-def energy(bodies: Bodies, *, on_gpu: bool) -> float | None:
-    """Return the total energy; None where there are too many bodies to add up all pairs in a moment."""
-    if bodies.n <= DRIFT_UP_TO:
+def energy(bodies: Bodies, *, on_gpu: bool, up_to: int = DRIFT_UP_TO) -> float | None:
+    """Return the total energy; None where there are too many bodies to add up all pairs in a moment.
+
+    These are more than ``up_to`` on the host, and more than ``DRIFT_UP_TO_ON_GPU`` on a GPU.
+    """
+    if bodies.n <= up_to:
         return bodies.energy()
     return summed_energy(bodies, on_gpu=True) if on_gpu and bodies.n <= DRIFT_UP_TO_ON_GPU and bodies.eps else None
 
@@ -33,10 +36,10 @@ def summed_energy(bodies: Bodies, *, on_gpu: bool) -> float:
     return 0.5 * float(bodies.mass @ (np.square(bodies.velocity).sum(axis=1) + potential))
 
 
-def energy_drift(first: Bodies, now: Bodies, *, on_gpu: bool = False) -> float | None:
+def energy_drift(first: Bodies, now: Bodies, *, on_gpu: bool = False, up_to: int = DRIFT_UP_TO) -> float | None:
     """Return (energy now - energy at first) / |energy at first|; None where that is zero or was not added up."""
-    before = energy(first, on_gpu=on_gpu)
-    after = energy(now, on_gpu=on_gpu) if before else None
+    before = energy(first, on_gpu=on_gpu, up_to=up_to)
+    after = energy(now, on_gpu=on_gpu, up_to=up_to) if before else None
     return None if not before or after is None else (after - before) / abs(before)
 
 

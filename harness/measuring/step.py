@@ -115,6 +115,14 @@ class Stepper(Timed):
             self._integrate(-self.dt / 2)
         return Bodies(self.first.mass, position, velocity, self.first.eps)
 
+    def between(self) -> Bodies:
+        """Copy the bodies as they are between two steps, those of leapfrog with velocities half a step behind.
+
+        Raises:
+            InputError: they are not finite.
+        """
+        return Bodies(self.first.mass, *self._download(), self.first.eps)
+
     def objection(self) -> str | None:
         """Do one step, from the bodies of which the accelerations are there, and compare it with the formula."""
         at_start = buffers.sums(self.toolkit, self.prepared).copy()

@@ -6,17 +6,20 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import files
 from gravbench.model.bodies import Arrays, Bodies, flattened
 from gravbench.model.bodies_readers import read
 from gravbench.model.case import Case
-from gravbench.model.generators import GENERATORS
+from gravbench.model.generators import GENERATORS, collision, collision_counts
 
 SUBSETS = ("even", "lee", "lee_last")
-DUBINSKI_BODIES = 81_920
-DUBINSKI_DISKS_AND_BULGES = 49_152
+DUBINSKI_PARTS = (16_384, 16_384, 8_192, 8_192, 16_384, 16_384)
+"""Bodies of the disks, of the bulges and of the halos, in each case of the Milky Way and of Andromeda."""
+DUBINSKI_BODIES = sum(DUBINSKI_PARTS)
+DUBINSKI_DISKS_AND_BULGES = sum(DUBINSKI_PARTS[:4])
 
 
 def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodies:
@@ -42,11 +45,41 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
         return GENERATORS[spec](n, seed, eps)
     if n > offered:
         raise InputError(f"{spec}: {n} bodies asked for, but subset {subset} has {offered}; accepted: 1 to {offered}")
-    chosen = np.arange(n, dtype=np.int64) * offered // n
-    if subset == "lee_last":
-        chosen = np.arange(1, n + 1, dtype=np.int64) * offered // n - 1
+    chosen = _chosen(n, offered, subset)
     mass, position, velocity = (array[chosen] for array in _read_once(*_stamped(spec)))
     return Bodies(mass, position, velocity, eps)
+
+
+def _chosen(n: int, offered: int, subset: str) -> NDArray[np.int64]:
+    """Return the lines of a file that n bodies are taken from, counted from 0."""
+    if subset == "lee_last":
+        return np.arange(1, n + 1, dtype=np.int64) * offered // n - 1
+    return np.arange(n, dtype=np.int64) * offered // n
+
+
+def origins(spec: str, n: int, subset: str = "even") -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Tell which group each body of ``load`` comes from.
+
+    These are the two galaxies of ``collision``; the Milky Way and Andromeda in the table of Dubinski, a file of its
+    81,920 bodies; and in any other file the first and the second half of it. The bodies of ``plummer`` and of
+    ``uniform`` are of one group.
+
+    Returns:
+        The names of the groups, and the place of each body's group among them, shape (n,).
+
+    Raises:
+        InputError: as ``load``.
+    """
+    offered = available(spec, subset)
+    if offered is None:
+        if spec != collision.__name__:
+            return (spec,), np.zeros(n, np.int64)
+        return ("galaxy 1", "galaxy 2"), np.repeat([0, 1, 0, 1], collision_counts(n))
+    total = _count(*_stamped(spec))
+    chosen = _chosen(n, offered, subset)
+    if total == DUBINSKI_BODIES:
+        return ("Milky Way", "Andromeda"), np.repeat([0, 1, 0, 1, 0, 1], DUBINSKI_PARTS)[chosen]
+    return ("first half of the file", "second half"), np.asarray(chosen >= total - total // 2, np.int64)
 
 
 def of_case(case: Case) -> Bodies:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
+from gravbench.report.labels import Box, Label, Point, Segment, Sheet
 from gravbench.report.numbers import number
 from gravbench.report.story_path import Step, Story
 
@@ -31,9 +32,15 @@ THEMES: Mapping[str, Theme] = {
 LEFT, RIGHT, TOP, BOTTOM = 92, 130, 56, 128
 COLUMN, HEIGHT = 150, 330
 """Pixels from one step to the next, and of the whole range of times."""
+PATH_RADIUS, BRANCH_RADIUS = 6, 3.5
+"""Of the dots."""
 LINE = 14
 """Pixels from one line of small text to the next."""
 TICKS = [digit * 10.0**power for power in range(-3, 6) for digit in (1, 1.5, 2, 3, 4, 5, 7)]
+
+
+Led = tuple[Label, Segment | None]
+"""A name, and the line that leads to it from its dot, where it needs one."""
 
 
 class _Scale:
@@ -82,15 +89,35 @@ def draw(told: Story, said: Mapping[str, str], theme: str) -> str:
         parts.append(f'<path d="M{LEFT - 30} {y:.1f}H{width - 12:g}" stroke="{colours.grid}"/>')
         parts.append(_text(LEFT - 36, y + 4, f"{tick:g} ms", colours.faint, 11, anchor="end"))
     hops = list(zip(told.path, told.path[1:], strict=False))
+    sheet = _sheet(told, shown, scale, width)
+    gains = [_gain(sheet, scale, one, other, colours) for one, other in hops]
+    times = _path_labels(sheet, told, scale, colours)
     parts += [_line(scale, shown[step.before or ""], step, colours.faint, 1, "3 3") for step in told.beside]
     parts += [_line(scale, one, other, colours.path, 3) for one, other in hops]
-    parts += [_dot(scale, step, colours.faint, 3.5) for step in told.beside]
-    parts += [_dot(scale, step, colours.path, 6) for step in told.path]
-    parts += _branch_labels(told, scale, colours)
-    parts += [_gain(scale, one, other, colours) for one, other in hops]
-    parts += _path_labels(told, scale, colours)
+    parts += [_dot(scale, step, colours.faint, BRANCH_RADIUS) for step in told.beside]
+    parts += [_dot(scale, step, colours.path, PATH_RADIUS) for step in told.path]
+    parts += [*_branch_labels(sheet, told, scale, colours), *gains, *times]
     parts += _captions(told, said, colours)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _sheet(told: Story, shown: Mapping[str, Step], scale: _Scale, width: float) -> Sheet:
+    """Say where the lines and dots are, and the names of the ticks; the grid may pass behind a label."""
+    hops = [*zip(told.path, told.path[1:], strict=False), *((shown[one.before or ""], one) for one in told.beside)]
+    lines = [(_at(scale, one), _at(scale, other)) for one, other in hops]
+    sheet = Sheet(Box(LEFT - 40, TOP - 12, width, TOP + HEIGHT + 18), lines)
+    for steps, radius in ((told.path, PATH_RADIUS), (told.beside, BRANCH_RADIUS)):
+        sheet.boxes += [_around(_at(scale, one), radius) for one in steps]
+    return sheet
+
+
+def _at(scale: _Scale, step: Step) -> Point:
+    return scale.x(step), scale.y(step.milliseconds)
+
+
+def _around(point: Point, radius: float) -> Box:
+    x, y = point
+    return Box(x - radius, y - radius, x + radius, y + radius)
 
 
 def alternative(told: Story) -> str:
@@ -114,49 +141,112 @@ def _text(x: float, y: float, words: str, colour: str, size: int, *, weight: int
     return f"<text {own}>{escape(words)}</text>"
 
 
-def _haloed(text: str, paper: str) -> str:
-    """Keep lines that pass behind a label from touching its letters."""
-    return text.replace(
-        "<text ", f'<text stroke="{paper}" stroke-width="4" stroke-linejoin="round" paint-order="stroke" '
-    )
+def _written(label: Label, colour: str, paper: str) -> str:
+    """Write a label, with a rim that keeps the grid behind it from touching its letters."""
+    text = _text(label.x, label.y, label.words, colour, label.size, weight=label.weight, anchor=label.anchor)
+    rim = f'stroke="{paper}" stroke-width="4" stroke-linejoin="round" paint-order="stroke" '
+    return text.replace("<text ", f"<text {rim}")
 
 
-def _branch_labels(told: Story, scale: _Scale, colours: Theme) -> list[str]:
-    """Name what branches off to the right of its dot; names of one column are moved apart."""
-    parts, lowest = [], dict[float, float]()
-    for step in sorted(told.beside, key=lambda step: step.milliseconds):
-        x = scale.x(step)
-        y = lowest[x] = max(scale.y(step.milliseconds) + 4, lowest.get(x, -math.inf) + LINE)
-        words = f"{step.name} {number(step.milliseconds, 3)}"
-        parts.append(_haloed(_text(x + 9, y, words, colours.faint, 11), colours.paper))
+def _branch_labels(sheet: Sheet, told: Story, scale: _Scale, colours: Theme) -> list[str]:
+    """Name what branches off beside its dot; a name that has to go farther away has a line to its dot.
+
+    The names are placed from the fastest to the slowest, or the other way round where they then cover less.
+    """
+    by_speed = sorted(told.beside, key=lambda step: step.milliseconds)
+    tried = [_placed(sheet, order, scale) for order in (by_speed, by_speed[::-1])]
+    _, labels = min(tried, key=lambda one: one[0])
+    parts = []
+    for label, leader in labels:
+        if leader:
+            (x, y), (x_end, y_end) = leader
+            ends = f"M{x:g} {y:.1f}L{x_end:g} {y_end:.1f}"
+            parts.append(f'<path d="{ends}" stroke="{colours.faint}" stroke-width="0.7"/>')
+        parts.append(_written(label, colours.faint, colours.paper))
     return parts
 
 
-def _gain(scale: _Scale, one: Step, other: Step, colours: Theme) -> str:
-    x = (scale.x(one) + scale.x(other)) / 2
-    y = (scale.y(one.milliseconds) + scale.y(other.milliseconds)) / 2 + 4
+def _placed(sheet: Sheet, steps: Sequence[Step], scale: _Scale) -> tuple[float, list[Led]]:
+    """Place the names of branches in this order; return what they cover, and each with the line to its dot."""
+    own = replace(sheet, lines=list(sheet.lines), boxes=list(sheet.boxes))
+    worst, found = 0.0, list[Led]()
+    for step in steps:
+        dot = _around(_at(scale, step), BRANCH_RADIUS)
+        costs = {one: _cost(own, one, dot) for one in _names(step, scale)}
+        label, leader = best = min(costs, key=lambda one: costs[one])
+        worst += costs[best]
+        own.boxes.append(label.box)
+        own.lines += [leader] if leader else []
+        found.append(best)
+    return worst, found
+
+
+def _cost(sheet: Sheet, one: Led, dot: Box) -> float:
+    """Count what a name covers, ten times, and what the line to its dot crosses."""
+    label, leader = one
+    return 10 * sheet.covered(label) + (sheet.crossed(leader, label, dot) if leader else 0)
+
+
+def _names(step: Step, scale: _Scale) -> list[Led]:
+    """List the places for the name of a branch, the best first."""
+    x, y = _at(scale, step)
+    words = f"{step.name} {number(step.milliseconds, 3)}"
+    places = [Label(x + 9, y + 4, words, 11), Label(x - 9, y + 4, words, 11, "end")]
+    places += [Label(x, y + down, words, 11, "middle") for down in (-8, 17)]
+    far = [
+        one
+        for down in (sign * LINE * lines for lines in range(1, 10) for sign in (-1, 1))
+        for right in (9, 30, 60)
+        for one in (
+            Label(x + right, y + 4 + down, words, 11),
+            Label(x - right, y + 4 + down, words, 11, "end"),
+        )
+    ]
+    return [*((one, None) for one in places), *((one, ((x, y), one.box.nearest((x, y)))) for one in far)]
+
+
+def _gain(sheet: Sheet, scale: _Scale, one: Step, other: Step, colours: Theme) -> str:
+    """Write the gain of a step in the middle of its line, which it interrupts, or beside it."""
+    own = (_at(scale, one), _at(scale, other))
+    (x, y), (x_end, y_end) = own
     words = f"× {number(other.gain, 3)}"
-    width = 8 * len(words)
-    covered = f'<rect x="{x - width / 2:g}" y="{y - 13:.1f}" width="{width}" height="17" fill="{colours.paper}"/>'
-    return covered + _text(x, y, words, colours.path, 12, weight=600, anchor="middle")
+
+    def at(part: float, down: float) -> Label:
+        return Label(x + part * (x_end - x), y + part * (y_end - y) + 4 + down, words, 12, "middle", 600)
+
+    parts = (0.5, 0.4, 0.6, 0.3, 0.7)
+    on_line = [at(part, 0) for part in parts]
+    clear = [one for one in on_line if not any(map(one.box.meets, (line for line in sheet.lines if line != own)))]
+    beside = [at(part, sign * away) for away in range(10, 60, 4) for part in parts for sign in (-1, 1)]
+    if not clear:
+        return _written(sheet.place(beside), colours.path, colours.paper)
+    label = sheet.place(clear, [own])
+    box = label.box
+    covered = (
+        f'<rect x="{box.left:.1f}" y="{label.y - 13:.1f}" width="{box.right - box.left:.1f}" height="17" '
+        f'fill="{colours.paper}"/>'
+    )
+    return covered + _text(label.x, label.y, words, colours.path, 12, weight=600, anchor="middle")
 
 
-def _path_labels(told: Story, scale: _Scale, colours: Theme) -> list[str]:
+def _path_labels(sheet: Sheet, told: Story, scale: _Scale, colours: Theme) -> list[str]:
     """Write the time of each step above its dot, or below where the line comes down and goes up again."""
     parts, times = [], [step.milliseconds for step in told.path]
     for place, step in enumerate(told.path):
         around = times[max(place - 1, 0) : place] + times[place + 1 : place + 2]
         valley = all(step.milliseconds > time for time in around)
-        y = scale.y(step.milliseconds) + (24 if valley else -13)
+        x, y = _at(scale, step)
         words = f"{number(step.milliseconds, 3)} ms"
-        parts.append(
-            _haloed(_text(scale.x(step), y, words, colours.ink, 13, weight=600, anchor="middle"), colours.paper)
-        )
+        above, below = [-13 - 6 * far for far in range(4)], [24 + 6 * far for far in range(4)]
+        downs = [*below, *above] if valley else [*above, *below]
+        candidates = [Label(x + right, y + down, words, 13, "middle", 600) for down in downs for right in (0, -24, 24)]
+        parts.append(_written(sheet.place(candidates), colours.ink, colours.paper))
     first, last = told.path[0], told.path[-1]
     if last is not first:
         words = f"{number(first.milliseconds / last.milliseconds, 3)} × {first.name}"
-        y = scale.y(last.milliseconds)
-        parts.append(_haloed(_text(scale.x(last) + 14, y + 5, words, colours.path, 14, weight=700), colours.paper))
+        x, y = _at(scale, last)
+        candidates = [Label(x + 14, y + 5 + down, words, 14, weight=700) for down in (0, 12, 24, 36)]
+        parts.append(_written(sheet.place(candidates), colours.path, colours.paper))
     return parts
 
 

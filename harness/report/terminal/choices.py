@@ -38,11 +38,14 @@ def render_choices(
     threshold: float,
     *,
     quantile: float = LARGEST,
+    full: bool = True,
     everything: bool = False,
     here: Here = NOWHERE,
     defaults: Defaults | None = None,
 ) -> None:
     """Print one table per device and task: what to use for each n; with ``everything``, all that is as good.
+
+    Unless it is ``full``, what is UNCLEAR is one sentence per table, and the columns are not explained.
 
     ``error`` is what this ``quantile`` of the bodies' errors is held to. Rows whose source is not the one that is
     ``here`` are marked. With ``defaults`` a row has the axes that differ from those of its variant.
@@ -87,9 +90,11 @@ def render_choices(
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
         say_all(console, drift_notes(selection.drifts), "bold yellow")
-        for choice in selection.choices:
-            if choice.unclear:
-                say(console, f"n = {choice.n:,}, {_uncertainty(choice)}", "yellow")
+        unclear = [choice for choice in selection.choices if choice.unclear]
+        if full:
+            say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")
+        elif unclear:
+            say(console, _uncertainties(unclear), "yellow")
         if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
             say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
         for n, found in selection.unmeasured.items():
@@ -105,6 +110,9 @@ def render_choices(
             say(console, f"n = {n:,}, as good: {_name(record)}")
         if sentence := closing_sentence(selection):
             say(console, sentence, "bold")
+    if not full:
+        say(console, f"--full explains the columns, and names what is {Verdict.UNCLEAR}.", "dim")
+        return
     console.print()
     axes = "axes: those that are not the variant's defaults. " if defaults is not None else ""
     say(
@@ -184,6 +192,12 @@ def _uncertainty(choice: Choice) -> str:
         f"{Verdict.UNCLEAR}: {which} {' to '.join(parts)} longer by the median than the fastest, "
         f"{_name(choice.fastest)} with {_ms(choice.fastest)} ms, and cannot be told from it; {how_far}."
     )
+
+
+def _uncertainties(choices: Sequence[Choice]) -> str:
+    """Say in one sentence what the counts of a table mean, and how much slower by its median the slowest is."""
+    farthest = max((choice.unclear[-1] for choice in choices), key=lambda one: one.interval.ratio)
+    return f"{Verdict.UNCLEAR}: up to {_more(farthest)} slower by the median, but not told from the fastest."
 
 
 def _left_out(late: Mapping[int, int], less: int) -> str:
