@@ -60,6 +60,12 @@ def code_sha256(
     )
 
 
+def cuda_lines(text: str) -> list[str]:
+    """List the lines of CUDA C that are neither empty nor comments."""
+    plain = _NOT_CODE.sub(lambda found: found["kept"] or " ", text)
+    return [line.rstrip() for line in plain.splitlines() if line.strip()]
+
+
 def code_lines(text: str) -> list[str]:
     """List the lines of a text that are neither empty nor comments from ``#``, without the blanks at their ends."""
     return [line.rstrip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
