@@ -17,7 +17,20 @@ FOLDERS = {"gravbench": "harness", "gravbench.variants": "variants", "gravbench.
 DOCUMENT = ROOT / "docs" / "explanation" / "architecture.md"
 PLAN = re.search(r"```floors\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[1]
 FLOORS = [[f"gravbench.{room.strip()}" for room in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
-LIBRARIES = ("cupy", "pycuda", "numba.cuda", "numba_cuda", "torch", "triton", "cuda.tile", "jax", "jzfmm", "warp")
+LIBRARIES = (
+    "cupy",
+    "pycuda",
+    "numba.cuda",
+    "numba_cuda",
+    "torch",
+    "triton",
+    "cuda.tile",
+    "cutlass",
+    "mojo",
+    "jax",
+    "jzfmm",
+    "warp",
+)
 MOST_FLOORS, MOST_ARROWS, MOST_LINES = 8, 67, 450
 
 
@@ -148,7 +161,7 @@ def test_nothing_imports_a_variant_by_name():
 def test_a_toolkits_library_is_imported_by_its_own_file_alone(library):
     harness = SOURCES.keys() - below(SOURCES, "gravbench.variants")
     users = {module for module in harness if below(imports(SOURCES[module]), library)}
-    own = {"cuda.tile": "cutile"}.get(library, library.partition(".")[0].partition("_")[0])
+    own = {"cuda.tile": "cutile", "cutlass": "cute"}.get(library, library.partition(".")[0].partition("_")[0])
     # The judge has a kernel of its own.
     judge = {"gravbench.measuring.direct_sums"} if library == "numba.cuda" else set()
     assert users - judge <= {f"gravbench.toolkits.{own}"}

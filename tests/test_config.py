@@ -27,7 +27,7 @@ from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
     "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 gpus ladder "
-    "lee2008 quick"
+    "languages lee2008 quick"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
@@ -873,8 +873,9 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
         for toolkit in one.toolkits if "gpus" not in one.axes else ():
             found = {case.n for case in sweep.cases if (case.variant, case.toolkit) == (one.name, toolkit)}
             most = max(found) if toolkit == "cpu" else 65536 if one.name == "cupy_broadcast" else max(sizes)
-            as_printed = one.name.startswith("lee_") or one.name in ("chamomile_part", "barnes_hut_classic")
-            assert found == ({65536} if as_printed else {n for n in sizes if n <= most})
+            elsewhere = ("chamomile_part", "barnes_hut_classic", "cute_tiles", "mojo_tiles")
+            once = one.name.startswith("lee_") or one.name in elsewhere
+            assert found == ({65536} if once else {n for n in sizes if n <= most})
     serial = {case.n for case in sweep.cases if case.variant in ("numpy_direct", "numba_direct")}
     assert max(serial) == 16384
     swept = {

@@ -190,4 +190,4 @@ def test_every_printed_block_can_be_refreshed():
         found[3] for path in [ROOT / "README.md", *PAGES] for found in refresh.BLOCK.finditer(path.read_text("utf-8"))
     ]
     assert len(blocks) >= 3
-    assert all(command.startswith(("gravbench ", refresh.STORY)) for command in blocks)
+    assert all(command.startswith(("gravbench ", "python -m gravbench.")) for command in blocks)

@@ -21,6 +21,7 @@ from gravbench.cli.main import app
 from gravbench.config.load import packaged
 from gravbench.config.schema import config_schema
 from gravbench.errors import InputError
+from gravbench.explain import assembling
 from gravbench.measuring import doctor as examining
 from gravbench.model.device import Device, Finding
 from gravbench.model.runs import RecordFile
@@ -413,7 +414,26 @@ def test_the_source_of_a_cpu_variant_is_its_python_and_of_others_both_can_be_ask
         assert gravbench("source", name).stdout == discover()[name].path.read_text("utf-8")
     assert "__global__" in gravbench("source", "tiled").stdout
     assert gravbench("source", "tiled", "--python").stdout == discover()["tiled"].path.read_text("utf-8")
+    mojo = discover()["mojo_tiles"].path
+    assert gravbench("source", "mojo_tiles").stdout == mojo.with_suffix(".mojo").read_text("utf-8")
+    assert gravbench("source", "mojo_tiles", "--python").stdout == mojo.read_text("utf-8")
     assert "did you mean tiled?" in refused("source", "tild")
+
+
+def test_machine_code_is_printed_for_the_architecture_and_interaction_that_are_asked_for():
+    if reason := assembling.missing():
+        pytest.skip(reason)
+    printed = gravbench("source", "tiled", "--machine-code").stdout
+    assert ".text.tiled" in printed
+    assert "sm_90" in printed
+    assert printed.count("MUFU.RSQ") >= 32
+    assert "sm_80" in gravbench("source", "tiled", "--machine-code", "--arch", "sm_80").stdout
+    hermite = gravbench("source", "tiled", "--machine-code", "--interaction", "hermite").stdout
+    assert hermite.count("FFMA") > printed.count("FFMA")
+    assert "--arch is for --machine-code alone" in refused("source", "tiled", "--arch", "sm_80")
+    assert "--machine-code and --python exclude each other" in refused("source", "tiled", "--machine-code", "--python")
+    assert "no such architecture" in refused("source", "tiled", "--machine-code", "--arch", "hopper")
+    assert "warp_tiles has no machine code without a GPU" in refused("source", "warp_tiles", "--machine-code")
 
 
 # One's own

@@ -44,7 +44,7 @@ NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 REFERENCE = re.compile(
     rf"(?:(?P<number>{NUMBER})(?P<unit> ms| %)?(?: ± (?P<width>\d+) %)? )?<!-- (?P<source>[^>]*?: .*?) -->"
 )
-GENERATED = re.compile(r"<!-- (ladder|printed|noise): .*?<!-- end of \1 -->", re.DOTALL)
+GENERATED = re.compile(r"<!-- (ladder|printed|noise|languages): .*?<!-- end of \1 -->", re.DOTALL)
 UNITS = {" ms": 1e3, " %": 1e2}
 
 

@@ -30,7 +30,7 @@ from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import BUILT_IN, CPU, NUMBA, discover
+from gravbench.model.variant import BUILT_IN, CPU, NUMBA, code_sha256, discover
 from gravbench.report.names import Names
 from gravbench.report.terminal.comparison import render_comparison
 from gravbench.toolkits.interface import FLAGS
@@ -100,6 +100,40 @@ def test_what_the_compiler_sees_of_cuda_c_changes_the_tokens(edit):
 def test_text_that_moves_from_the_stem_to_the_end_of_the_header_changes_nothing():
     header, stem = CUDA.split("/* and")[0], "/* and" + CUDA.split("/* and")[1]
     assert tokens(f'{header}\n#line 1 "other.cu"\n{stem}') == tokens(CUDA)
+
+
+# A toolkit's own language
+
+MOJO = """# What it is.
+comptime P = 4
+
+def f(a: Float32) -> Float32:
+    # Why.
+    if a > 0:
+        a += 1
+    return a
+"""
+
+
+def hash_of_mojo(tmp_path, text):
+    path = tmp_path / "own.py"
+    path.write_text("from gravbench.model.variant import variant\n", "utf-8")
+    path.with_suffix(".mojo").write_text(text, "utf-8")
+    return code_sha256(path, "mojo", GRAVITY)
+
+
+@pytest.mark.parametrize("edit", [("# What it is.\n", ""), ("    # Why.\n", "\n\n"), ("P = 4\n", "P = 4  \n")], ids=str)
+def test_comments_and_empty_lines_of_another_language_change_nothing(tmp_path, edit):
+    assert MOJO.count(edit[0]) == 1
+    assert hash_of_mojo(tmp_path, MOJO.replace(*edit)) == hash_of_mojo(tmp_path, MOJO)
+
+
+@pytest.mark.parametrize(
+    "edit", [("P = 4", "P = 8"), ("        a += 1", "    a += 1"), ("    if a > 0:", "#")], ids=str
+)
+def test_code_and_indentation_of_another_language_change_the_hash(tmp_path, edit):
+    assert MOJO.count(edit[0]) == 1
+    assert hash_of_mojo(tmp_path, MOJO.replace(*edit)) != hash_of_mojo(tmp_path, MOJO)
 
 
 # Python

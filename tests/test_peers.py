@@ -5,7 +5,6 @@ import importlib
 import os
 import re
 import tomllib
-from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,16 +13,21 @@ import pytest
 from conftest import ROOT
 from direct import direct_accelerations
 from gravbench.errors import InputError
+from gravbench.explain import assembling, generated
+from gravbench.explain.machine_code import parse
+from gravbench.explain.pipes import is_root
 from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
 from gravbench.toolkits.driver import HOLD, DriverError
+from gravbench.toolkits.images import Image, ImageToolkit
 from gravbench.toolkits.interface import LONGEST_HOLD, FirstCall
 from gravbench.toolkits.opening import open_toolkit
-from recorder import asked_for
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
@@ -140,55 +144,120 @@ def test_jzfmm_itself_takes_what_it_is_asked(real, order, theta):
         assert (found.shape, found.dtype) == ((n, 3), real)
 
 
-@pytest.mark.parametrize("capability", [80, 90, 100, 120])
-@pytest.mark.parametrize("name", ["triton_tiles", "gluon_tiles"])
-def test_a_triton_kernel_compiles_without_a_spill_and_without_float64(name, capability):
-    library("triton")
-    import triton
-    import triton.experimental.gluon.language
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-    from triton.experimental.gluon._runtime import GluonASTSource
-
-    variant = VARIANTS[name]
-    axes = variant.complete({})
-    ((_, constants),) = asked_for(variant, "float32", axes)
-    kernel = variant.module.triton_kernel(triton, np.float32, **dict(constants))
-    signature = {name: "i32" if name == "n" else "*fp32" for name in kernel.arg_names}
-    source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, {})
-    compiled = triton.compile(source, GPUTarget("cuda", capability, 32), {"num_warps": axes["warps"]})
-    ptx = compiled.asm["ptx"]
-    assert ".f64" not in ptx
-    rows = axes["p"] if "p" in axes else 32 * axes["warps"] * axes["r"]
-    assert ptx.count("rsqrt.approx") == rows * axes["tile"] // (32 * axes["warps"])
-    assert ".local" not in ptx
+ROOTS = {
+    "triton_tiles": lambda p, tile, warps: p * tile // (32 * warps),
+    "gluon_tiles": lambda r, tile, warps: r * tile,  # noqa: ARG005 - a thread has all columns of its bodies
+    "cute_tiles": lambda p, r, unroll: r * unroll,  # noqa: ARG005 - of threads, which changes no thread's work
+    "mojo_tiles": lambda p, r, unroll: r * unroll,  # noqa: ARG005
+}
+"""Inverse square roots of a thread in one turn of the inner loop; cuTile has the compiler choose the threads."""
 
 
-@pytest.mark.parametrize("code", ["sm_80", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("axes", [{}, {"p": 64, "tile": 32}], ids=str)
-def test_a_cutile_kernel_compiles_without_a_gpu(code, axes):
-    tile = library("cutile")
-    from cuda.tile import compilation
+def compiled(name, axes, architecture):
+    library(VARIANTS[name].toolkits[0])
+    made, kernel = generated.generated(VARIANTS[name], axes, architecture)
+    return parse(assembling.listing(made), kernel)
 
-    variant = VARIANTS["cutile_tiles"]
-    ((_, constants),) = asked_for(variant, "float32", variant.complete(axes))
-    kernel = variant.module.cutile_kernel(tile, np.float32, **dict(constants))
-    array = compilation.ArrayConstraint(
-        tile.float32,
-        1,
-        index_dtype=tile.int32,
-        stride_lower_bound_incl=0,
-        alias_groups=(),
-        may_alias_internally=False,
-        stride_constant=(1,),
-        base_addr_divisible_by=16,
-    )
-    number = compilation.ScalarConstraint(tile.int32)
-    convention = compilation.CallingConvention.cutile_python_v1()
-    signature = compilation.KernelSignature([*[array] * 7, number, array], convention)
-    built = BytesIO()
-    compilation.export_kernel(kernel, [signature], built, gpu_code=code, output_format="cubin")
-    assert built.getvalue().startswith(b"\x7fELF")
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", [*ROOTS, "cutile_tiles"])
+def test_a_language_compiles_without_a_gpu_a_spill_or_float64(name, architecture):
+    code = compiled(name, {}, architecture)
+    opcodes = [one.opcode for one in code.instructions]
+    roots = sum(map(is_root, opcodes))
+    assert roots == (ROOTS[name](**VARIANTS[name].complete({})) if name in ROOTS else roots) > 0
+    assert [one for one in opcodes if one.startswith(("DADD", "DMUL", "DFMA", "LDL", "STL"))] == []
+
+
+@pytest.mark.parametrize("axes", [{"p": 64, "r": 2, "unroll": 4}, {"p": 256, "r": 8, "unroll": 1}], ids=str)
+@pytest.mark.parametrize("name", ["cute_tiles", "mojo_tiles"])
+def test_the_axes_of_a_language_reach_its_kernel(name, axes):
+    """A thread reads its r bodies and one of each tile, 16 bytes at a time, and a turn of the loop ``unroll`` more."""
+    opcodes = [one.opcode for one in compiled(name, axes, "sm_90").instructions]
+    assert sum(map(is_root, opcodes)) == axes["r"] * axes["unroll"]
+    assert sum(one.startswith("LDG") for one in opcodes) == axes["r"] + 1
+    assert sum(one.startswith("LDS") for one in opcodes) == axes["unroll"]
+    assert all(".128" in one for one in opcodes if one.startswith(("LDG", "LDS", "STG", "STS")))
+
+
+@pytest.mark.parametrize("name", [*ROOTS, "cutile_tiles"])
+def test_an_architecture_that_a_language_lacks_is_a_sentence(name):
+    library(VARIANTS[name].toolkits[0])
+    with pytest.raises(InputError, match=r"^--arch sm_1: no such architecture; accepted: sm_80, .* sm_120$"):
+        generated.generated(VARIANTS[name], {}, "sm_1")
+
+
+def test_what_a_compiler_refuses_is_a_sentence_that_names_it(monkeypatch):
+    def refusing(job, architecture):
+        raise SyntaxError(f"line 3 of {job.stem}, for {architecture}")
+
+    monkeypatch.setattr(catalogue()["cute"].__class__, "missing", None)
+    monkeypatch.setattr(generated, "compilers", lambda: {"cute": refusing})
+    with pytest.raises(InputError, match=r"^CuTe DSL does not compile cute_tiles for sm_90: line 3 of cute_tiles, for"):
+        generated.generated(VARIANTS["cute_tiles"], {}, "sm_90")
+
+
+def test_a_variant_that_no_compiler_takes_without_a_gpu_says_so():
+    with pytest.raises(InputError, match=r"^jax_jit has no machine code without a GPU; accepted: .*CUDA C, Triton"):
+        generated.generated(VARIANTS["jax_jit"], {}, "sm_90")
+
+
+def test_ptx_becomes_machine_code_for_the_target_that_it_names():
+    text = b".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry idle()\n{\n\tret;\n}\n"
+    made = assembling.Compiled("sm_90", assembling.linked(text, "sm_90"), "")
+    assert "sm_90a" in assembling.listing(made)
+    assert "EXIT" in [one.opcode for one in parse(assembling.listing(made), "idle").instructions]
+    assert assembling.linked(made.image, "sm_80") == made.image
+    with pytest.raises(InputError, match="nvJitLink does not take the PTX for sm_90"):
+        assembling.linked(text.replace(b"ret", b"rot"), "sm_90")
+
+
+class FakeCupy:
+    """The names of CuPy with which a compiled kernel is loaded and launched."""
+
+    def __init__(self):
+        self.cuda = self.function = self
+        self.calls = []
+        self.ptr = 0xF0
+
+    def Module(self):  # noqa: N802 - its own name
+        return self
+
+    def load(self, code):
+        self.calls.append(("load", code))
+
+    def get_function(self, name):
+        self.calls.append(("kernel", name))
+        return lambda *arguments: self.calls.append(("launch", *arguments))
+
+
+def test_a_kernel_is_compiled_at_its_first_launch_for_that_launch():
+    class Own(ImageToolkit):
+        def start(self):
+            self.cupy, self.jobs = FakeCupy(), []
+
+        def image(self, job):
+            self.jobs.append(job)
+            return Image(b"code", f"{job.stem}_0")
+
+    toolkit = Own(VARIANTS["cute_tiles"], "float32", find(GRAVITY))
+    kernel = toolkit.compile("cute_tiles", P=64, R=2)
+    assert toolkit.jobs == []
+    assert toolkit.compile_seconds == 0
+    kernel(3, 64, np.float32(1))
+    kernel(5, 64, np.float32(2))
+    ((job),) = toolkit.jobs
+    assert (job.stem, job.constants, job.threads) == ("cute_tiles", {"P": 64, "R": 2}, 64)
+    assert job.real is np.float32
+    assert job.arguments == (np.float32(1),)
+    assert toolkit.cupy.calls == [
+        ("load", b"code"),
+        ("kernel", "cute_tiles_0"),
+        ("launch", (3,), (64, 1), (np.float32(1),)),
+        ("launch", (5,), (64, 1), (np.float32(2),)),
+    ]
+    assert toolkit.compile_seconds > 0
+    assert kernel.launch.grid_blocks == 5
 
 
 def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
@@ -197,6 +266,8 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
         ("torch",),
         ("triton",),
         ("cutile",),
+        ("cute",),
+        ("mojo",),
         ("jax",),
         ("warp",),
         ("jzfmm",),
@@ -205,7 +276,8 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    assert list(catalogue()) == ["cupy", "pycuda", "numba", "torch", "triton", "cutile", "jax", "warp", "jzfmm", "cpu"]
+    expected = ["cupy", "pycuda", "numba", "torch", "triton", "cutile", "cute", "mojo", "jax", "warp", "jzfmm", "cpu"]
+    assert list(catalogue()) == expected
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for toolkit, entry in catalogue().items():
         assert toolkit in VARIANTS[entry.probe].toolkits

@@ -223,6 +223,7 @@ def test_an_axis_of_numbers_without_a_range_lists_all_that_it_takes():
         *product(["triton_tiles"], ["p", "tile", "warps"]),  # powers of two
         *product(["gluon_tiles"], ["r", "tile", "warps"]),
         *product(["cutile_tiles"], ["p", "tile"]),
+        *product(["cute_tiles", "mojo_tiles"], ["p", "unroll"]),
         *product(["resident_tree"], ["warps", "boxes"]),
         ("warp_tiles", "p"),  # nobody has said which tiles Warp takes
     }

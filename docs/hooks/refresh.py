@@ -1,4 +1,4 @@
-"""Write again what README and docs/ show of records: printed blocks, README's picture, the figures of docs/ladder.md.
+"""Write again what README and docs/ show of records: tables, printed blocks, README's picture, the ladder's figures.
 
 ``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
 ``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"(<!-- (ladder|printed): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (ladder|printed|languages): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
 STORY = "python -m gravbench.report.story"
 FIGURES = "docs/figures"
 CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}

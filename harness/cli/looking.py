@@ -56,8 +56,19 @@ def source(
     python: Annotated[
         bool, typer.Option("--python", help="Print the Python file instead: axes, launch code and the Numba kernel.")
     ] = False,
+    machine_code: Annotated[
+        bool, typer.Option("--machine-code", help="Print what its compiler makes of its float32 kernels instead.")
+    ] = False,
+    arch: Annotated[
+        str | None, typer.Option(help="For --machine-code: the architecture, such as sm_80; default sm_90.")
+    ] = None,
 ) -> None:
-    """Print the source of a variant: the CUDA C that the compiler gets, or its Python file if it has no CUDA C."""
+    """Print the source of a variant: the CUDA C that the compiler gets, its file in another language, or its Python.
+
+    With --machine-code, print the instructions that are made of its kernels, with the default of each axis. It needs no
+    GPU, but the compiler and nvdisasm.
+    """
+    from gravbench.explain.generated import machine_code as instructions
     from gravbench.model import files
     from gravbench.model.interaction import GRAVITY
     from gravbench.model.interaction_files import find
@@ -70,13 +81,21 @@ def source(
     if computed.name != GRAVITY and not one.any_interaction:
         takers = ", ".join(name for name, other in known.items() if other.any_interaction)
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
-    text = one.cuda_source(computed) if one.has_cuda_c and not python else files.text(one.path)
+    if arch and not machine_code:
+        raise InputError("--arch is for --machine-code alone")
+    if machine_code and python:
+        raise InputError("--machine-code and --python exclude each other; accepted: one of them")
+    if machine_code:
+        text, language = instructions(one, computed, arch or "sm_90"), "text"
+    elif one.has_cuda_c and not python:
+        text, language = one.cuda_source(computed), "cuda"
+    else:
+        text, language = files.text(one.path if python else [*one.kernel_files, one.path][0]), "python"
     with paged() as terminal:
         # A terminal may colour a source; what is piped is the text alone, for a compiler.
         if terminal.is_terminal:
             from rich.syntax import Syntax
 
-            language = "cuda" if one.has_cuda_c and not python else "python"
             terminal.print(Syntax(text.expandtabs(4), language, background_color="default", word_wrap=True))
         else:
             typer.echo(text, nl=False)

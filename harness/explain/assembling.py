@@ -1,4 +1,7 @@
-"""Compile CUDA C for any architecture by NVRTC, and print its machine code by nvdisasm; neither needs a GPU."""
+"""Compile CUDA C by NVRTC, link PTX by nvJitLink and print machine code by nvdisasm, for any architecture.
+
+None of them needs a GPU.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,10 @@ from gravbench.explain.machine_code import Code, parse
 
 INSTALL = "install it with: pip install 'gravbench[explain]'"
 NO_NVRTC = f"explain needs NVRTC and its Python bindings; {INSTALL}"
+ELF = b"\x7fELF"
+"""What a cubin begins with."""
+TARGET = re.compile(rb"^\.target (\w+)", re.MULTILINE)
+"""The architecture in a text of PTX, which may be the special one of a generation: ``sm_90a`` for ``sm_90``."""
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -57,14 +64,8 @@ def disassembled(made: Compiled, kernel: str) -> Assembled:
     Raises:
         InputError: nvdisasm is missing, or refuses the machine code.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(made.image)
-        # What -ndf leaves out is an analysis of the flow of data, which takes a third of the time and prints nothing.
-        command = [disassembler(), "-c", "-g", "-hex", "-ndf", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise InputError(f"nvdisasm refused the machine code for {made.architecture}: {done.stderr.strip()[:300]}")
+    # What -ndf leaves out is an analysis of the flow of data, which takes a third of the time and prints nothing.
+    text = listing(made, "-g", "-hex", "-ndf")
     # The remarks on other kernels of the text stand before or behind those on this one.
     own = made.log.partition(f"entry function '{kernel}'")[2].partition("Compiling entry function")[0]
 
@@ -76,8 +77,53 @@ def disassembled(made: Compiled, kernel: str) -> Assembled:
         said(r"Used (\d+) registers"),
         said(r"(\d+) bytes spill stores") + said(r"(\d+) bytes spill loads"),
         said(r"(\d+) bytes smem"),
-        parse(done.stdout, kernel),
+        parse(text, kernel),
     )
+
+
+def listing(made: Compiled, *options: str) -> str:
+    """Print machine code as nvdisasm does with these options.
+
+    Raises:
+        InputError: nvdisasm is missing, or refuses the machine code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(made.image)
+        command = [disassembler(), "-c", *options, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"nvdisasm refused the machine code for {made.architecture}: {done.stderr.strip()[:300]}")
+    return done.stdout
+
+
+def linked(code: bytes, architecture: str) -> bytes:
+    """Make machine code of a text of PTX, for the target that it names; machine code stays as it is.
+
+    Raises:
+        InputError: nvJitLink is missing, or refuses the text.
+    """
+    if code.startswith(ELF):
+        return code
+    target = TARGET.search(code)
+    try:
+        from cuda.bindings import nvjitlink
+
+        handle = nvjitlink.create(1, [f"-arch={target[1].decode() if target else architecture}"])
+    except (ImportError, RuntimeError) as error:
+        raise InputError(
+            f"PTX becomes machine code by nvJitLink, which is not usable here: {error}; {INSTALL}"
+        ) from error
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), "kernel.ptx")
+        nvjitlink.complete(handle)
+        image = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, image)
+    except nvjitlink.nvJitLinkError as error:
+        raise InputError(f"nvJitLink does not take the PTX for {architecture}: {error}") from error
+    finally:
+        nvjitlink.destroy(handle)
+    return bytes(image)
 
 
 def compiled(source: str, architecture: str, options: Sequence[str]) -> Compiled:

@@ -4,6 +4,7 @@ The hash is of what is compiled and of the Python around it, not of files:
 
 - For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments and layout.
 - For Numba, the interaction as it is generated, which its kernels compile.
+- For a language with files of its own, such as Mojo, the lines of the stem's, without those that are comments.
 - For every toolkit, what it runs of the stem's Python and of the modules that this imports; see ``python_code``.
 
 Flags, versions and the device are not in it: they stand beside it in a ``Fingerprint``.
@@ -35,20 +36,39 @@ _TOKEN = re.compile(
 
 
 def code_sha256(
-    stem: Path, toolkit: str, roots: python_code.Roots, cuda: str | None, generated: str | None, tolerance: float
+    stem: Path,
+    toolkit: str,
+    roots: python_code.Roots,
+    cuda: str | None,
+    generated: str | None,
+    tolerance: float,
+    own: str | None = None,
 ) -> str:
     """Hash what a toolkit runs of a stem.
 
     ``roots`` is where the modules are that the stem imports, ``cuda`` the joined text of CUDA C and ``generated`` the
     Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
-    the interaction on the errors that count as right, by which a result was judged.
+    the interaction on the errors that count as right, by which a result was judged. ``own`` is the text of the stem in
+    the toolkit's own language, in which a comment begins with ``#``; None where it has none.
     """
     return joined_sha256(
         python_code.code(stem, toolkit, roots),
         "" if cuda is None else "\n".join(cuda_tokens(cuda)),
         "" if generated is None else python_code.normal(generated),
         repr(tolerance),
+        *([] if own is None else ["\n".join(code_lines(own))]),
     )
+
+
+def cuda_lines(text: str) -> list[str]:
+    """List the lines of CUDA C that are neither empty nor comments."""
+    plain = _NOT_CODE.sub(lambda found: found["kept"] or " ", text)
+    return [line.rstrip() for line in plain.splitlines() if line.strip()]
+
+
+def code_lines(text: str) -> list[str]:
+    """List the lines of a text that are neither empty nor comments from ``#``, without the blanks at their ends."""
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
 def joined_sha256(*parts: str) -> str:

@@ -23,8 +23,8 @@ class Entry:
     ``distributions`` the packages on PyPI that bring it, any one of which is enough, ``extras`` the extras of gravbench
     that install it, ``companions`` the packages beside it that decide what it compiles to. ``flags`` are what its
     compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
-    CUDA C of a stem; others have a function ``TOOLKIT_kernel`` there. With ``in_force``, ``gravbench.force`` uses it.
-    With ``nvcc`` it calls the compiler that is on PATH.
+    CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
+    there. With ``in_force``, ``gravbench.force`` uses it. With ``nvcc`` it calls the compiler that is on PATH.
     """
 
     place: int
@@ -36,6 +36,7 @@ class Entry:
     flags: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     cuda_c: bool = False
+    suffix: str = ""
     in_force: bool = False
     nvcc: bool = False
 

@@ -1,7 +1,8 @@
 """What a variant is, how a file declares one, and how they are found.
 
 A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch
-geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA);
+geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA), and a file with
+another toolkit's suffix (``STEM.mojo``) the kernel for that one;
 a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel for another toolkit: ``numba_kernel`` the twin
 for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be edited to add one: the toolkits a
 variant runs on are read off what its stem holds.
@@ -39,6 +40,7 @@ BUILT_IN = folder("gravbench.variants")
 SHARED = BUILT_IN / "common"
 """What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
 HEADER = "body.cuh"
+CUDA_C = ".cu"
 NUMBA = "numba"
 CPU = "cpu"
 KERNEL = "_kernel"
@@ -184,11 +186,17 @@ class Variant(Declaration):
     @property
     def has_cuda_c(self) -> bool:
         """Whether its stem has CUDA C."""
-        return self.path.with_suffix(".cu").exists()
+        return self.path.with_suffix(CUDA_C).exists()
+
+    @property
+    def kernel_files(self) -> list[Path]:
+        """The files beside its Python that hold kernels: CUDA C, and a toolkit's own language."""
+        suffixes = [CUDA_C, *(entry.suffix for entry in catalogue().values() if entry.suffix)]
+        return [file for file in map(self.path.with_suffix, suffixes) if file.exists()]
 
     def cuda_source(self, interaction: Interaction) -> str:
         """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
-        return cuda_source(self.path.with_suffix(".cu"), interaction)
+        return cuda_source(self.path.with_suffix(CUDA_C), interaction)
 
     def code_sha256(self, toolkit: str, interaction: Interaction) -> str:
         """Hash what ``toolkit`` runs of the stem, of what this imports, and of the interaction."""
@@ -254,9 +262,13 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
         explanation = (module.__doc__ or "").strip()
         if not explanation:
             raise InputError("a variant's file begins with a docstring that says what it changes and why")
-        cuda_c = path.with_suffix(".cu").exists()
+        cuda_c = path.with_suffix(CUDA_C).exists()
         toolkits = tuple(
-            name for name, entry in catalogue().items() if (cuda_c and entry.cuda_c) or hasattr(module, name + KERNEL)
+            name
+            for name, entry in catalogue().items()
+            if (cuda_c and entry.cuda_c)
+            or (entry.suffix and path.with_suffix(entry.suffix).exists())
+            or hasattr(module, name + KERNEL)
         )
         return Variant(
             **vars(self),
@@ -333,10 +345,12 @@ def _with_included(path: Path, *, beside: bool = True) -> str:
 @files.remembered
 def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
-    cuda_c = path.with_suffix(".cu")
-    cuda = cuda_source(cuda_c, interaction) if catalogue()[toolkit].cuda_c and cuda_c.exists() else None
+    cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
+    cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
     generated = interaction.python_source() if toolkit == NUMBA else None
-    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance)
+    own = path.with_suffix(entry.suffix)
+    text = files.text(own) if entry.suffix and own.exists() else None
+    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)
 
 
 def _roots(path: Path) -> Roots:

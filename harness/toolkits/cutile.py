@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits.cupy import CupyToolkit
+from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FirstCall
 from gravbench.toolkits.torch import plain
 
@@ -19,6 +21,30 @@ ENTRY = Entry(
     place=6, title="cuTile", module="cuda.tile", distributions=("cuda-tile",), extras=("cutile",),
     companions=(COMPILER, "cupy-cuda13x"), probe="cutile_tiles"
 )  # fmt: skip
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
+    from cuda import tile
+    from cuda.tile import compilation
+
+    kernel = job.source.module.cutile_kernel(tile, job.real, **job.constants)
+    array = compilation.ArrayConstraint(
+        tile.float32,
+        1,
+        index_dtype=tile.int32,
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        stride_constant=(1,),
+        base_addr_divisible_by=16,
+    )
+    # A real number is passed as an array of one element.
+    own = [compilation.ScalarConstraint(tile.int32) if isinstance(one, np.integer) else array for one in job.arguments]
+    signature = compilation.KernelSignature(own, compilation.CallingConvention.cutile_python_v1(), job.stem)
+    built = BytesIO()
+    compilation.export_kernel(kernel, [signature], built, gpu_code=architecture, output_format="cubin")
+    return Image(built.getvalue(), job.stem)
 
 
 class CutileToolkit(CupyToolkit):

@@ -23,7 +23,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DriverToolkit, Timing, compiling
 
 ENTRY = Entry(
-    place=7, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
+    place=9, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
     companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit"
 )  # fmt: skip
 

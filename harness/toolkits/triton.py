@@ -11,6 +11,7 @@ from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
+from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FirstCall
 from gravbench.toolkits.torch import TorchToolkit, plain
 
@@ -20,6 +21,26 @@ ENTRY = Entry(
 )  # fmt: skip
 
 WARP_SIZE = 32
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
+    import triton
+    import triton.experimental.gluon.language
+    import triton.language
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    kernel = job.source.module.triton_kernel(triton, job.real, **job.constants)
+    kinds = {"float32": "*fp32", "float64": "*fp64", "int32": "i32"}
+    signature = {
+        name: kinds[np.dtype(value.dtype).name] for name, value in zip(kernel.arg_names, job.arguments, strict=True)
+    }
+    source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, {})
+    target = GPUTarget("cuda", int(architecture.removeprefix("sm_")), WARP_SIZE)
+    compiled = triton.compile(source, target, {"num_warps": job.threads // WARP_SIZE})
+    return Image(compiled.asm["cubin"], compiled.metadata.name)
 
 
 class _Kernel(FirstCall):

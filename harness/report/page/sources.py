@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.model.record import Record
-from gravbench.model.variant import CPU, NUMBA, Variant
+from gravbench.model.variant import CPU, CUDA_C, NUMBA, Variant
 from gravbench.report.here import Here, Origin
 
 MOST_NEW, LONG = 0.8, 100
@@ -29,14 +29,17 @@ class Listing:
 
 
 def listings(variant: Variant, variants: Mapping[str, Variant]) -> list[Listing]:
-    """Return the CUDA C of a variant, where it has any, and its Python file: twin, axes and launch geometry."""
+    """Return the files of a variant's kernels, where it has any, and its Python file: twin, axes, launch geometry."""
     parent = variants.get(variant.parent) if variant.parent else None
-    kinds = {".cu": "CUDA C (CuPy, PyCUDA)", ".py": _python(variant)}
+    kinds = {CUDA_C: "CUDA C (CuPy, PyCUDA)"}
     return [
-        _listing(title, variant.path.with_suffix(suffix), parent.path.with_suffix(suffix) if parent else None)
-        for suffix, title in kinds.items()
-        if variant.path.with_suffix(suffix).is_file()
-    ]
+        _listing(
+            kinds.get(path.suffix, f"the kernel for {', '.join(variant.toolkits)}"),
+            path,
+            parent.path.with_suffix(path.suffix) if parent else None,
+        )
+        for path in variant.kernel_files
+    ] + [_listing(_python(variant), variant.path, parent.path if parent else None)]
 
 
 def changed_since(variant: Variant, records: Iterable[Record], here: Here) -> int:
@@ -47,7 +50,7 @@ def changed_since(variant: Variant, records: Iterable[Record], here: Here) -> in
 def _python(variant: Variant) -> str:
     if NUMBA in variant.toolkits:
         return "the numba.cuda twin, axes and launch geometry"
-    if variant.has_cuda_c:
+    if variant.kernel_files:
         return "axes and launch geometry"
     return "Python and Numba" if CPU in variant.toolkits else f"the kernel for {', '.join(variant.toolkits)}, in Python"
 

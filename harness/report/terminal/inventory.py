@@ -108,9 +108,8 @@ def _values(variant: Variant, axis: str) -> str:
 
 
 def files_of(variant: Variant) -> list[Path]:
-    """Return the files of a variant: its CUDA C, where it has any, and its Python."""
-    cuda = [variant.path.with_suffix(".cu")] if variant.has_cuda_c else []
-    return [*cuda, variant.path]
+    """Return the files of a variant: those of kernels, where it has any, and its Python."""
+    return [*variant.kernel_files, variant.path]
 
 
 def show_interaction(interaction: Interaction, takers: Sequence[str], console: Console) -> None:

@@ -1,0 +1,83 @@
+"""Machine code of kernels in any language, made by its compiler without a GPU."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from gravbench.errors import InputError, listed, shortened
+from gravbench.explain.asking import Asking, asked_of
+from gravbench.explain.assembling import Compiled, compiled, linked, listing
+from gravbench.model import generators
+from gravbench.model.interaction import GRAVITY, Interaction
+from gravbench.model.interaction_files import find
+from gravbench.model.toolkits import PACKAGE, catalogue
+from gravbench.model.variant import Axes, Variant
+from gravbench.toolkits.images import Image, Job
+from gravbench.toolkits.interface import FLAGS
+
+BODIES = 64
+"""For which a kernel is asked for; no constant of one depends on more."""
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
+"""That all of the compilers know; one of them ends the process when it is asked for another."""
+Compiler = Callable[[Job, str], Image]
+
+
+def machine_code(variant: Variant, interaction: Interaction, architecture: str) -> str:
+    """Print the instructions of a variant's float32 kernels with the default of each axis, as nvdisasm does.
+
+    Raises:
+        InputError: a kernel cannot be compiled or read here.
+    """
+    if not variant.has_cuda_c:
+        return listing(generated(variant, {}, architecture)[0])
+    source = variant.cuda_source(interaction)
+    asked = dict.fromkeys(one.constants for one in asked_of(variant, {}, "float32", interaction))
+    options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in asked)
+    return "".join(listing(compiled(source, architecture, each)) for each in options)
+
+
+def compilers() -> Mapping[str, Compiler]:
+    """Return what compiles a kernel without a GPU, for each toolkit that has a language of its own."""
+    modules = {name: importlib.import_module(f"{PACKAGE}.{name}") for name in catalogue()}
+    return {name: module.image for name, module in modules.items() if hasattr(module, "image")}
+
+
+def generated(variant: Variant, axes: Axes, architecture: str) -> tuple[Compiled, str]:
+    """Compile the float32 kernel of a variant for an architecture such as ``sm_90``; returns it and its name.
+
+    Raises:
+        InputError: no compiler of its languages works without a GPU, the one that does is not installed, or it refuses
+            the kernel.
+    """
+    known = compilers()
+    toolkit = next((name for name in variant.toolkits if name in known), None)
+    if toolkit is None:
+        accepted = listed(["CUDA C", *(catalogue()[name].title for name in known)])
+        raise InputError(f"{variant.name} has no machine code without a GPU; accepted: variants in {accepted}")
+    if missing := catalogue()[toolkit].missing:
+        raise InputError(missing)
+    if architecture not in ARCHITECTURES:
+        raise InputError(f"--arch {shortened(architecture)}: no such architecture; accepted: {listed(ARCHITECTURES)}")
+    try:
+        image = known[toolkit](job_of(variant, axes), architecture)
+    except Exception as error:  # compilers have no common kind
+        title = catalogue()[toolkit].title
+        raise InputError(f"{title} does not compile {variant.name} for {architecture}: {error}") from error
+    return Compiled(architecture, linked(image.code, architecture), ""), image.kernel
+
+
+def job_of(variant: Variant, axes: Axes) -> Job:
+    """Return what a variant asks a compiler for with these axes: its one kernel, and the launch of it."""
+    toolkit = Asking("float32", find(GRAVITY))
+    prepared = variant.prepare(toolkit, generators.plummer(BODIES, 1, 0.025), **variant.complete(axes))
+    prepared.launch()
+    ((stem, arguments),) = toolkit.launched
+    (asked,) = toolkit.asked
+    # What is written for tiles has a grid and no threads.
+    grid_and_block = [one for one in arguments if not isinstance(one, np.ndarray | np.generic)]
+    own = arguments[len(grid_and_block) :]
+    threads = grid_and_block[1] if len(grid_and_block) > 1 else 0
+    return Job(variant, stem, dict(asked.constants), toolkit.real, threads, own)

@@ -1,0 +1,161 @@
+"""What a language costs in lines of code, and gives in instructions and speed: the peers beside kernels in CUDA C.
+
+``python -m gravbench.explain.languages RUN`` prints the table in Markdown. The speeds are of the run's records, the
+instructions are counted in the machine code that the compilers installed here make for an architecture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gravbench.errors import InputError
+from gravbench.explain.asking import asked_of
+from gravbench.explain.assembling import Assembled, compiler, disassembled
+from gravbench.explain.generated import compilers, generated
+from gravbench.explain.ledger import inner_loops, ledger
+from gravbench.explain.places import Places
+from gravbench.model import files
+from gravbench.model.identity import code_lines, cuda_lines
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find as find_interaction
+from gravbench.model.python_code import is_text
+from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile, find
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import CUDA_C, KERNEL, Variant, discover
+from gravbench.report.cases import Timed, fastest_cases
+from gravbench.report.here import Here
+from gravbench.report.names import escaped
+from gravbench.report.numbers import number
+from gravbench.report.terminal.table import Column, markdown_table
+
+ARCHITECTURE = "sm_90"
+BODIES = 65536
+FAMILY = "peers"
+REFERENCES = ("naive", "tiled", "register_blocked")
+"""Kernels in CUDA C that the others are set beside: the first, and the two that they resemble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kernel in its language: its lines, its instructions per interaction, and its fastest case.
+
+    ``instructions`` is None where its compiler needs a GPU, ``timed`` where it was not measured.
+    """
+
+    variant: str
+    language: str
+    lines: int
+    instructions: float | None
+    timed: Timed | None
+
+
+def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row]:
+    """Return a row for each kernel, those in CUDA C first.
+
+    Raises:
+        InputError: a kernel cannot be compiled here, or the records cannot be compared.
+    """
+    best = fastest_cases(records, BODIES)
+    found = [Row(name, "CUDA C", *_of(variants[name], "cupy"), best.get((name, "cupy"))) for name in REFERENCES]
+    for name, variant in variants.items():
+        if variant.path.parent.name == FAMILY and variant.approximates is None:
+            (toolkit,) = variant.toolkits
+            found.append(Row(name, catalogue()[toolkit].title, *_of(variant, toolkit), best.get((name, toolkit))))
+    return found
+
+
+def _of(variant: Variant, toolkit: str) -> tuple[int, float | None]:
+    return lines_of(variant, toolkit), instructions_of(variant, toolkit)
+
+
+def lines_of(variant: Variant, toolkit: str) -> int:
+    """Count the lines of the kernel of a toolkit, without empty ones, comments and docstrings.
+
+    Those are the lines of its file in CUDA C or in another language, or else of its function in Python.
+    """
+    entry = catalogue()[toolkit]
+    if suffix := CUDA_C if entry.cuda_c and variant.has_cuda_c else entry.suffix:
+        text = files.text(variant.path.with_suffix(suffix))
+        return len(cuda_lines(text) if suffix == CUDA_C else code_lines(text))
+    text = files.text(variant.path)
+    (maker,) = (
+        one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef) and one.name == toolkit + KERNEL
+    )
+    written = text.splitlines()
+    for node in ast.walk(maker):
+        if is_text(node) and isinstance(node, ast.Expr):
+            written[node.lineno - 1 : node.end_lineno] = [""] * (int(node.end_lineno or 0) - node.lineno + 1)
+    return len(code_lines("\n".join(written[maker.lineno - 1 : maker.end_lineno])))
+
+
+def instructions_of(variant: Variant, toolkit: str) -> float | None:
+    """Count the instructions per interaction in the inner loop, with the default of each axis; None without a compiler.
+
+    Raises:
+        InputError: the kernel cannot be compiled or read here.
+    """
+    if catalogue()[toolkit].cuda_c and variant.has_cuda_c:
+        gravity = find_interaction(GRAVITY)
+        counted = ledger(variant, asked_of(variant, {}, "float32", gravity), "float32", gravity, ARCHITECTURE)
+        return min(one.slots for one in counted.inner) if counted else None
+    if toolkit not in compilers():
+        return None
+    made, kernel = generated(variant, {}, ARCHITECTURE)
+    built: Assembled = disassembled(made, kernel)
+    return min(one.slots for one in inner_loops(built, Places(), mutual=False))
+
+
+def markdown(found: Sequence[Row], here: Here) -> str:
+    """Return the table in Markdown, with what its numbers presuppose, and a note for each sign in it."""
+    records = [row.timed.record for row in found if row.timed]
+    made = [catalogue()[name].version for name in compilers()]
+    head = f"{records[0].device}, {records[0].bodies}, N = {BODIES:,}, float32: the fastest case of each variant"
+    foot = (
+        f"Instructions are those of the inner loop for {ARCHITECTURE}, with the default of each axis, as made by "
+        f"{', '.join([compiler(), *filter(None, made)])}."
+    )
+
+    def speed(row: Row) -> str:
+        if row.timed is None:
+            return "not measured"
+        sign = here.sign(row.timed.record)
+        return number(1e-9 * row.timed.speed) + (f" `{sign}`" if sign else "")
+
+    columns: list[Column[Row]] = [
+        Column("variant", lambda row: f"`{row.variant}`", text=True),
+        Column("language", lambda row: row.language, text=True),
+        Column("lines", lambda row: str(row.lines)),
+        Column("instructions per interaction", lambda row: number(row.instructions, 3) or "not counted"),
+        Column("10⁹ interactions/s", speed),
+        Column("ms", lambda row: number(1e3 * row.timed.seconds) if row.timed else ""),
+        Column(
+            "compiled by, when timed", lambda row: (row.timed.record.compiler or "") if row.timed else "", text=True
+        ),
+    ]
+    lines = [f"**{escaped(head)}**", "", *markdown_table(columns, found), "", escaped(foot)]
+    for note in here.notes(records):
+        lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
+    return "\n".join(lines) + "\n"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the table of a run; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m gravbench.explain.languages", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
+    asked = parser.parse_args(words)
+    try:
+        variants = discover()
+        sys.stdout.write(markdown(rows(variants, RecordFile(find(asked.run)).read()), Here(variants)))
+    except (InputError, OSError) as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Mojo: kernels in files of their own, compiled to PTX by Mojo's compiler, over arrays of CuPy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from gravbench.model import files
+from gravbench.model.toolkits import Entry, versions
+from gravbench.toolkits.images import Image, ImageToolkit, Job
+
+SUFFIX = ".mojo"
+
+ENTRY = Entry(
+    place=8, title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
+    companions=("max-mojo-libs", "cupy-cuda13x"), probe="mojo_tiles", suffix=SUFFIX
+)  # fmt: skip
+
+MAIN = """
+
+from max.gpu.host.compile import get_gpu_target
+from std.compile import compile_info
+
+
+def main():
+    print(compile_info[{kernel}, emission_kind="asm", target=get_gpu_target["{architecture}"]()]().asm)
+"""
+"""A program that prints a kernel of the text before it as PTX."""
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel to PTX for an architecture such as ``sm_90``, without a GPU.
+
+    Raises:
+        RuntimeError: Mojo refuses it.
+    """
+    from mojo.run import subprocess_run_mojo
+
+    stem = Path(str(job.source.module.__file__))
+    text = files.text(stem.with_suffix(SUFFIX)) + MAIN.format(kernel=job.stem, architecture=architecture)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / f"{job.stem}{SUFFIX}"
+        program.write_text(text, "utf-8")
+        defined = [word for name, value in job.constants.items() for word in ("-D", f"{name}={value}")]
+        done: subprocess.CompletedProcess[str] = subprocess_run_mojo(
+            ["run", *defined, str(program)], capture_output=True, text=True
+        )
+    found = re.search(r"\.entry (\w+)", done.stdout)
+    if done.returncode or found is None:
+        raise RuntimeError("; ".join(line for line in done.stderr.splitlines() if "error:" in line))
+    return Image(done.stdout.encode(), found[1])
+
+
+class MojoToolkit(ImageToolkit):
+    """Mojo on CuPy's current device and stream."""
+
+    name = "mojo"
+    refusal = "Mojo cannot start"
+
+    def image(self, job: Job) -> Image:
+        return image(job, self.architecture)
+
+    @property
+    def compiler(self) -> str:
+        """Mojo's, which makes PTX; the driver, whose version a record has too, makes machine code of it."""
+        return versions(("mojo-compiler",))[0].replace("mojo-compiler", "Mojo")

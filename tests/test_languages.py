@@ -1,0 +1,98 @@
+"""What a language costs and gives: lines, instructions and speeds, and the table that docs/ shows of them."""
+
+import re
+
+import pytest
+
+from conftest import ROOT
+from gravbench.errors import InputError
+from gravbench.explain import assembling, generated, languages
+from gravbench.model.runs import RecordFile, find
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import discover
+from gravbench.report.here import NOWHERE
+from gravbench.report.numbers import number
+from test_report import record
+
+VARIANTS = discover()
+PAGE = (ROOT / "docs" / "explanation" / "languages.md").read_text("utf-8")
+FOUND = re.search(r"<!-- languages: python -m gravbench.explain.languages (\S+) -->\n(.*?)<!-- end", PAGE, re.DOTALL)
+CELLS = {
+    line.split("`")[1]: [cell.strip() for cell in line.split("|")] for line in FOUND[2].splitlines() if "| `" in line
+}
+
+
+@pytest.fixture
+def uncounted(monkeypatch):
+    """Count no instructions, which needs the compilers of all languages."""
+    monkeypatch.setattr(languages, "instructions_of", lambda *_: None)
+
+
+def test_lines_are_those_of_code(tmp_path):
+    stem = tmp_path / "own.py"
+    stem.write_text(
+        '"""Not counted."""\n\n\ndef jax_kernel(jax, real):\n    """Not\n    counted."""\n\n    # Not counted.\n'
+        "    a = 1  # counted\n    return a\n\n\ndef prepare():\n    return 2\n"
+    )
+    stem.with_suffix(".cu").write_text("// Not counted.\n/* Nor\nthis. */\nint a;  // counted\n\n#define B 1\n")
+    stem.with_suffix(".mojo").write_text("# Not counted.\n\nvar a = 1  # counted\n")
+    variant = type("Own", (), {"path": stem, "has_cuda_c": True})
+    assert [languages.lines_of(variant, toolkit) for toolkit in ("jax", "cupy", "mojo")] == [3, 2, 1]
+
+
+@pytest.mark.usefixtures("uncounted")
+def test_a_speed_is_of_the_fastest_case_of_its_variant_and_toolkit():
+    records = [
+        record("naive", 4e-3, n=65536),
+        record("naive", 2e-3, n=65536, axes={"p": 64}),
+        record("naive", 1e-3, n=65536, status="invalid"),
+        record("naive", 1e-3, n=4096),
+        record("jax_jit", 8e-3, n=65536, toolkit="jax"),
+    ]
+    rows = {row.variant: row for row in languages.rows(VARIANTS, records)}
+    assert rows["naive"].timed.record is records[1]
+    assert rows["jax_jit"].timed.record is records[4]
+    assert rows["cute_tiles"].timed is None
+    assert "jzfmm_multipoles" not in rows
+    table = languages.markdown(list(rows.values()), NOWHERE)
+    cells = [cell.strip() for cell in next(line for line in table.splitlines() if "`naive`" in line).split("|")]
+    assert cells[4:7] == ["not counted", "2,147", "2.000"]
+    assert "| CuTe DSL |" in table
+    assert "not measured" in table
+
+
+@pytest.mark.usefixtures("uncounted")
+def test_records_that_cannot_be_compared_are_refused():
+    two = [record("naive", 1e-3, n=65536), record("tiled", 1e-3, n=65536, device_uuid="GPU-2")]
+    for records, count in ((two, 2), ([], 0)):
+        with pytest.raises(InputError, match=f"was measured under {count} conditions; accepted: one"):
+            languages.rows(VARIANTS, records)
+
+
+@pytest.mark.usefixtures("uncounted")
+def test_the_page_has_the_lines_and_speeds_of_today():
+    rows = languages.rows(VARIANTS, RecordFile(find(FOUND[1])).read())
+    assert list(CELLS) == [row.variant for row in rows]
+    again = languages.markdown(rows, languages.Here(VARIANTS))
+    for line in again.splitlines():
+        if "| `" in line:
+            cells = [cell.strip() for cell in line.split("|")]
+            cells[4] = CELLS[line.split("`")[1]][4]
+            assert cells == CELLS[line.split("`")[1]]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_page_has_the_instructions_that_the_compilers_make(name):
+    variant, toolkit = VARIANTS[name], VARIANTS[name].toolkits[0]
+    entry = catalogue()[toolkit]
+    if reason := assembling.missing():
+        pytest.skip(reason)
+    if assembling.compiler() not in PAGE:
+        pytest.skip(f"the page is by another version than {assembling.compiler()}")
+    if toolkit in generated.compilers():
+        if entry.missing:
+            pytest.skip(entry.missing)
+        if entry.version not in PAGE:
+            pytest.skip(f"the page is by another version than {entry.version}")
+    found = languages.instructions_of(variant, toolkit)
+    assert CELLS[name][4] == (number(found, 3) or "not counted")
