@@ -149,14 +149,15 @@ def counting(one: Asked, bodies: Callable[[], Bodies], axes: Axes, shape: Shape)
 
 def met_of(bodies: Bodies, constants: Mapping[str, int], axes: Axes, warps: int) -> Met:
     """Count what the warps of ``tensor`` meet, for a kernel with these constants and a grid of so many warps."""
-    key = bodies.sha256, constants["R"], constants["SEPARATION"], constants["TERMS"], bool(axes["reorder"]), warps
+    along_curve = bool(axes.get("reorder", True))  # always, where it is no axis
+    key = bodies.sha256, constants["R"], constants["SEPARATION"], constants["TERMS"], along_curve, warps
     if key not in _MET:
         _MET[key] = met(
             bodies,
             width=LANES * constants["R"],
             separation=constants["SEPARATION"] / 100,
             one_term=constants["TERMS"] == 1,
-            along_curve=bool(axes["reorder"]),
+            along_curve=along_curve,
             warps=warps,
         )
     return _MET[key]
