@@ -3,6 +3,7 @@
 import os
 import re
 from contextlib import contextmanager
+from importlib import import_module
 from io import StringIO
 from itertools import pairwise
 from types import SimpleNamespace
@@ -420,6 +421,49 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
     outcome = worker.work(worker.Job(sweep([gpus]).cases[0], None), (), lambda: None, lambda _: None, turn)
     assert told == [gpus > 1]
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
+
+
+def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(sweep, monkeypatch):
+    """It would slow down the case that another process is measuring on this GPU."""
+    events = []
+
+    class Opened(Recorder):
+        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+
+        def compile(self, stem, **constants):
+            kernel = super().compile(stem, **constants)
+
+            def launched(*arguments):
+                self.on_launch()
+                events.append("launch")
+                return kernel(*arguments)
+
+            return launched
+
+    def turn(alone):
+        events.append(alone)
+        return True
+
+    monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
+    monkeypatch.setattr(worker, "_make_ready", lambda *_: None)
+    one = {"variant": "resident_tree", "axes": discover()["resident_tree"].complete({})}
+    case = sweep([1]).cases[0].model_copy(update=one)
+    worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, turn)
+    assert events[:2] == [False, "launch"]
+    assert events.count(False) == 1
+    assert True not in events
+
+
+@pytest.mark.parametrize("module", ["cupy", "pycuda"])
+def test_a_toolkit_is_told_before_the_first_launch_of_a_kernel_alone(module):
+    told = []
+    kernels = import_module(f"gravbench.toolkits.{module}")
+    toolkit = SimpleNamespace(on_launch=lambda: told.append("before"))
+    launched = lambda *_, **__: told.append("launched")  # noqa: E731
+    kernel = kernels._Kernel(toolkit, launched, *([b"", "stem"] if module == "pycuda" else []))
+    for _ in range(3):
+        kernel(4, 128)
+    assert told == ["before", *["launched"] * 3]
 
 
 def test_what_gpus_say_that_share_an_evaluation_is_added_up():

@@ -54,7 +54,10 @@ def test_the_file_is_of_all_records(records):
     named = {after for word, after in itertools.pairwise(words) if word == "--records"}
     refresh = "run: python docs/hooks/refresh.py, with these runs in the block's command"
     assert {f"h200/{name}" for name in records} <= named, refresh
-    everything = [one for own in records.values() for one in own]
+    # What tensor computes depends on its bodies, and a table of these is no part of the project.
+    everything = [
+        one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
+    ]
     expected = Counter((one.variant, one.n) for one in own_record.distinct(everything))
     assert Counter((one.variant, one.n) for errors in FOUND for one in errors.compared) == expected, refresh
 
@@ -76,7 +79,10 @@ def middle(errors):
 @pytest.mark.parametrize("errors", FOUND, ids=lambda errors: errors.variant)
 def test_the_model_predicts_what_the_file_says(errors, records):
     told = middle(errors)
-    everything = [one for own in records.values() for one in own]
+    # What tensor computes depends on its bodies, and a table of these is no part of the project.
+    everything = [
+        one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
+    ]
     record = next(
         one
         for one in everything

@@ -11,6 +11,7 @@ from gravbench.report import winning
 from gravbench.report.here import Here
 from gravbench.report.page.answer import answers
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.ratios import Interval
 from gravbench.verdicts.winners import LIMITS, error_of, winners
 from test_report import record
@@ -105,7 +106,7 @@ def test_the_sentence_names_the_next_and_the_first_step_once_each():
 
 @pytest.mark.parametrize("name", ["ladder", "arena", "fastest-float64"])
 def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name):
-    records = RecordFile(H200 / name).read()
+    (records,) = together([RecordFile(H200 / name).read()])
     for field in winners([records], parents(discover())):
         for win in field.wins:
             rivals = [
@@ -116,6 +117,13 @@ def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name
             ]  # fmt: skip
             assert min(map(ranking.seconds, rivals)) <= ranking.seconds(win.record)
     json.dumps(winning.winners_json(winners([records], parents(discover()))), allow_nan=False)
+
+
+def test_a_page_begins_with_the_largest_n_at_which_somebody_is_beaten():
+    records = [timed("naive", 4e-3, n=2048), timed("tiled", 1e-3, n=2048), timed("tiled", 1e-2, n=65536)]
+    (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
+    assert answer.sentence.startswith("At n = 2,048 ")
+    assert [n for n, _ in answer.rows] == ["2,048", "65,536"]
 
 
 def test_the_table_of_a_page_has_powers_of_two_and_joins_cells_that_say_the_same():

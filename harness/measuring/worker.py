@@ -233,6 +233,16 @@ def _work(
     found.preparation = found.preparation.model_copy(update=opened)
     began = perf_counter() - toolkit.compile_seconds
     toolkit.on_compiling = begin.compiling
+    warm: bool | None = None
+
+    def before_launch() -> None:
+        nonlocal warm
+        if warm is None:
+            warm = turn(False)
+            begin(COMPILING)  # again, after waiting
+
+    # What launches while it is prepared would disturb the case that is measured.
+    toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
     if toolkit.linked_by:
@@ -255,7 +265,9 @@ def _work(
     )
     if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
         judge.draw(1 if job.settings is None else 2)
-    warm = turn(prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1)
+    alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
+    if alone or warm is None:
+        warm = turn(alone)
     begin(VERIFYING)
     with counting_numba(toolkit):
         judge.launch()

@@ -33,11 +33,14 @@ ALREADY_ENABLED = 704
 
 
 class _Kernel:
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, toolkit: CupyToolkit, raw: Any) -> None:
+        self.toolkit = toolkit
         self.raw = raw
         self.launch = driver.Launch(0, 0)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
+        if not self.launch.grid_blocks:
+            self.toolkit.on_launch()
         self.launch = driver.Launch(grid, block)
         if stream is None:
             self.raw((grid,), self.launch.extents, arguments)
@@ -108,7 +111,7 @@ class CupyToolkit(SeveralToolkit):
             source = f"{self.variant.cuda_source(self.interaction)}\n// {time.time_ns()}\n"
             raw = self.cupy.RawKernel(source, stem, options=tuple(self.options(constants)))
             raw.compile()
-        return _Kernel(raw)
+        return _Kernel(self, raw)
 
     def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()

@@ -88,6 +88,8 @@ class DeviceToolkit(ABC):
         self.is_compiling = False
         self.on_compiling: Callable[[bool], None] = lambda _: None
         """Told when compiling begins (true) and when it has ended."""
+        self.on_launch: Callable[[], None] = lambda: None
+        """Called before the first launch of each kernel of a CUDA toolkit: preparing a variant may need one."""
         self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
         try:
             self.start()

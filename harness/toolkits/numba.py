@@ -38,6 +38,7 @@ class _Kernel:
         if self.compiled is None:
             with compiling(self.toolkit):
                 self.compiled = self.dispatcher.specialize(*arguments)
+            self.toolkit.on_launch()
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
             with warnings.catch_warnings():

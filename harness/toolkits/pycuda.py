@@ -23,13 +23,16 @@ NON_BLOCKING = 1
 
 
 class _Kernel:
-    def __init__(self, function: Any, image: bytes, name: str) -> None:
+    def __init__(self, toolkit: PycudaToolkit, function: Any, image: bytes, name: str) -> None:
+        self.toolkit = toolkit
         self.function = function
         self.image = image
         self.name = name
         self.launch = driver.Launch(0, 0)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
+        if not self.launch.grid_blocks:
+            self.toolkit.on_launch()
         self.launch = driver.Launch(grid, block)
         self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1), stream=stream)
 
@@ -64,7 +67,7 @@ class PycudaToolkit(CudaToolkit):
             options = self.options(constants)
             image = self.pycuda.compiler.compile(source, options=options, no_extern_c=True, cache_dir=False)
             function = self.pycuda.driver.module_from_buffer(image).get_function(stem)
-        return _Kernel(function, image, stem)
+        return _Kernel(self, function, image, stem)
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()

@@ -65,8 +65,10 @@ def _answer(field: Field, colours: Palette, here: Here) -> Answer:
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
     rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
-    last = max((win for win in field.wins if win.n == sizes[-1] and win.limit in said), key=_lead)
-    return Answer(winning.title(field), winning.sentence(last), list(map(winning.limit_words, said)), rows)
+    told = [win for win in field.wins if win.n in sizes and win.limit in said]
+    # The largest n at which somebody is clearly behind; one that was measured alone beats nobody.
+    first = max(told, key=lambda win: (_lead(win) > 0, win.n, _lead(win)))
+    return Answer(winning.title(field), winning.sentence(first), list(map(winning.limit_words, said)), rows)
 
 
 def _lead(win: Win) -> float:

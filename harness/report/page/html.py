@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -190,9 +191,15 @@ def _finish(cases: Sequence[Record], colours: Palette) -> Callable[[Figure], Fig
 def _plain(text: str, cases: Sequence[Record]) -> str:
     """Number the cards of one name instead of telling them by their UUIDs, which stand at the end of the page."""
     for name, uuids in cards(cases).items():
-        for place, uuid in enumerate(uuids, 1):
-            text = text.replace(f"{name} ({uuid})", f"{name}, card {place}")
+        one = "|".join(map(re.escape, uuids))
+        whole = rf"({re.escape(name)}) \(((?:{one})(?:, (?:{one}))*)\)"
+        text = re.sub(whole, lambda found, known=uuids: _numbered(found[1], found[2].split(", "), known), text)  # type: ignore[misc]
     return text
+
+
+def _numbered(name: str, uuids: Sequence[str], known: Sequence[str]) -> str:
+    places = [str(known.index(uuid) + 1) for uuid in uuids]
+    return f"{name}, card{'s' if len(places) > 1 else ''} {' and '.join(places)}"
 
 
 def cards(cases: Sequence[Record]) -> dict[str, list[str]]:

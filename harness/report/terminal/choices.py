@@ -55,13 +55,13 @@ def render_choices(
     of_quantile: Column[Choice] = Column(
         f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
     )
-    axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
+    of_axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
         Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
         Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
         Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
-        axes,
+        of_axes,
         Column("", _unclear, 0, text=True, style="yellow"),
         Column("ms", lambda choice: _ms(choice.chosen), 0),
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
@@ -84,7 +84,7 @@ def render_choices(
         subsection(console, title + drift_signs(selection.drifts))
         own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
         if not any(_axes(choice.chosen, defaults) for choice in selection.choices):
-            own = [column for column in own if column is not axes]
+            own = [column for column in own if column is not of_axes]
         if selection.choices:
             console.print(table(console, own, selection.choices))
         chosen = [choice.chosen for choice in selection.choices]
