@@ -260,7 +260,7 @@ def test_shards_of_gpus_of_one_name_are_compared_case_by_case_with_a_run_on_one_
     assert {record.device_uuid for record in read["merged"].records} == {"GPU-0", "GPU-1", "GPU-2"}
     found = compare_runs(read["one"], read["merged"])
     assert len(found.pairs) == 6
-    assert set(found.scatters) == {"3 x Imaginary GPU"}
+    assert set(found.scatters) == {"Imaginary GPU (one of 3)"}
     # Where one run has a case on two cards, each is compared with itself, or with another where there is no such one.
     found = compare_runs(read["two"], read["merged"])
     assert len(found.pairs) == 6

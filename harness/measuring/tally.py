@@ -12,6 +12,25 @@ VERIFYING, WARMING_UP, MEASURING = "verifying", "warming up", "measuring"
 PHASES = (READY, STARTING, LOADING, COMPILING, VERIFYING, WARMING_UP, MEASURING)
 
 
+class Phases:
+    """Tells which phase has begun; what is compiled by a launch is a phase of its own within another."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is given the names of phases."""
+        self.tell = tell
+        self.name = ""
+
+    def __call__(self, name: str) -> None:
+        """Begin a phase."""
+        self.name = name
+        self.tell(name)
+
+    def compiling(self, begins: bool) -> None:
+        """Begin to compile, or go on with what was done before."""
+        if self.name != COMPILING:
+            self.tell(COMPILING if begins else self.name)
+
+
 class Tally:
     """Seconds per phase, of all devices together; a device that does several things at once counts the foremost."""
 

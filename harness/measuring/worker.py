@@ -29,7 +29,7 @@ from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
 from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
-from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP
+from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP, Phases
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
@@ -108,25 +108,6 @@ class Ready:
 
 BEGIN = "begin"
 """In place of a job: to import what cases need. The answer, when it is done, is the same."""
-
-
-class Phases:
-    """Tells which phase has begun; what is compiled by a launch is a phase of its own within another."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """``tell`` is given the names of phases."""
-        self.tell = tell
-        self.name = ""
-
-    def __call__(self, name: str) -> None:
-        """Begin a phase."""
-        self.name = name
-        self.tell(name)
-
-    def compiling(self, begins: bool) -> None:
-        """Begin to compile, or go on with what was done before."""
-        if self.name != COMPILING:
-            self.tell(COMPILING if begins else self.name)
 
 
 def serve(

@@ -285,9 +285,10 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """The samples of each process; all of them together where it is not known which took them."""
         if not self.processes:
             return [self.samples_seconds] if self.samples_seconds else []
-        both = list(zip(self.processes, self.samples_seconds, strict=False))
-        numbers = dict.fromkeys(own for own, _ in both)
-        return [[sample for own, sample in both if own == number] for number in numbers]
+        found: dict[int, list[float]] = {}
+        for number, sample in zip(self.processes, self.samples_seconds, strict=False):
+            found.setdefault(number, []).append(sample)
+        return list(found.values())
 
     @property
     def joules_per_interaction(self) -> float | None:

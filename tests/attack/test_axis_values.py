@@ -8,7 +8,7 @@ from gravbench.config.load import load
 from gravbench.model.variant import discover
 from recorder import possible
 
-VALUES = 400
+VALUES = 500
 AXES = [(one.name, axis) for one in discover().values() for axis in one.axes]
 WORDS = [*NASTY_WORDS, "2^9999", "9^-9999", "1/0", "0/1", "10k", "4M", "1e6", "1e-6", "2**10", "1e0", "1.5k", "-0", "k"]
 
