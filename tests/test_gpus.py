@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import defaultdict
 from contextlib import contextmanager
 from importlib import import_module
 from io import StringIO
@@ -454,13 +455,20 @@ def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(s
     assert True not in events
 
 
-@pytest.mark.parametrize("module", ["cupy", "pycuda"])
+@pytest.mark.parametrize("module", ["cupy", "pycuda", "numba"])
 def test_a_toolkit_is_told_before_the_first_launch_of_a_kernel_alone(module):
     told = []
     kernels = import_module(f"gravbench.toolkits.{module}")
-    toolkit = SimpleNamespace(on_launch=lambda: told.append("before"))
+    toolkit = SimpleNamespace(
+        on_launch=lambda: told.append("before"), on_compiling=lambda _: None, is_compiling=False, compile_seconds=0.0
+    )
     launched = lambda *_, **__: told.append("launched")  # noqa: E731
-    kernel = kernels._Kernel(toolkit, launched, *([b"", "stem"] if module == "pycuda" else []))
+    made = {
+        "cupy": [launched],
+        "pycuda": [launched, b"", "stem"],
+        "numba": [SimpleNamespace(specialize=lambda: defaultdict(lambda: launched))],
+    }
+    kernel = kernels._Kernel(toolkit, *made[module])
     for _ in range(3):
         kernel(4, 128)
     assert told == ["before", *["launched"] * 3]

@@ -11,11 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from gravbench.errors import InputError
+from gravbench.model import json_models
 from gravbench.model.limits import Count, Moment, Name, Number, Prose, Text
-from gravbench.model.regular import read_bytes, write_whole
 from gravbench.model.statistics import median_interval
 
 FILE = "ceilings.json"
@@ -165,9 +164,7 @@ class Ceilings(BaseModel, frozen=True):
         Raises:
             InputError: it cannot be written.
         """
-        path = folder / FILE
-        write_whole(path, self.model_dump_json(indent=1).encode() + b"\n")
-        return path
+        return json_models.write(self, folder / FILE)
 
 
 def read(folder: Path) -> Ceilings:
@@ -176,12 +173,4 @@ def read(folder: Path) -> Ceilings:
     Raises:
         InputError: the file is not what ``gravbench ceilings`` writes.
     """
-    path = folder / FILE
-    try:
-        return Ceilings.model_validate_json(read_bytes(path))
-    except FileNotFoundError:
-        return Ceilings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "its content"
-        raise InputError(f"{path}: {where}: {first['msg']}; accepted: what `gravbench ceilings` writes") from None
+    return json_models.read(Ceilings, folder / FILE, "gravbench ceilings")

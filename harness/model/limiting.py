@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from gravbench.errors import InputError
+from gravbench.model import json_models
 from gravbench.model.limits import Amount, Moment, Name, Prose, Text
 from gravbench.model.record import Record
-from gravbench.model.regular import read_bytes, write_whole
 
 FILE = "limits.json"
 
@@ -72,9 +71,7 @@ class Limits(BaseModel, frozen=True):
         Raises:
             InputError: it cannot be written.
         """
-        path = folder / FILE
-        write_whole(path, self.model_dump_json(indent=1).encode() + b"\n")
-        return path
+        return json_models.write(self, folder / FILE)
 
 
 def read(folder: Path) -> Limits:
@@ -83,17 +80,7 @@ def read(folder: Path) -> Limits:
     Raises:
         InputError: the file is not what ``gravbench explain --limits`` writes.
     """
-    path = folder / FILE
-    try:
-        return Limits.model_validate_json(read_bytes(path))
-    except FileNotFoundError:
-        return Limits()
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "its content"
-        raise InputError(
-            f"{path}: {where}: {first['msg']}; accepted: what `gravbench explain --limits` writes"
-        ) from None
+    return json_models.read(Limits, folder / FILE, "gravbench explain --limits")
 
 
 NONE = Limits()
