@@ -384,7 +384,7 @@ class Editor(runner.Watcher):
 def test_a_case_whose_source_is_edited_during_the_run_is_failed_and_others_are_kept(tmp_path):
     own = tmp_path / "own"
     own.mkdir()
-    for name in ("gated", "faulty_direct", "interpreted"):
+    for name in ("gated", "faulty_direct"):
         shutil.copy(FAULTY / "cpu" / f"{name}.py", own)
     (own / "gated.py").rename(own / "edited.py")
     config = write_config(tmp_path, ["edited", "numpy_direct"], of=own)

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
 from gravbench.model.lock import LOCK
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
@@ -22,26 +20,10 @@ KILLS = 6
 PATIENCE = 300.0
 """Seconds to wait for what another process does soon."""
 SIZES = range(16, 26)
-SWEEP = f"""variant_folders: [mine]
-n: {list(SIZES)}
+SWEEP = f"""n: {list(SIZES)}
 measure: {{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 4, processes: 2}}
-variants: uncompiled
+variants: numpy_direct
 """
-VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to import Numba takes longer than all else."""
-
-from interpreted import stand_in
-
-from gravbench.model.variant import variant
-from gravbench.variants.cpu import numpy_direct
-
-stand_in()
-
-
-@variant(parent="numpy_direct", source="planted by the tests")
-def prepare(cpu, bodies):
-    """Prepare what numpy_direct does."""
-    return numpy_direct.prepare.prepare(cpu, bodies)
-'''
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -182,9 +164,6 @@ def check(run, code, said, whom, number):
 def test_whatever_is_killed_whenever_nothing_is_lost_or_doubled_and_no_process_is_left(tmp_path, attacks):
     """Each run is killed and resumed until it is whole, then another begins."""
     chance = random.Random(1)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "uncompiled.py").write_text(VARIANT)
-    shutil.copy(ROOT / "tests" / "faulty" / "cpu" / "interpreted.py", tmp_path / "mine")
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     count = Counter()
     number_of_runs = kills = 0

@@ -5,12 +5,8 @@ import time
 from pathlib import Path
 
 from faulty_direct import direct
-from interpreted import stand_in
 
 from gravbench.model.variant import variant
-
-if "GRAVBENCH_TEST_GATE" in os.environ:
-    stand_in()
 
 
 @variant(parent="numpy_direct", source="a fault planted by the tests")
