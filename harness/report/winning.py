@@ -16,8 +16,8 @@ from gravbench.verdicts.winners import Field, Win, error_of
 Thing = TypeVar("Thing")
 
 READING = (
-    "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
-    "accelerations that 99 % of the bodies do not exceed, or the largest in older records."
+    "The fastest configuration at each n whose error is within the limit. error: the 99th percentile over the bodies "
+    "of the relative error of the acceleration, or the largest error in older records."
 )
 
 WIDE = 0.25
@@ -73,9 +73,9 @@ def sentence(win: Win) -> str:
     beaten = [one for one in (win.next, win.root) if one is not None]
     if win.next and win.root and win.next.record is win.root.record:
         beaten = beaten[:1]
-    first = f"At n = {win.n:,} within an error of {limit_words(win.limit)}"
+    first = f"At n = {win.n:,} with an error of at most {limit_words(win.limit)}"
     if not beaten:
-        return f"{first} only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+        return f"{first}, only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
     parts = [_as_fast(one) for one in beaten]
     unclear = "; UNCLEAR: the interval includes 1" if win.tied else ""
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{unclear}."

@@ -30,7 +30,7 @@ MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
-OPEN_SIGN = "an open sign"
+OPEN_SIGN = "a hollow marker"
 ERROR_KINDS = {
     "rms": "error_rms",
     "median": "error_median",
@@ -105,11 +105,11 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         dict.fromkeys(f"{ranking.named(one)} {here.untimed(one)}" for one in shown if here.untimed(one))
     )
     said = (
-        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
-        "bar's end is the 95 % confidence interval of the median; ms is the time of one evaluation."
+        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at the "
+        "end of a bar is the 95 % confidence interval of the median; ms is the time of one evaluation."
     )
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
-    said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
+    said += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
@@ -152,8 +152,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         sizes = sorted(n for n, own in by_n.items() if {x, y} <= set(_swept(own)))
         rows = [row for n in sizes for row in _cells(by_n[n], x, y)]
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
-        over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
-        said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
+        over = f" Each cell has the fastest value of {', '.join(rest)}." if rest else ""
+        said = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
         said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
@@ -202,7 +202,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
         for own in by_n.values()
         for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
-    said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
+    said = "All configurations at one n. Occupancy is what the driver reports for the compiled kernel."
     said += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
@@ -219,9 +219,9 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
     rows = [row for own in by_n.values() for row in _front(own)]
     said = (
-        "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
-        "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
-        "what it leaves out; its error is that of one evaluation."
+        "All configurations at one n: higher is faster, further left is more accurate. The dashed line is the Pareto "
+        "front: no other configuration is better in both. Speed is in evaluations per second, so an approximation "
+        "gains from what it leaves out; its error is that of one evaluation."
     )
     said += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
@@ -270,9 +270,9 @@ def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
         sizes = list(dict.fromkeys(row["size"] for row in rows))
         title = f"{variant}, {titles.title(shared)}"
         said = (
-            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
-            "configuration there."
+            "The stages of one evaluation, with every stage waiting for the one before it; if stages normally "
+            "overlap, the sum exceeds the time of an evaluation. Each row gives an n and the sum of the stages of "
+            "the fastest configuration there."
         )
         made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
         yield marked(made, ranking.affecting(drifts(chosen), shared))
@@ -320,12 +320,12 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
             continue
         title = f"{variant}, n = {n:,}, {titles.title(shared)}"
         said = (
-            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, "
-            f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
-            "fastest configuration of each θ."
+            "Error against time for each opening angle θ, both axes logarithmic: the rms error, the median over the "
+            f"bodies, {WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}the 99th percentile and the "
+            "largest. Each point is the fastest configuration for its θ."
         )
         said += said_unbounded(rows, OPEN_SIGN)
-        made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        made = _figure("theta", "Error and time for each θ", said, charts.thetas(rows), title)
         yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
@@ -351,10 +351,10 @@ def published(
     if len(steps) < 2 or all(row["kind"] == "published" for row in rows):
         return None
     said = (
-        f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
-        "measured here. What is blank on one side has one sign only."
+        f"{figure.unit}, relative to the first step of the same path: published for {figure.device or source.device}, "
+        "measured here. A step with only one of the two values has one marker."
     )
-    said += f" Blank under published: {figure.blank}." if figure.blank else ""
+    said += f" Missing published values: {figure.blank}." if figure.blank else ""
     said += said_unbounded(rows, OPEN_SIGN)
     name = f"published-{slug(name)}-{slug(figure.id)}"
     made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
@@ -400,8 +400,8 @@ def said_unbounded(rows: Sequence[Row], sign: str) -> str:
     shown = [row for row in rows if row.get("open")]
     if not shown:
         return ""
-    late = ", or because a race stopped them (outraced)" if any(map(_late, shown)) else ""
-    return f" Unbounded, because the samples are too few for an interval{late}: {sign}."
+    late = " or because a race stopped them (outraced)" if any(map(_late, shown)) else ""
+    return f" Cases without a confidence interval, because they have too few samples{late}: {sign}."
 
 
 def _late(row: Row) -> bool:
@@ -425,7 +425,7 @@ def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
 
 def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
     most = max(map(len, by_n.values()))
-    return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
+    return f" At each n, at most the {MOST_POINTS} fastest are shown." if most > MOST_POINTS else ""
 
 
 def _figure(
