@@ -257,7 +257,7 @@ def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     found = ceilings.read(tmp_path)
     assert [one.name for one in found.ceilings] == list(host_ceilings.NAMES)
     assert all(one.median > 1e6 for one in found.ceilings)
-    assert "multiplications and additions" in " ".join(done.output.split())
+    assert "multiply-adds in float32" in " ".join(done.output.split())
     assert found.environment["processor"] in done.output
 
 

@@ -470,20 +470,20 @@ def test_the_documentation_has_the_same_limits_as_the_code():
     said = (ROOT / "docs" / "reference" / "limits.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| ([^|]+?) \| ([0-9,]+)[^|]* \|$", said, re.MULTILINE))
     assert {name: int(number.replace(",", "")) for name, number in rows.items()} == {
-        "combinations of a run, before `when` removes any; values of one key": limits.MOST_CASES,
+        "combinations in a run, before `when` removes any; values of one key": limits.MOST_CASES,
         "elements of `variants`": limits.MOST_ENTRIES,
         "values of one range": limits.MOST_RANGE,
         "size of a configuration file": limits.MOST_BYTES,
-        "lists and mappings within each other": limits.MOST_LEVELS,
-        "keys and values of a file, aliases written out": limits.MOST_PARTS,
-        "a `when`": limits.MOST_IN_CONDITION,
-        "digits of a whole number": limits.MOST_DIGITS,
+        "nesting of lists and mappings": limits.MOST_LEVELS,
+        "keys and values in a file, with aliases expanded": limits.MOST_PARTS,
+        "length of a `when` expression": limits.MOST_IN_CONDITION,
+        "digits in an integer": limits.MOST_DIGITS,
         "each time in `measure`": limits.MOST_SECONDS,
-        "a sentence about a mistake": MOST_CHARACTERS,
-        "bodies of a file": bodies_readers.MOST_BODIES,
-        "a file of a variant or an interaction": files.MOST_TEXT,
-        "the import of a variant's file": importing.SECONDS,
-        "files and folders below a folder of variants": importing.MOST_FILES,
+        "length of an error message": MOST_CHARACTERS,
+        "bodies in a file": bodies_readers.MOST_BODIES,
+        "size of the file of a variant or an interaction": files.MOST_TEXT,
+        "time to import the file of a variant": importing.SECONDS,
+        "files and folders in a folder of variants": importing.MOST_FILES,
     }
 
 

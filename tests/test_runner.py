@@ -88,7 +88,7 @@ FAULTS = {
     "nan": ("invalid", "NaN"),
     "unwritten": ("invalid", "NaN"),
     "raises": ("failed", "RuntimeError: the planted error"),
-    "raises_oddly": ("failed", "OddError: (its text cannot be made)"),
+    "raises_oddly": ("failed", "OddError: (its message cannot be shown)"),
     "raises_surrogates": ("failed", r"RuntimeError: half a pair: \ud800"),
     "tells_nonsense": ("failed", "insight() returned something that a record cannot hold: computed.half a pair"),
     "exhausts_memory": ("failed", "out of memory"),
@@ -262,8 +262,8 @@ def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(s
     text, _ = stopped.process.communicate(timeout=PATIENCE)
     assert stopped.process.returncode == 128 + number
     assert text.endswith(
-        f"gravbench: stopped; what was measured is in {stopped.out}. "
-        f"To go on: gravbench run {stopped.config} --resume --out {stopped.out} with the same options\n"
+        f"gravbench: stopped; the records so far are in {stopped.out}. "
+        f"To continue: gravbench run {stopped.config} --resume --out {stopped.out} with the same options\n"
     )
     assert "Traceback" not in text
     wait_until(lambda: not any(alive(pid) for pid in children))
