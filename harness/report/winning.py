@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Behind
@@ -19,6 +20,14 @@ READING = (
     "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
     "accelerations that 99 % of the bodies do not exceed, or the largest in older records."
 )
+
+PRESUPPOSED: Mapping[str, str] = {
+    "equal_mass": "equal_mass=1 needs bodies of equal mass",
+    "gpus": "gpus=N shares each evaluation among N GPUs",
+    "terms": "terms=1 rounds r^-3 of distant bodies to FP16",
+    "theta": "theta is the opening angle of a tree: the larger, the faster and the less accurate",
+}
+"""What the axes beside a name mean, those of ``ranking.TOLD``."""
 
 WIDE = 0.25
 """The half width of an interval, as a part of the ratio, above which both of its ends are written."""
@@ -44,6 +53,19 @@ def times(interval: Interval, *, sure: bool = True) -> str:
 def name_of(record: Record) -> str:
     """Name a configuration as a sentence does: ``symmetric (cupy)``."""
     return f"{ranking.named(record)} ({record.toolkit})"
+
+
+def presupposed(records: Iterable[Record], here: Here = NOWHERE) -> str:
+    """Say what the names of these records presuppose, and what was prepared for them and not timed; empty if nothing.
+
+    A time alone hides that it is only for some bodies, or for some GPUs.
+    """
+    there = list(records)
+    names = {word.partition("=")[0] for record in there for word in ranking.named(record).split()[1:]}
+    said = [text for axis, text in PRESUPPOSED.items() if axis in names]
+    prepared = dict.fromkeys(f"{ranking.named(one)} ({here.untimed(one)})" for one in there if here.untimed(one))
+    said += [f"prepared and not timed, in s: {', '.join(prepared)}"] if prepared else []
+    return f"{'; '.join(said)}." if said else ""
 
 
 def lead_words(win: Win) -> str:

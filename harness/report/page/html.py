@@ -130,7 +130,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
         scripts=scripts,
         summary=_summary(runs, cases),
         conditions=_conditions(cases),
-        answers=answers(fields, colours, here),
+        answers=answers(fields, colours, here, drifts),
         colours=colours,
         runs=runs,
         variants=variants,
@@ -235,7 +235,7 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
     yield "measured on", joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     yield "days", " to ".join(dict.fromkeys(days))
     statuses = ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
-    yield "cases", f"{statuses}; {len(times):,} records in {count(len(runs), 'run')}"
+    yield "cases", f"{count(len(cases), 'case')}: {statuses}; {len(times):,} records in {count(len(runs), 'run')}"
 
 
 def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:

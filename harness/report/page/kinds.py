@@ -14,7 +14,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import CUT_SHORT, NOWHERE, PARTIAL, Here, sign_notes, signs
-from gravbench.report.names import DRIFTED, WORST_BUT_TENTH, Names, drift_notes, drift_signs
+from gravbench.report.names import DRIFTED, drift_notes, drift_signs
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
@@ -31,13 +31,6 @@ MOST_POINTS = 400
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
 OPEN_SIGN = "an open sign"
-ERROR_KINDS = {
-    "rms": "error_rms",
-    "median": "error_median",
-    "90 %": "error_p90",
-    "99 %": "error_p99",
-    "largest": "error_max",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
         return figure
     spread = max(drift.spread or 0.0 for drift in drifts)
     about = f"{figure.about}, {DRIFTED} anchor drifted by {percent(spread)} %".removeprefix(", ")
-    caption = " ".join([figure.caption, *drift_notes(drifts)])
+    caption = " ".join([figure.caption, *(f"{note}." for note in drift_notes(drifts))])
     return replace(figure, title=figure.title + drift_signs(drifts), about=about, caption=caption)
 
 
@@ -111,7 +104,7 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
+    return figure_of("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
@@ -123,8 +116,10 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
+        if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
+            said += f" Approximations count what they compute, not all n * n: {', '.join(partial)}."
         said += said_unbounded(rows, OPEN_SIGN)
-        yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
+        yield figure_of(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
 def _point(record: Record) -> Row:
@@ -157,7 +152,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
-        yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
+        yield figure_of(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -206,7 +201,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
     said += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
+    yield figure_of("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
 
 
 def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -225,7 +220,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     )
     said += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
-    yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
+    yield figure_of("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
@@ -259,74 +254,6 @@ def _front(records: list[Record]) -> Iterator[Row]:
             "largest error": f"{record.error_max:.2e}",
             "on the front": "yes" if on_it else "no",
         }
-
-
-def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
-    """Draw the stages of each variant that has them."""
-    titles = Names(cases)
-    for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
-        names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
-        rows = [row for record in chosen for row in _stage_rows(record, names)]
-        sizes = list(dict.fromkeys(row["size"] for row in rows))
-        title = f"{variant}, {titles.title(shared)}"
-        said = (
-            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
-            "configuration there."
-        )
-        made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
-
-
-def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
-    whole = sum(record.stages_seconds.values())
-    start = 0.0
-    for name in names:
-        share = record.stages_seconds.get(name, 0.0) / whole if whole else 0.0
-        yield {
-            "size": f"{record.n:,}: {number(1e3 * whole, 3)} ms",
-            "n": record.n,
-            "stage": name,
-            "from": start,
-            "to": start + share,
-            "middle": start + share / 2,
-            "share": six_digits(share),
-            "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
-            "configuration": configuration(record),
-        }
-        start += share
-
-
-def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
-    """Draw errors over time for each variant that has several theta."""
-    titles = Names(cases)
-    for (shared, variant, n), chosen in ranking.over_theta(cases).items():
-        rows = [
-            {
-                "theta": record.axes["theta"],
-                "kind": kind,
-                "name": f"θ {record.axes['theta']}",
-                "error": six_digits(error),
-                "ms": six_digits(1e3 * ranking.seconds(record)),
-                **doubt(record),
-                "relative error": f"{error:.2e}",
-                "configuration": configuration(record),
-            }
-            for record in chosen
-            for kind, field in ERROR_KINDS.items()
-            if (error := getattr(record, field)) and math.isfinite(error)
-        ]
-        if not rows:
-            continue
-        title = f"{variant}, n = {n:,}, {titles.title(shared)}"
-        said = (
-            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, "
-            f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
-            "fastest configuration of each θ."
-        )
-        said += said_unbounded(rows, OPEN_SIGN)
-        made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
 def published(
@@ -428,7 +355,7 @@ def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
     return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
 
 
-def _figure(
+def figure_of(
     kind: str, heading: str, said: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
 ) -> Figure:
     """Name a figure by its kind and by what was measured; of a single n the heading says it."""
