@@ -22,12 +22,11 @@ READING = (
 )
 
 PRESUPPOSED: Mapping[str, str] = {
-    "equal_mass": "equal_mass=1 needs bodies of equal mass",
-    "gpus": "gpus=N shares each evaluation among N GPUs",
-    "terms": "terms=1 rounds r^-3 of distant bodies to FP16",
-    "theta": "theta is the opening angle of a tree: the larger, the faster and the less accurate",
+    "equal_mass": "equal_mass=1 needs equal masses",
+    "gpus": "gpus=N shares an evaluation among N GPUs",
+    "terms": "terms=1 rounds distant pulls to FP16",
 }
-"""What the axes beside a name mean, those of ``ranking.TOLD``."""
+"""What the values beside a name ask for, or give up."""
 
 WIDE = 0.25
 """The half width of an interval, as a part of the ratio, above which both of its ends are written."""

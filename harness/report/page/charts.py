@@ -59,7 +59,7 @@ def ladder(rows: Sequence[Row]) -> Spec:
 
     The rows of a variant stand together, and in the order of the toolkits.
     """
-    most = max(max(row["speed"], row["high"] or 0) for row in rows)
+    most = max(row["end"] for row in rows) or 1.0
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have a tab in theirs, and no label.
     places: list[str] = []

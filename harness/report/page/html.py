@@ -31,7 +31,7 @@ from gravbench.report import arenas, between_cards, names, published, remarks
 from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
-from gravbench.report.page import charts, columns, figures, packed, sources
+from gravbench.report.page import charts, columns, figures, kinds, packed, sources
 from gravbench.report.page.answer import answers
 from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.kinds import DriftsOf, Figure
@@ -278,7 +278,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(half_width=_half_width)
+    made.globals.update(half_width=_half_width, rate=kinds.rate)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

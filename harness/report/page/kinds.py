@@ -15,7 +15,7 @@ from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import CUT_SHORT, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.names import DRIFTED, drift_notes, drift_signs
-from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
+from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits, times
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.page.labels import Room, places
@@ -83,8 +83,8 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         {
             **(row := _point(record)),
             "variant": name,
-            "end": max(row["speed"], row["high"] or 0),
-            "label": f"{record.toolkit}  {_with_doubt(record, number(_speed(record)))}{_signs(record, here)} "
+            "end": max(row["speed"] or 0, row["high"] or 0),
+            "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here)} "
             f"({row['ms']} ms)",
             "changed": summaries.get(record.variant, ""),
             "untimed": here.untimed(record),
@@ -109,7 +109,8 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
     """Draw the fastest configurations over n, one figure per toolkit."""
-    by_toolkit = ranking.grouped((rung.best for rungs in by_n.values() for rung in rungs), lambda best: best.toolkit)
+    bests = [rung.best for rungs in by_n.values() for rung in rungs]
+    by_toolkit = ranking.grouped(_counted(bests), lambda best: best.toolkit)
     for toolkit in sorted(by_toolkit, key=place_of):
         rows = [{**_point(record), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
         if len({row["n"] for row in rows}) < 2:
@@ -118,6 +119,8 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
         if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
             said += f" Approximations count what they compute, not all n * n: {', '.join(partial)}."
+        if unknown := list(dict.fromkeys(one.variant for one in bests if one.uncounted and one.toolkit == toolkit)):
+            said += f" Not drawn, because their interactions are not counted: {', '.join(unknown)}."
         said += said_unbounded(rows, OPEN_SIGN)
         yield figure_of(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
@@ -125,17 +128,18 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
 def _point(record: Record) -> Row:
     """Write the speed and the ends of its confidence interval, None without one."""
     ends: dict[str, float | None] = {"low": None, "high": None}
-    if record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low) and not record.outraced:
+    known = record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low)
+    if known and record.ci_low and record.ci_high and not record.outraced and not record.uncounted:
         ends = {
             "low": six_digits(record.evaluated / record.ci_high / 1e9),
             "high": six_digits(record.evaluated / record.ci_low / 1e9),
         }
-    return {**_said(record), "speed": six_digits(_speed(record)), **ends}
+    return {**_said(record), "speed": None if (found := rate(record)) is None else six_digits(found), **ends}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw the speed over two axes, one figure per variant and toolkit that has several values of both."""
-    tuned = ranking.grouped(records, lambda record: (record.variant, record.toolkit))
+    tuned = ranking.grouped(_counted(records), lambda record: (record.variant, record.toolkit))
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
         alike = ranking.grouped(tuned[variant, toolkit], ranking.size)
@@ -168,9 +172,9 @@ def _swept(records: Iterable[Record]) -> list[str]:
 
 def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
     fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
-    best = max(map(_speed, fastest.values()))
+    best = max(rate(record) or 0.0 for record in fastest.values())
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
-        speed = _speed(record)
+        speed = rate(record) or 0.0
         yield {
             **_said(record),
             "x": at_x,
@@ -183,14 +187,14 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
 
 def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
-    known = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
+    known = ranking.grouped((record for record in _counted(records) if record.occupancy is not None), ranking.size)
     by_n = {n: own for n, own in sorted(known.items()) if len({record.occupancy for record in own}) > 1}
     if not by_n:
         return
     rows = [
         {
             **_said(record),
-            "speed": six_digits(_speed(record)),
+            "speed": six_digits(rate(record) or 0.0),
             "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
         }
@@ -298,10 +302,15 @@ def _said(record: Record) -> dict[str, Any]:
         "toolkit": record.toolkit,
         "n": record.n,
         "configuration": record.configuration,
-        "ips": f"{ranking.speed(record):.4g}{PARTIAL * ranking.is_partial(record)}",
+        "ips": _interactions(record),
         "ms": number(1e3 * ranking.seconds(record)),
         **doubt(record),
     }
+
+
+def _interactions(record: Record) -> str:
+    found = ranking.speed(record)
+    return "not counted" if found is None else f"{found:.4g}{PARTIAL * ranking.is_partial(record)}"
 
 
 def _signs(record: Record, here: Here) -> str:
@@ -340,8 +349,14 @@ def configuration(record: Record) -> str:
     return f"{record.toolkit} n={record.n} {record.configuration}".strip()
 
 
-def _speed(record: Record) -> float:
-    return ranking.speed(record) / 1e9
+def rate(record: Record) -> float | None:
+    """Return 1e9 interactions per second, None where they are not counted."""
+    return times(ranking.speed(record), 1e-9)
+
+
+def _counted(records: Iterable[Record]) -> list[Record]:
+    """Keep those that have a rate."""
+    return [record for record in records if not record.uncounted]
 
 
 def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
