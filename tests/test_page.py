@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import shlex
-import shutil
 import time
 from base64 import b64encode
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from browsing import chromium, until
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config import published
@@ -815,27 +815,8 @@ def test_ten_thousand_records_make_a_page_in_seconds_of_computing():
 
 @pytest.fixture(scope="module")
 def browser():
-    if not (shutil.which("chromium") or shutil.which("google-chrome")) or not shutil.which("chromedriver"):
-        pytest.skip("no chromium and chromedriver on this machine")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-def until(condition, seconds=250.0):
-    """Wait for what a browser does in its own time."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
+    with chromium() as driver:
+        yield driver
 
 
 def all_of(browser, selector):
