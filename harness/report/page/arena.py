@@ -41,10 +41,12 @@ def figures(
 ) -> Iterator[tuple[Figure, Arena]]:
     """Draw each arena of the cases; yield it behind its figure, for the table below."""
     titles = Names(cases)
-    for arena in verdict.arenas(cases):
+    # GPUs before CPUs, and first what has most methods: one alone shows no contest.
+    for arena in sorted(verdict.arenas(cases), key=lambda one: (one.shared.cpu, -len(one.methods), -one.n)):
         title = f"n = {arena.n:,}, {titles.title(arena.shared)}"
         rows = _rows(arena)
-        said = " ".join([SAID, *arenas.notes(arena, here)]) + said_unbounded(rows, OPEN_SIGN)
+        notes = [note[:1].upper() + note[1:].removesuffix(".") + "." for note in arenas.notes(arena, here)]
+        said = " ".join([SAID, *notes]) + said_unbounded(rows, OPEN_SIGN)
         made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
         yield marked(made, ranking.affecting(drifts([point.record for point in arena.points]), arena.shared)), arena
 
