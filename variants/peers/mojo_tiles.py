@@ -1,7 +1,8 @@
 """A Mojo kernel computes what is constant by comptime, and a thread pairs its r bodies with a tile in shared memory.
 
 Against cute_tiles: the same algorithm, in a language with a compiler of its own instead of one that traces Python. Rows
-are SIMD values of four numbers, and loops over constants are unrolled by ``comptime for``. The compiler makes PTX; the
+are SIMD values of four numbers, and loops over constants are unrolled by ``comptime for``. The kernel says how many
+threads a block has, so that the assembler may use the registers that this leaves to each. The compiler makes PTX; the
 driver makes machine code of it. Expected: the 13 instructions per interaction of register_blocked.
 """
 
@@ -13,7 +14,7 @@ from gravbench.variants.common import layouts, ranges
     parent="naive",
     source="Modular's manual of Mojo: docs.modular.com, Get started with GPU programming",
     axes={"p": (64, 128, 256, 512), "r": (1, 2, 4, 8), "unroll": (1, 2, 4, 8, 16, 32)},
-    defaults={"p": 128, "r": 4, "unroll": 8},
+    defaults={"p": 128, "r": 2, "unroll": 16},
     ranges={"r": ranges.BODIES},
     when="p % unroll == 0",
     dtypes=("float32",),
