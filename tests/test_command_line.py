@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
+from rich.text import Text
 
 from gravbench import api
 from gravbench.cli.main import main
@@ -101,6 +103,23 @@ def run_of(folder):
 
 
 # Help
+
+
+def every_help():
+    """Return the texts of help, by the words of their command."""
+    group = typer.main.get_command(app)
+    found = {"": group}
+    for name, command in group.commands.items():
+        found |= {name: command, **{f"{name} {sub}": one for sub, one in getattr(command, "commands", {}).items()}}
+    for words, command in found.items():
+        yield words, command.help or ""
+        yield from ((f"{words} {one.name}", getattr(one, "help", None) or "") for one in command.params)
+
+
+def test_nothing_of_a_help_text_is_taken_for_markup():
+    texts = list(every_help())
+    assert len(texts) > 100
+    assert [(words, text) for words, text in texts if Text.from_markup(text).plain != text] == []
 
 
 def test_help_names_every_command_imports_nothing_heavy_and_answers_at_once(tmp_path):

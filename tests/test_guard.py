@@ -1,6 +1,7 @@
 """What a worker may use, and that nothing it started outlives it."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard looks
 FAULTY = Path(__file__).parent / "faulty" / "cpu"
 AMPLE = Limits(memory_gigabytes=8, log_megabytes=1)
 PATIENCE = 60.0
+kept = []
 
 
 def alive(pid):
@@ -103,6 +105,14 @@ def allocates():
     return kept
 
 
+def locks():
+    """Make locks between processes, as Numba does before its first parallel loop where processes are forked."""
+    import numba
+
+    kept.append(multiprocessing.RLock())
+    kept.append(numba.get_num_threads())
+
+
 def shares_memory():
     """Use a quarter of a gigabyte together with four children."""
     kept = bytearray(os.urandom(1 << 20) * 256)
@@ -155,6 +165,29 @@ def test_no_process_of_a_worker_is_left_once_the_run_is_killed(tmp_path):
         assert len(pids) == 6
         parent.kill()
     wait_until(lambda: not any(map(alive, pids)))
+
+
+LOCKING = """
+import multiprocessing, sys
+from pathlib import Path
+sys.path.insert(0, {folder!r})
+import test_guard
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    process, ours, words = test_guard.start(Path({out!r}), "locks", context=context)
+    ours.recv()
+    process.terminate()
+    process.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_locks_of_a_worker_that_is_stopped_do_not_leak(tmp_path, method):
+    program = tmp_path / "locking.py"
+    program.write_text(LOCKING.format(folder=str(Path(__file__).parent), out=str(tmp_path), method=method))
+    # Python's tracker of resources reports what is left once the program has ended.
+    ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
 def test_ctrl_c_does_not_reach_a_worker(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from browsing import chromium, until
 from conftest import GPUS, ROOT, save
 from direct import direct_accelerations
 from gravbench.cli.main import main
@@ -284,6 +285,44 @@ def test_a_page_works_offline_and_has_every_frame(movie, tmp_path, monkeypatch, 
     assert frames == ["0", "1", "2", "3"]
     assert ("galaxy 2" in text) == (colour == "origin")
     assert ('"ticktext":["speed 0"' in text) == (colour == "speed")
+
+
+STATE = """
+const movie = document.querySelector(".js-plotly-plot"), { sliders, scene } = movie._fullLayout;
+return { frame: sliders[0].active, eye: scene._scene.getCamera().eye, width: document.documentElement.scrollWidth };
+"""
+WORDS = ".gtitle, .legend, .slider-label, .updatemenu-button"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_a_page_is_turned_and_played_in_a_window_and_on_a_phone(movie, tmp_path, width, height):
+    assert movie(*SMALL, "--out=a.html").code == 0
+    with chromium("--use-angle=swiftshader", "--enable-unsafe-swiftshader") as browser:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get((tmp_path / "a.html").as_uri())
+        until(lambda: browser.find_elements("css selector", ".gl-container canvas"), 60)
+
+        def state():
+            return browser.execute_script(STATE)
+
+        assert state()["width"] == width
+        # A window that is higher than wide sees as much of the width.
+        until(lambda: state()["eye"]["z"] > 0.74 * max(1, height * 16 / 9 / width), 30)
+        for one in browser.find_elements("css selector", WORDS):
+            place = one.rect
+            assert 0 <= place["x"] <= place["x"] + place["width"] <= width, one.text
+        before = state()["eye"]
+        canvas = browser.find_element("css selector", ".gl-container canvas")
+        ActionChains(browser).move_to_element(canvas).click_and_hold().move_by_offset(80, 20).release().perform()
+        until(lambda: abs(state()["eye"]["x"] - before["x"]) > 0.1, 30)
+        assert state()["frame"] == 0
+        browser.find_element("css selector", ".updatemenu-button").click()
+        until(lambda: state()["frame"] == 3, 60)
+        assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+        assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
 
 
 @pytest.mark.parametrize(("n", "frames"), [(1, 2), (5, 200), (100_000, 200), (100_000, 10**6)])

@@ -14,11 +14,15 @@ from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.measuring import worker
+from gravbench.measuring import progress, runner, worker
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted
+from gravbench.measuring.plan import plan
 from gravbench.measuring.worker import Job, work
+from gravbench.model.device import Device
 from gravbench.model.record import Errors, Inside, Preparation
-from gravbench.model.variant import discover
+from gravbench.model.runs import RecordFile
+from gravbench.model.variant import CPU, Tolerance, discover
+from gravbench.toolkits.devices import processor_name
 
 QUICK = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
 
@@ -82,6 +86,71 @@ def test_what_insight_may_say_is_recorded():
     assert counted(lambda: {"computed": {"body_body": 40.0}}, 40, kept).computed == {"body_body": 40.0}
     with pytest.raises(CaseError, match="41 interactions"):
         counted(lambda: {"computed": {"body_body": 40.0, "body_cell": 1.0}}, 40, kept)
+
+
+LOOSE = {"float32": Tolerance(max=0.5, rms=0.5)}
+
+
+@pytest.mark.parametrize(
+    ("declared", "change", "expected"),
+    [
+        ({}, {}, False),
+        ({"approximates": "distances"}, {}, False),
+        ({"approximates": "distances", "tolerance": LOOSE}, {}, True),
+        ({"approximates": "distances", "tolerance": LOOSE}, {"insight": lambda: {"walk_overlap": 0.5}}, True),
+        ({"approximates": "distances", "tolerance": LOOSE}, {"insight": lambda: {"computed": {"near": 3.0}}}, False),
+        ({"tolerance": LOOSE}, {}, False),
+    ],
+    ids=["direct", "as accurate", "no insight", "insight without a count", "a count", "not an approximation"],
+)
+def test_an_approximation_that_does_not_count_is_said_not_to(declared, change, expected, monkeypatch):
+    own = discover(())["numpy_direct"]
+    changed = replace(own, prepare=lambda *arguments: replace(own.prepare(*arguments), **change), **declared)
+    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": changed})
+    found = work(Job(case_of("numpy_direct"), QUICK), (), lambda: None, lambda _: None)
+    assert found.status == "ok", found.reason
+    assert found.found.inside.uncounted == expected
+
+
+UNCOUNTED = """
+\"\"\"Guesses.\"\"\"
+
+from gravbench.model.variant import Tolerance, variant
+from gravbench.variants.cpu import numpy_direct
+
+LOOSE = {"float32": Tolerance(max=0.5, rms=0.5), "float64": Tolerance(max=0.5, rms=0.5)}
+
+
+@variant(parent="numpy_direct", source="nobody", approximates="what is far away", tolerance=LOOSE)
+def prepare(cpu, bodies):
+    \"\"\"Evaluate.\"\"\"
+    return numpy_direct.prepare.prepare(cpu, bodies)
+
+
+def cpu_kernel(*_):
+    \"\"\"Is not asked for.\"\"\"
+"""
+
+
+def test_the_record_of_an_approximation_that_does_not_count_has_a_time_and_no_rate(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "guesses.py").write_text(UNCOUNTED.lstrip())
+    config = tmp_path / "own.yaml"
+    config.write_text(
+        "variant_folders: [own]\nn: 40\nmeasure: {processes: 1, budget_seconds: 0.05, warm_up_seconds: 0}\n"
+        "variants: [guesses]\n"
+    )
+    sweep = load(str(config))
+    todo = plan(sweep, [Device(CPU, processor_name())], None, anchors=False)
+    (found,) = runner.run(sweep, todo, tmp_path / "out", runner.SILENT)
+    assert (found.status, found.reason) == ("ok", None)
+    assert found.median_seconds > 0
+    assert found.uncounted
+    assert (found.interactions_per_second, found.gflops, found.joules_per_interaction) == (None, None, None)
+    (kept,) = RecordFile(tmp_path / "out").read()
+    assert kept == found
+    assert "interactions" not in progress.outcome(found)
+    assert progress.outcome(found).startswith("ok  ")
 
 
 class OddError(InputError):

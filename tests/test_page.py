@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import shlex
-import shutil
 import time
 from base64 import b64encode
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from browsing import chromium, until
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config import published
@@ -30,11 +30,13 @@ from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover, parents
+from gravbench.report import winning
 from gravbench.report.here import Here
-from gravbench.report.page import charts, colours, columns, figures, html, kinds
+from gravbench.report.page import charts, colours, columns, figures, html, insides, kinds
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
+from gravbench.verdicts import ranking
 from test_report import many, record
 
 H200 = ROOT / "reports" / "h200"
@@ -68,10 +70,10 @@ KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy"
 
 def test_errors_over_theta_have_a_line_for_each_quantile_that_records_have():
     trees = [one for one in swept((1024,)) if one.variant == "barnes_hut_cpu"]
-    (old,) = kinds.thetas(trees)
+    (old,) = insides.thetas(trees)
     assert "10 %" not in old.caption
     own = [one.model_copy(update={"error_median": 1e-4, "error_p90": 2e-4, "error_p99": 3e-4}) for one in trees]
-    (new,) = kinds.thetas(own)
+    (new,) = insides.thetas(own)
     assert "of the worst but 10 %, of the worst but 1 %, and the largest" in new.caption
     shown = json.dumps(new.spec)
     assert all(f'"{kind}"' in shown for kind in ("rms", "median", "90 %", "99 %", "largest"))
@@ -171,7 +173,7 @@ def test_a_name_with_a_blank_is_quoted():
 class Reader(HTMLParser):
     """Gathers the elements and checks that each that is opened is closed."""
 
-    VOID = ("meta", "br", "input", "link", "img")
+    VOID = ("meta", "br", "wbr", "input", "link", "img")
 
     def __init__(self):
         super().__init__()
@@ -405,6 +407,7 @@ def everything() -> Record:
         made[name] = {"build": plain} if kind.startswith("dict") else [plain] if kind.startswith("list") else plain
     made |= {"status": "ok", "dtype": "float64", "timed": "step", "started": "2026-01-01T00:00:00+00:00"}
     made |= {name: "0a" for name in made if name.endswith("sha256")}
+    made |= {"uncounted": False}  # what is counted has numbers
     made |= {"sm_clock_mhz": [990, 1000, 1010], "samples_seconds": [1.0] * 3}
     return Record(**made)
 
@@ -522,7 +525,9 @@ def test_the_ladder_and_the_claims_are_tables_too(committed):
     text = committed.read_text("utf-8")
     ladder = text.partition('<h2 id="ladder">')[2].partition('<h2 id="speed">')[0]
     assert ladder.count("<summary>The numbers of: the ladder at n = ") == 2
-    assert re.search(r'<th scope="row">symmetric equal_mass=1</th>\s*<td class="number">[\d,.]+(?: §)?</td>', ladder)
+    assert re.search(
+        r'<th scope="row">symmetric equal_<wbr>mass=1</th>\s*<td class="number">[\d,.]+(?: §)?</td>', ladder
+    )
     claims = text.partition('<dl class="claims-of">')[2].partition("</dl>")[0]
     sources = [published.load(published.find(run.source_name)) for run in map(committed_run, RUNS) if run.source_name]
     assert claims.count("<dt>") == sum(bool(source.claims) for source in sources)
@@ -739,6 +744,57 @@ def test_rows_of_a_variant_with_and_without_equal_masses_are_two_lines_over_n():
     assert {row["variant"] for row in drawn.spec["datasets"]["rows"]} == {"symmetric", "symmetric equal_mass=1"}
 
 
+def test_the_first_screen_says_what_its_times_presuppose():
+    ordered = record("tensor", 1e-4, timed="force", axes={"reorder": 0, "terms": 1}, untimed_seconds={"preparing": 0.5})
+    equal = record("symmetric", 2e-4, timed="force", axes={"equal_mass": 1})
+    first = page([Run("made-up", [ordered, equal], [])], VARIANTS).partition('id="ladder"')[0]
+    assert "equal_mass=1 needs equal masses; terms=1 rounds" in first
+    assert "prepared and not timed, in s: tensor terms=1 (preparing 0.500)." in first
+    assert "equal masses" not in page([Run("made-up", swept(), [])], VARIANTS).partition('id="ladder"')[0]
+    assert winning.PRESUPPOSED.keys() >= ranking.PRESUPPOSED.keys()
+
+
+def test_the_arena_with_most_methods_comes_first_and_cells_of_heat_maps_are_in_order():
+    alone = [record("barnes_hut", 1e-3 / at, n=n, timed="force", axes={"theta": at}, computed={"body_cell": 9.0},
+                    error_p99=at / 100, bodies=bodies)
+             for at in (0.5, 1.0) for n, bodies in ((1024, "collision"), (2048, "plummer"))]  # fmt: skip
+    beside = record("tiled", 1e-2, n=2048, timed="force", error_p99=1e-6)
+    (first, arena), (second, _) = figures.of_arenas([*alone, beside])
+    assert "n = 2,048" in first.about
+    assert "n = 1,024" in second.about
+    assert len(arena.methods) == 2
+    tuned = ((1024, 64, 4), (1024, 256, 4), (1024, 256, 1), (2048, 64, 1), (2048, 16, 2))
+    cells = [record("tiled", 1e-3, n=n, axes={"p": p, "unroll": unroll}) for n, p, unroll in tuned]
+    (drawn,) = kinds.heat_maps("made-up", cells, ["tiled"])
+    encoding = drawn.spec["layer"][0]["encoding"]
+    assert (encoding["x"]["sort"], encoding["y"]["sort"]) == ([16, 64, 256], [1, 2, 4])
+
+
+def test_lines_of_approximations_say_what_they_count():
+    trees = [record("barnes_hut", 1e-3 * n, n=n, computed={"body_cell": 9.0}) for n in (1024, 2048)]
+    exact = [record("tiled", 1e-3 * n, n=n) for n in (1024, 2048)]
+    (group,) = figures.groups([*trees, *exact], {}, {})
+    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n")]
+    assert "Approximations count what they compute, not all n * n: barnes_hut." in drawn.caption
+
+
+def test_an_approximation_that_does_not_count_has_a_time_and_no_rate_on_the_page():
+    known = [record("tiled", 2e-3 * n / 1024, n=n, timed="force") for n in (1024, 2048)]
+    trees = [record("jzfmm_multipoles", 1e-3, n=n, toolkit="jzfmm", axes={"order": order, "theta": 0.8}, timed="force",
+                    uncounted=True, occupancy=0.5) for n in (1024, 2048) for order in (4, 5)]  # fmt: skip
+    (group,) = figures.groups([*known, *trees], parents(VARIANTS), {})
+    rows = {row["variant"]: row for row in group.ladder.spec["datasets"]["rows"]}
+    assert rows["jzfmm_multipoles theta=0.8"]["label"] == "jzfmm   ‡ (1.000 ms)"
+    assert rows["jzfmm_multipoles theta=0.8"]["speed"] is None
+    assert "‡ an approximation that does not count its interactions" in group.ladder.caption
+    names = [figure.name for figure in group.figures]
+    assert not [name for name in names if "jzfmm" in name.partition("-imaginary")[0]]
+    text = page([Run("made-up", [*known, *trees], [])], VARIANTS)
+    speeds = unpacked(block(text, "records-data")["columns"]["speed"], block(text, "shared"))
+    assert [speed is None for speed in speeds] == [False, False, True, True, True, True]
+    assert "NaN" not in text.partition('id="specs">')[2].partition("</script>")[0]
+
+
 def test_several_runs_need_a_page():
     done = CliRunner().invoke(app, ["report", *map(str, RUNS[:2])])
     assert done.exit_code
@@ -759,27 +815,8 @@ def test_ten_thousand_records_make_a_page_in_seconds_of_computing():
 
 @pytest.fixture(scope="module")
 def browser():
-    if not (shutil.which("chromium") or shutil.which("google-chrome")) or not shutil.which("chromedriver"):
-        pytest.skip("no chromium and chromedriver on this machine")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-def until(condition, seconds=250.0):
-    """Wait for what a browser does in its own time."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
+    with chromium() as driver:
+        yield driver
 
 
 def all_of(browser, selector):
@@ -899,6 +936,42 @@ def test_on_a_phone_times_and_speeds_are_in_view(phone):
     left, right, _, _ = phone.execute_script(IN_VIEW, heading)
     assert 0 <= left < right <= 390
     assert phone.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_on_a_phone_every_bar_of_the_ladder_has_its_label_and_no_title_of_an_axis_is_cut(phone):
+    for section in ("ladder", "arena"):
+        phone.execute_script(f"document.getElementById('{section}').scrollIntoView();")
+        chart = f"section[aria-labelledby={section}] .chart"
+        until(lambda chart=chart: all_of(phone, f"{chart} svg"))
+        time.sleep(0.5)
+        titles = [one.get_attribute("textContent") for one in all_of(phone, f"{chart} .role-axis-title text")]
+        assert titles
+        assert not [title for title in titles if "…" in title]
+    labels = "const chart = document.querySelector('section[aria-labelledby=ladder] .chart');"
+    labels += "return [...chart.querySelectorAll('.mark-text.role-mark text')].filter((one) => one.textContent)"
+    shown = phone.execute_script(f"{labels}.map((one) => [one.textContent, one.style.visibility])")
+    assert len(shown) > 50
+    assert [name for name, visibility in shown if visibility == "hidden"] == []
+
+
+def test_on_a_phone_speed_and_time_of_the_ladders_table_are_in_view(phone):
+    summary = phone.find_element("xpath", "//summary[starts-with(text(), 'The numbers of: the ladder at n = 65')]")
+    phone.execute_script("arguments[0].parentNode.open = true; arguments[0].scrollIntoView();", summary)
+    table = summary.find_element("xpath", "..").find_element("css selector", "table")
+    headers = [one.text.replace("\n", " ") for one in table.find_elements("css selector", "th[scope=col]")]
+    assert headers[:4] == ["variant", "1e9 interactions/s", "ms", "time goes to"]
+    for cell in table.find_elements("css selector", "th[scope=col], tr:nth-child(7) td")[:3]:
+        left, right, _, _ = phone.execute_script(IN_VIEW, cell)
+        assert 0 <= left < right <= 390
+    # No row is as high as a configuration in a column of its own width.
+    heights = phone.execute_script("return [...arguments[0].rows].map((one) => one.clientHeight)", table)
+    assert max(heights) < 90
+
+
+def test_on_a_phone_all_of_the_contents_are_in_view(phone):
+    for link in all_of(phone, "nav a"):
+        left, right, _, _ = phone.execute_script(IN_VIEW, link)
+        assert 0 <= left < right <= 390, link.text
 
 
 def test_the_contents_stay_in_view_and_lead_to_each_section(opened):

@@ -40,7 +40,7 @@ def record(variant: str, median: float | None = 1.0, **changes: Any) -> Record:
     """Make a record up: no device ever measured these numbers, they are chosen to be easy to check by hand."""
     n = changes.get("n", 1000)
     gpu = changes.get("toolkit", "cupy") != "cpu"
-    measured = median is not None
+    measured = median is not None and not changes.get("uncounted")
     fields: dict[str, Any] = {
         "variant": variant,
         "toolkit": "cupy",
@@ -642,6 +642,18 @@ def test_an_approximation_carries_a_sign_that_says_which_interactions_count() ->
         (line,) = (line for line in text.splitlines() if line.strip("| ").startswith("tiled "))
         assert "<" in line
     assert "<" not in shown([record("naive")], 80)
+
+
+def test_an_approximation_that_does_not_count_has_a_time_and_no_rate() -> None:
+    tree = record("jzfmm_multipoles", 0.001, n=1_000, toolkit="jzfmm", axes={"order": 5, "theta": 0.8}, uncounted=True)
+    records = [record("naive", 0.004, n=1_000), tree]
+    for text in (shown(records, 200), ladder_markdown(records, PARENTS, {})):
+        assert "‡ an approximation that does not count its interactions" in flat(text).replace("`", "")
+        (line,) = (line for line in text.splitlines() if line.strip("| ").startswith("jzfmm_multipoles theta=0.8"))
+        assert "‡" in line
+        assert " 1.000 " in line
+        assert "nan" not in line
+    assert "‡" not in shown([record("naive")], 80)
 
 
 def test_a_kernel_that_presupposes_equal_masses_has_a_row_of_its_own() -> None:

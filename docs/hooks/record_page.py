@@ -130,6 +130,7 @@ FIELDS: dict[str, str] = {
     "stages_seconds": "median time of each stage when every stage waits for the one before",
     "stages_bytes": "bytes that each stage moves",
     "computed": "interactions per body of one evaluation, by kind",
+    "uncounted": "whether it is an approximation that does not count its interactions: it has a time and no rate",
     "walk_overlap": "of a warp's threads, the part that has to visit a node, averaged over the nodes that any visits",
     "counters": "by name; pipes, `issue_slots` and `achieved_occupancy` as a part of the peak",
     "counters_unavailable": "why there are none",

@@ -56,7 +56,8 @@ class Tracked:
 def picoseconds(record: Record, seconds: float) -> float:
     """Return the time of an evaluation over the interactions that it computes, as every table counts them.
 
-    A tree that needs fewer interactions has a smaller time of an evaluation, which is tracked too.
+    A tree that needs fewer interactions has a smaller time of an evaluation, which is tracked too. NaN where they are
+    not counted.
     """
     return seconds / record.evaluated * 1e12
 
@@ -69,7 +70,8 @@ def milliseconds(record: Record, seconds: float) -> float:  # noqa: ARG001 - as 
 def _timed(name: str, unit: str, meaning: str, scale: Callable[[Record, float], float]) -> Tracked:
     def median(record: Record) -> float | None:
         known = record.median_seconds if record.status == "ok" else None
-        return None if known is None else scale(record, known)
+        found = math.nan if known is None else scale(record, known)
+        return None if math.isnan(found) else found
 
     return Tracked(name, unit, meaning, median, scale)
 

@@ -63,7 +63,7 @@ def measured() -> dict[str, Result]:
                 "status": record.status,
                 "reason": record.reason,
                 # Of the interactions that are computed: of a tree too, as in every table.
-                "picoseconds": None if seconds is None else seconds / record.evaluated * 1e12,
+                "picoseconds": None if seconds is None or record.uncounted else seconds / record.evaluated * 1e12,
                 "error": record.error_max,
                 "registers": record.registers,
                 "local_bytes": record.local_bytes,

@@ -46,20 +46,20 @@ def movie(
     ] = None,
     toolkit: Annotated[
         str | None,
-        typer.Option(help="What compiles it [default: the first that works].", autocompletion=completion.toolkits),
+        typer.Option(help="What compiles it (default: the first that works).", autocompletion=completion.toolkits),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda:0, ... [default: the first GPU if it can].", autocompletion=completion.devices),
+        typer.Option(help="cpu, cuda:0, ... (default: the first GPU if it can).", autocompletion=completion.devices),
     ] = None,
     bodies: Annotated[
         str, typer.Option(help="Initial conditions: collision, plummer, uniform, or a file of bodies.")
     ] = "collision",
     subset: options.Subset = None,
     n: Annotated[
-        str | None, typer.Option("-n", "--n", help="Bodies [default: all of a file; 16384 on a CPU, 65536 on a GPU].")
+        str | None, typer.Option("-n", "--n", help="Bodies (default: all of a file; 16384 on a CPU, 65536 on a GPU).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of bodies that are generated [default: 1].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of bodies that are generated (default: 1).")] = None,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     eps: Annotated[float, typer.Option(help="Softening length.")] = 0.1,
     dt: Annotated[float, typer.Option(help="Time step of the leapfrog.")] = 0.05,
@@ -70,20 +70,20 @@ def movie(
     fps: Annotated[int, typer.Option(help="Frames per second at which it plays.", min=1, max=60)] = 25,
     colour: Annotated[
         str | None,
-        typer.Option(help="origin or speed [default: origin where the bodies have two groups, otherwise speed]."),
+        typer.Option(help="origin or speed (default: origin where the bodies have two groups, otherwise speed)."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(metavar="WxH", help="Width and height of an MP4 or a GIF in pixels [default: 1280x720]."),
+        typer.Option(metavar="WxH", help="Width and height of an MP4 or a GIF in pixels (default: 1280x720)."),
     ] = None,
     zoom: Annotated[float, typer.Option(help="2 shows half the width, 0.5 twice the width.", min=0.01, max=100)] = 1.0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .mp4, .gif or .html file [default: BODIES.mp4].")
+        Path | None, typer.Option(metavar="FILE", help="A .mp4, .gif or .html file (default: BODIES.mp4).")
     ] = None,
 ) -> None:
     """Make a movie of bodies in motion: an MP4, a GIF, or an HTML file in which they can be turned.
 
-    At its end it prints the frames per second, with and without drawing. Needs `pip install 'gravbench[movie]'`.
+    At its end it prints the frames per second, with and without drawing. Needs the extra `movie`.
     """
     from gravbench.measuring.progress import duration
     from gravbench.model.variant import CPU

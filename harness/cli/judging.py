@@ -127,7 +127,7 @@ def best(
     device: Annotated[
         str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 [default: both].")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 (default: both).")] = None,
     threshold: ThresholdOption = "2%",
     full: Annotated[
         bool, typer.Option("--full", help="Explain the columns, and name the configurations that are UNCLEAR.")
@@ -189,7 +189,7 @@ def best(
 @app.command(rich_help_panel=READ)
 def merge(
     run_names: RunsArgument,
-    out: Annotated[Path | None, typer.Option(help="Write to this folder [default: reports/CONFIG-DATE-TIME].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this folder (default: reports/CONFIG-DATE-TIME).")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Accept missing shards and runs that were stopped.")
     ] = False,

@@ -23,11 +23,11 @@ def new(
         str,
         typer.Argument(metavar="NAME", help="Name of the variant and its kernel: lower-case letters, digits and _."),
     ],
-    folder: Annotated[Path | None, typer.Option(help="Write to this folder [default: NAME].")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Write to this folder (default: NAME).")] = None,
     parent: Annotated[
         str | None,
         typer.Option(
-            help="The variant to compare it with [default: float4, or numba_direct with --cpu].",
+            help="The variant to compare it with (default: float4, or numba_direct with --cpu).",
             autocompletion=completion.variants,
         ),
     ] = None,

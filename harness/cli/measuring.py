@@ -43,7 +43,7 @@ def run(
         typer.Option(metavar="K/N", help="Run only the K-th of N parts of the cases; merge joins the results."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write records to this folder [default: reports/CONFIG-DATE-TIME].")
+        Path | None, typer.Option(help="Write records to this folder (default: reports/CONFIG-DATE-TIME).")
     ] = None,
     resume: Annotated[
         bool,
@@ -210,7 +210,7 @@ def check(
 def selftest(
     config: Annotated[
         str | None,
-        typer.Argument(metavar="CONFIG", help="A YAML file, or the name of a packaged configuration [default: quick]."),
+        typer.Argument(metavar="CONFIG", help="A YAML file, or the name of a packaged configuration (default: quick)."),
     ] = None,
     parameter: options.Overrides = None,
     variant: options.Variants = None,
@@ -222,7 +222,7 @@ def selftest(
     ] = None,
     threshold: options.ThresholdOption = "2%",
     out: Annotated[
-        Path | None, typer.Option(help="Write the rounds to this folder [default: reports/selftest-DATE-TIME].")
+        Path | None, typer.Option(help="Write the rounds to this folder (default: reports/selftest-DATE-TIME).")
     ] = None,
     from_folder: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing; judge the rounds in this folder.")

@@ -40,7 +40,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN...",
-            help="A run's folder or name [default: the newest run]; several with --html or --figures.",
+            help="A run's folder or name (default: the newest run); several with --html or --figures.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -236,7 +236,7 @@ def export_history(
     to: Annotated[Path, typer.Option(help="The folder of asv's results.")] = Path(".asv/results"),
     machine: Annotated[
         str | None,
-        typer.Option(help="asv's name for the machine [default: its name for the host, or the name of the GPU]."),
+        typer.Option(help="asv's name for the machine (default: its name for the host, or the name of the GPU)."),
     ] = None,
 ) -> None:
     """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""

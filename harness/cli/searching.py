@@ -21,7 +21,7 @@ def replay(
     run_names: RunsArgument,
     strategy: Annotated[
         list[StrategyOption] | None,
-        typer.Option(help="Only this strategy; repeat for more [default: all that are installed]."),
+        typer.Option(help="Only this strategy; repeat for more (default: all that are installed)."),
     ] = None,
     repeat: Annotated[
         int, typer.Option(help="Number of searches per strategy, each with its own seed.", min=1, max=10_000)

@@ -70,6 +70,7 @@ def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
     name = asked.variant.name
     own = [one for one in latest(records) if one.variant == name and one.status == "ok" and one.median_seconds]
     own = [one for one in own if (one.timed, one.interaction) == ("force", GRAVITY) and _in_cuda_c(one)]
+    own = [one for one in own if not one.uncounted]  # its time cannot be divided among interactions
     wanted = {**asked.variant.complete({}), **asked.axes}
     # A record that is older than an axis has what is now its default.
     same = [one for one in own if {**asked.variant.complete({}), **one.axes} == wanted]

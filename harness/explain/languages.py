@@ -30,7 +30,7 @@ from gravbench.model.variant import CUDA_C, KERNEL, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
 from gravbench.report.here import Here
 from gravbench.report.names import escaped
-from gravbench.report.numbers import number
+from gravbench.report.numbers import number, times
 from gravbench.report.terminal.table import Column, markdown_table
 
 ARCHITECTURE = "sm_90"
@@ -124,7 +124,7 @@ def markdown(found: Sequence[Row], here: Here) -> str:
         if row.timed is None:
             return "not measured"
         sign = here.sign(row.timed.record)
-        return number(1e-9 * row.timed.speed) + (f" `{sign}`" if sign else "")
+        return number(times(row.timed.speed, 1e-9)) + (f" `{sign}`" if sign else "")
 
     columns: list[Column[Row]] = [
         Column("variant", lambda row: f"`{row.variant}`", text=True),

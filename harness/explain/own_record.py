@@ -79,7 +79,7 @@ def modelled(record: Record) -> bool:
         and record.gpus == 1
         and bool(record.grid_blocks)
         and bool(record.median_seconds)
-        and not record.computed
+        and not (record.computed or record.uncounted)
         and variant is not None
         and variant.has_cuda_c
         and record.toolkit in ("cupy", "pycuda")

@@ -9,6 +9,7 @@ makes the guard the parent of what lost its own.
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import select
 import signal
@@ -94,6 +95,9 @@ def guarded(connection: Connection, words: Connection, log: Path, limits: Limits
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
     _end_with(guard, signal.SIGKILL)
+    # A worker ends by a signal, after which nothing removes the names of its locks between processes, such as Numba's.
+    # Locks of processes that fork have no name. It starts none itself: multiprocessing refuses that to daemons.
+    multiprocessing.set_start_method("fork", force=True)
     output.write_here()
     words.close()
     with suppress(OSError):  # where memory runs out, the run itself is the last to be ended

@@ -18,6 +18,7 @@ from gravbench.model.record import (
     Status,
     Stepping,
 )
+from gravbench.model.variant import Axes, Dtype, Prepared, Variant
 
 Name = Annotated[str, Field(strict=True, pattern=r"^\P{C}{1,60}$")]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -78,6 +79,14 @@ class Told(BaseModel, extra="forbid"):
     walk_overlap: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
 
 
+def uncounted(variant: Variant, prepared: Prepared, dtype: Dtype, axes: Axes) -> bool:
+    """Tell whether it is not known what an evaluation computes, unless ``insight`` tells it.
+
+    A window over a part of the bodies is known by its cycle, and what is as accurate as a direct sum is one.
+    """
+    return variant.approximates is not None and prepared.cycle == 1 and not variant.accepted(dtype, axes).of_rounding
+
+
 def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
     """Add to ``inside`` what the variant's ``insight`` tells of an evaluation of n bodies.
 
@@ -96,7 +105,8 @@ def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
         raise CaseError(
             f"insight() returned {interactions:g} interactions per body (computed); accepted: above 0, up to {n}"
         )
-    return inside.model_copy(update=told.model_dump(exclude_unset=True))
+    uncounted = inside.uncounted and not told.computed
+    return inside.model_copy(update=told.model_dump(exclude_unset=True) | {"uncounted": uncounted})
 
 
 def said(error: BaseException) -> str:

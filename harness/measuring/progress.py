@@ -40,7 +40,7 @@ def outcome(record: Record) -> str:
     """Say in a few words what a case gave."""
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
-    if record.interactions_per_second is None or record.median_seconds is None:
+    if record.median_seconds is None:
         return f"ok  error max {record.error_max:.1e}, rms {record.error_rms:.1e}"
     if record.outraced:
         return f"outraced after {len(record.samples_seconds)} samples of about {milliseconds(record.median_seconds)}"
@@ -48,8 +48,10 @@ def outcome(record: Record) -> str:
     if record.ci_low and record.ci_high:
         half = 50 * (record.ci_high - record.ci_low) / record.median_seconds
         width = f"± {half:.2g} %" if half < 10 else f"± {half:,.0f} %"
-    rate = f"{record.interactions_per_second / 1e9:,.4g}e9 interactions/s"
-    return f"ok  {milliseconds(record.median_seconds)} {width}, {rate}"
+    found = f"ok  {milliseconds(record.median_seconds)} {width}"
+    if record.interactions_per_second is None:
+        return found
+    return f"{found}, {record.interactions_per_second / 1e9:,.4g}e9 interactions/s"
 
 
 def divided(seconds: Mapping[str, float]) -> str:

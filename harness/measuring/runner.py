@@ -299,9 +299,10 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     )
     if record.status != "ok" or not record.median_seconds:
         return record
-    speed = record.evaluated / record.median_seconds
+    speed = None if record.uncounted else record.evaluated / record.median_seconds
     steps = 1 / record.median_seconds if record.timed == "step" else None
-    speeds = {"interactions_per_second": speed, "gflops": speed * flops / 1e9, "steps_per_second": steps}
+    gflops = None if speed is None else speed * flops / 1e9
+    speeds = {"interactions_per_second": speed, "gflops": gflops, "steps_per_second": steps}
     return record.model_copy(update=speeds)
 
 

@@ -25,7 +25,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import checks
 from gravbench.measuring.direct_sums import direct_sums, gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
 from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
@@ -226,6 +226,7 @@ def _work(
     toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
+    found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes))
     if toolkit.linked_by:
         found.preparation = found.preparation.model_copy(update={"gpus_linked_by": toolkit.linked_by})
     if variant.suits_positions(case.axes):
@@ -377,7 +378,7 @@ def _measure(
     assert seconds is not None
     if prepared.stages is not None:
         begin("measuring stages")
-        found.inside = Inside(stages_seconds=stage_seconds(toolkit, timed.stages))
+        found.inside = found.inside.model_copy(update={"stages_seconds": stage_seconds(toolkit, timed.stages)})
     if prepared.insight is not None:
         begin("counting")
         found.inside = counted(prepared.insight, judge.own.n, found.inside)

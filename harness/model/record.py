@@ -166,13 +166,16 @@ class Inside(BaseModel, frozen=True):
     ``stages_seconds`` are medians over a few evaluations in which every stage waits for the one before it, so that
     their sum exceeds the time of a launch whose stages overlap; ``stages_bytes`` are the bytes moved by the stages that
     move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in
-    a launch that is not timed. ``walk_overlap`` says how alike the walks of a warp's bodies are, counted in the same
-    way: of the threads of a warp, the part that has to visit a node, averaged over all nodes that any of them visits.
+    a launch that is not timed. ``uncounted`` says that the variant approximates and tells nothing of that: how much an
+    evaluation computes is not known, and the record has a time and no rate. ``walk_overlap`` says how alike the walks
+    of a warp's bodies are, counted in the same way: of the threads of a warp, the part that has to visit a node,
+    averaged over all nodes that any of them visits.
     """
 
     stages_seconds: dict[Text, Amount] = Field(default_factory=dict)
     stages_bytes: dict[Text, Amount] = Field(default_factory=dict)
     computed: dict[Text, Amount] = Field(default_factory=dict)
+    uncounted: bool = False
     # The field's old name, from when it was taken for the efficiency of warps.
     walk_overlap: Amount | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
@@ -244,6 +247,8 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
             raise ValueError("dt without an integrator")
         if self.computed and not sum(self.computed.values()):
             raise ValueError("computed: not one interaction")
+        if self.uncounted and (self.computed or self.interactions_per_second is not None or self.gflops is not None):
+            raise ValueError("uncounted, and yet a number of interactions")
         if self.status == "ok":
             for name in QUANTILES.values():
                 if math.isnan(getattr(self, name) or 0.0):
@@ -293,11 +298,13 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     @property
     def joules_per_interaction(self) -> float | None:
         """Energy of one of the interactions that are computed."""
-        return None if self.joules is None else self.joules / self.evaluated
+        return None if self.joules is None or self.uncounted else self.joules / self.evaluated
 
     @property
     def evaluated(self) -> float:
-        """Interactions that one evaluation computes: those of an approximation are fewer than n * n."""
+        """Interactions that one evaluation computes, those of an approximation fewer than n * n; NaN if not known."""
+        if self.uncounted:
+            return math.nan
         if self.computed:
             return self.n * sum(self.computed.values())
         return self.interactions / self.cycle

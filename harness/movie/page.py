@@ -22,11 +22,28 @@ SEEN = 1.9
 """What the box around the bodies shows of each axis, on either side of the middle, in units of the view."""
 PAGE = """<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>{title}</title>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <style>body {{ margin: 0; background: {sky}; overflow: hidden; }}</style></head>
 <body>{body}</body>
 </html>
 """
+
+NARROW = """
+const movie = document.getElementById("{plot_id}");
+const { clientWidth: width, clientHeight: height } = movie;
+// A camera sees as much of the height in any window: where that is higher than the usual one, it steps back.
+const far = Math.max(1, height * 16 / 9 / width);
+const change = { "scene.camera.eye.z": EYE * far };
+if (width < 640) Object.assign(change, {
+  "title.text": movie.layout.title.text.replaceAll(/, (?![^(]*\\)|scroll)/g, ",<br>"), "title.font.size": 12,
+  "legend.y": 0.14, "legend.yanchor": "bottom", "legend.font.size": 12,
+  "sliders[0].x": 0.04, "sliders[0].len": 0.92, "sliders[0].y": 0.08,
+});
+if (far > 1 || width < 640) Plotly.relayout(movie, change);
+"""
+"""What fits the page to a window that is higher or narrower than usual, such as a phone's."""
+EYE = 0.75
+"""How far the camera is from the middle."""
 
 
 def drawn(n: int, frames: int) -> NDArray[np.int64]:
@@ -67,7 +84,10 @@ def write_html(
         ],
     )  # fmt: skip
     shown_as = {"displaylogo": False, "responsive": True}
-    body = figure.to_html(shown_as, auto_play=False, include_plotlyjs=True, full_html=False, default_height="100vh")
+    fit = NARROW.replace("EYE", str(EYE))
+    body = figure.to_html(
+        shown_as, auto_play=False, include_plotlyjs=True, full_html=False, default_height="100vh", post_script=fit
+    )
     path.write_text(PAGE.format(title=escape(title), sky=SKY, body=body), "utf-8")
 
 
@@ -98,6 +118,7 @@ def _traces(
     scale = {
         "cmin": 0, "cmax": 255, "colorscale": [[place / steps, _css(colour)] for place, colour in enumerate(SPEEDS)],
         "colorbar": {"title": {"text": "speed"}, "tickfont": {"color": INK}, "len": 0.4, "thickness": 10,
+                     "x": 0.99, "xanchor": "right",
                      "outlinewidth": 0, "tickvals": [0, 127.5, 255], "ticktext": [word for word, _ in colouring.key]},
     }  # fmt: skip
     parts = (255 * colouring.parts(bodies)[shown]).astype(np.uint8)
@@ -112,7 +133,7 @@ def _layout() -> dict[str, Any]:
         "title": {"x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 14, "color": INK}},
         "legend": {"x": 0.98, "y": 0.97, "xanchor": "right", "itemsizing": "constant", "font": {"size": 14}},
         "scene": {"xaxis": axis, "yaxis": axis, "zaxis": axis, "aspectmode": "cube", "bgcolor": SKY,
-                  "dragmode": "orbit", "camera": {"eye": {"x": 0, "y": 0, "z": 0.75}, "up": {"x": 0, "y": 1, "z": 0}}},
+                  "dragmode": "orbit", "camera": {"eye": {"x": 0, "y": 0, "z": EYE}, "up": {"x": 0, "y": 1, "z": 0}}},
     }  # fmt: skip
 
 

@@ -12,10 +12,10 @@ from gravbench.verdicts import ranking
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A case, its interactions per second, and the seconds of one evaluation."""
+    """A case, its interactions per second where they are counted, and the seconds of one evaluation."""
 
     record: Record
-    speed: float
+    speed: float | None
     seconds: float
 
 

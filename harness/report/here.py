@@ -17,6 +17,12 @@ PARTIAL = "<"
 """The sign of a row whose interactions per second are those of an approximation."""
 PARTIAL_NOTE = f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n"
 
+UNCOUNTED = "‡"
+"""The sign of a row that has a time and no interactions per second."""
+UNCOUNTED_NOTE = (
+    f"{UNCOUNTED} an approximation that does not count its interactions: it has a time and no interactions/s"
+)
+
 CUT_SHORT = "¬"
 """The sign of a row whose record was outraced."""
 CUT_SHORT_NOTE = (
@@ -27,13 +33,13 @@ CUT_SHORT_NOTE = (
 
 def signs(record: Record) -> str:
     """Return the signs of what the speed of a row is not: measured in full, of all n * n."""
-    return CUT_SHORT * record.outraced + PARTIAL * is_partial(record)
+    return CUT_SHORT * record.outraced + (UNCOUNTED if record.uncounted else PARTIAL * is_partial(record))
 
 
 def sign_notes(records: Iterable[Record]) -> list[str]:
     """Say below a table what these signs mean."""
     there = "".join(map(signs, records))
-    return [note for note in (CUT_SHORT_NOTE, PARTIAL_NOTE) if note[0] in there]
+    return [note for note in (CUT_SHORT_NOTE, PARTIAL_NOTE, UNCOUNTED_NOTE) if note[0] in there]
 
 
 class Origin(StrEnum):

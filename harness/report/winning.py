@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
+from gravbench.report.here import NOWHERE, Here
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Behind
@@ -19,6 +20,13 @@ READING = (
     "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
     "accelerations that 99 % of the bodies do not exceed, or the largest in older records."
 )
+
+PRESUPPOSED: Mapping[str, str] = {
+    "equal_mass": "equal_mass=1 needs equal masses",
+    "gpus": "gpus=N shares an evaluation among N GPUs",
+    "terms": "terms=1 rounds distant pulls to FP16",
+}
+"""What the values beside a name ask for, or give up."""
 
 WIDE = 0.25
 """The half width of an interval, as a part of the ratio, above which both of its ends are written."""
@@ -44,6 +52,19 @@ def times(interval: Interval, *, sure: bool = True) -> str:
 def name_of(record: Record) -> str:
     """Name a configuration as a sentence does: ``symmetric (cupy)``."""
     return f"{ranking.named(record)} ({record.toolkit})"
+
+
+def presupposed(records: Iterable[Record], here: Here = NOWHERE) -> str:
+    """Say what the names of these records presuppose, and what was prepared for them and not timed; empty if nothing.
+
+    A time alone hides that it is only for some bodies, or for some GPUs.
+    """
+    there = list(records)
+    names = {word.partition("=")[0] for record in there for word in ranking.named(record).split()[1:]}
+    said = [text for axis, text in PRESUPPOSED.items() if axis in names]
+    prepared = dict.fromkeys(f"{ranking.named(one)} ({here.untimed(one)})" for one in there if here.untimed(one))
+    said += [f"prepared and not timed, in s: {', '.join(prepared)}"] if prepared else []
+    return f"{'; '.join(said)}." if said else ""
 
 
 def lead_words(win: Win) -> str:

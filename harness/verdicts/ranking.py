@@ -103,9 +103,12 @@ def size(record: Record) -> int:
     return record.n
 
 
-def speed(record: Record) -> float:
-    """Return the interactions per second that the median time means: an approximation counts a part of them."""
-    return record.evaluated / seconds(record)
+def speed(record: Record) -> float | None:
+    """Return the interactions per second that the median time means: an approximation counts a part of them.
+
+    None where it does not count them: a time over n * n is not what was computed in it.
+    """
+    return None if record.uncounted else record.evaluated / seconds(record)
 
 
 def is_partial(record: Record) -> bool:

@@ -8,8 +8,10 @@ from itertools import groupby
 
 from gravbench.report import winning
 from gravbench.report.here import Here
+from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.numbers import number
 from gravbench.report.page.colours import Palette
+from gravbench.report.page.kinds import DriftsOf, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.winners import LIMITS, Field, Win
 
@@ -38,20 +40,24 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A table of winners for one device and task: a row for each n, a column for each limit of the error."""
+    """A table of winners for one device and task: a row for each n, a column for each limit of the error.
+
+    ``notes`` say what its times presuppose, and how far the anchors of its device drifted.
+    """
 
     title: str
     sentence: str
     limits: list[str]
     rows: list[tuple[str, list[Cell]]]
+    notes: list[str]
 
 
-def answers(fields: Sequence[Field], colours: Palette, here: Here) -> list[Answer]:
+def answers(fields: Sequence[Field], colours: Palette, here: Here, drifts: DriftsOf = no_drifts) -> list[Answer]:
     """Make a table for each device and task, in their order."""
-    return [_answer(field, colours, here) for field in fields]
+    return [_answer(field, colours, here, drifts) for field in fields]
 
 
-def _answer(field: Field, colours: Palette, here: Here) -> Answer:
+def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Answer:
     by_place = {(win.n, win.limit): win for win in field.wins}
     sizes = sorted({win.n for win in field.wins})
     powers = [n for n in sizes if n & (n - 1) == 0]
@@ -68,7 +74,21 @@ def _answer(field: Field, colours: Palette, here: Here) -> Answer:
     told = [win for win in field.wins if win.n in sizes and win.limit in said]
     # The largest n at which somebody is clearly behind; one that was measured alone beats nobody.
     first = max(told, key=lambda win: (_lead(win) > 0, win.n, _lead(win)))
-    return Answer(winning.title(field), winning.sentence(first), list(map(winning.limit_words, said)), rows)
+    shown = [win.record for win in told]
+    own = ranking.affecting(drifts(shown), *map(ranking.conditions, shown))
+    beaten = [win.next.record for win in told if win.next]
+    notes = [
+        winning.presupposed([*shown, *beaten], here),
+        *here.notes({id(one): one for one in shown}.values(), "winner"),
+        *drift_notes(own),
+    ]
+    return Answer(
+        winning.title(field) + drift_signs(own),
+        winning.sentence(first),
+        list(map(winning.limit_words, said)),
+        rows,
+        list(filter(None, notes)),
+    )
 
 
 def _lead(win: Win) -> float:

@@ -34,6 +34,12 @@ ARENA_HEIGHT, ACCURACY_HEIGHT = 420, 340
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
+LETTER, BOLD_LETTER, NARROW_LETTER = 6, 7, 5.2
+"""Pixels of a letter of a label, at most; the last where page.js makes letters smaller."""
+NARROW = 280
+"""Pixels of a view on a phone, at most."""
+SHORTEST_BAR = 0.2
+"""The longest bar of a narrow ladder, as a part of the width."""
 MOST_POWERS = 12
 """Powers of two beside one axis."""
 ROWS = "rows"
@@ -49,11 +55,11 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 def ladder(rows: Sequence[Row]) -> Spec:
     """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
-    An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge.
+    An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge, below its label.
 
     The rows of a variant stand together, and in the order of the toolkits.
     """
-    most = max(max(row["speed"], row["high"] or 0) for row in rows)
+    most = max(row["end"] for row in rows) or 1.0
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have a tab in theirs, and no label.
     places: list[str] = []
@@ -67,7 +73,11 @@ def ladder(rows: Sequence[Row]) -> Spec:
         y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "± %", "untimed", "changed"),
     )
-    scale = alt.Scale(domain=[0, most * 2], nice=False)
+    # The longest bar leaves room for its label, however wide the view is: of the fastest the speed is looked for most.
+    letters = max(len(row["label"]) for row in rows)
+    room = f"{letters} * (width < {NARROW} ? {NARROW_LETTER} : {LETTER})"
+    end = alt.expr(f"{most} * width / max(width - {room}, width * {SHORTEST_BAR})")
+    scale = alt.Scale(domainMin=0, domainMax=end, nice=False)
     drawn = base.mark_bar().encode(
         x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
@@ -76,7 +86,7 @@ def ladder(rows: Sequence[Row]) -> Spec:
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
-        edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=6)
+        edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=9)
         intervals = alt.layer(intervals, edges)
     return _with(placed, _spec(alt.layer(drawn, intervals, labels, height=max(60, 15 * len(places)))))
 
@@ -99,17 +109,19 @@ def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
 @debug_mode(arg=False)
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
-    height = max(90, 38 * len({row["y"] for row in rows}))
-    return _with(rows, _heat_map(x, y, tuple(sizes), shown, height))
+    across, down = (
+        tuple(sorted({row[at] for row in rows}, key=lambda one: (isinstance(one, str), one))) for at in "xy"
+    )
+    return _with(rows, _heat_map(x, y, across, down, tuple(sizes), shown))
 
 
 @lru_cache
-def _heat_map(x: str, y: str, sizes: Sequence[int], shown: int, height: int) -> Spec:
+def _heat_map(x: str, y: str, across: Sequence[Any], down: Sequence[Any], sizes: Sequence[int], shown: int) -> Spec:
     """Draw what most of a page's many heat maps have in common, once."""
     chart, at = _at_one_n(sizes, shown)
     base = chart.encode(
-        x=alt.X("x:O", title=x, sort=None, axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("y:O", title=y, sort=None),
+        x=alt.X("x:O", title=x, sort=list(across), axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("y:O", title=y, sort=list(down)),
         tooltip=_tooltip("n", "configuration", "ips", "± %", "ms", "of the fastest"),
     )
     scale = alt.Scale(scheme="viridis", domain=[0, 1])
@@ -117,7 +129,7 @@ def _heat_map(x: str, y: str, sizes: Sequence[int], shown: int, height: int) -> 
     cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
     dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
     labels = base.mark_text(fontSize=12).encode(text=alt.Text("label:N"), color=dark)
-    return _spec(alt.layer(cells, labels, height=height), at)
+    return _spec(alt.layer(cells, labels, height=max(90, 38 * len(down))), at)
 
 
 @debug_mode(arg=False)
@@ -178,7 +190,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
         x2=alt.X2("to:Q"),
         **_signs("stage", names, "color"),
     )
-    wide = base.transform_filter("datum.share * 28 > length(datum.stage)")
+    wide = base.transform_filter(f"datum.share * width > {BOLD_LETTER} * length(datum.stage)")
     labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(
         x=alt.X("middle:Q"), text=alt.Text("stage:N")
     )
@@ -192,13 +204,12 @@ def thetas(rows: Sequence[Row]) -> Spec:
     base = CHART.encode(
         x=_log(alt.X, "ms", "ms an evaluation", rows),
         y=_log(alt.Y, "error", "relative error", rows),
-        **_signs("kind", kinds, "color", title="error"),
         tooltip=_tooltip("theta", "kind", "relative error", "ms", "± %", "configuration"),
     )
     lines = base.mark_line(strokeWidth=1.8).encode(
-        **_signs("kind", kinds, "strokeDash", title="error"), order=alt.Order("theta:Q")
+        **_signs("kind", kinds, "color", "strokeDash", title="error"), order=alt.Order("theta:Q")
     )
-    points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "shape", title="error"))
+    points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "color", "shape", title="error"))
     first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
     labels = base.transform_filter(first).mark_text(dy=-11).encode(text=alt.Text("name:N"))
     return _with(rows, _spec(alt.layer(lines, points, labels, height=320)))
@@ -208,12 +219,12 @@ def thetas(rows: Sequence[Row]) -> Spec:
 def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
 
-    Points carry their ``setting`` and, one of each method, its ``name before`` or ``name after`` the point; those with
-    ``front`` are larger, and on the steps of the Pareto front.
+    Points carry their ``setting`` and, one of each method, its ``name before``, ``after`` or ``below`` the point; those
+    with ``front`` are larger, and on the steps of the Pareto front.
     """
     rows = [{**row, "place": place} for place, row in enumerate(rows)]
     base = CHART.encode(
-        x=_log(alt.X, "error", "99th percentile of the relative error (smaller is better)", rows),
+        x=_log(alt.X, "error", ["99th percentile of the relative error", "(smaller is better)"], rows),
         y=_log(alt.Y, "ms", "ms of one evaluation (smaller is better)", rows),
         tooltip=_tooltip("method", "accuracy", "time", "± %", "99 % error", "on the front", "configuration"),
     )
@@ -230,7 +241,8 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     settings = base.mark_text(align="left", dx=8, dy=-7).encode(text=alt.Text("setting:N"))
     before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text=alt.Text("name before:N"))
     after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text=alt.Text("name after:N"))
-    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, height=ARENA_HEIGHT)))
+    below = base.mark_text(align="right", dx=-9, dy=8, fontWeight="bold").encode(text=alt.Text("name below:N"))
+    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, below, height=ARENA_HEIGHT)))
 
 
 @debug_mode(arg=False)
@@ -293,7 +305,7 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "background": "white" if title else "transparent",
         "view": {"stroke": None},
         "axis": words | axis,
-        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 230} | symbols,
+        "legend": words | {"orient": "bottom", "columns": 3 if title else 2, "labelLimit": 280} | symbols,
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},
@@ -350,7 +362,7 @@ def _signs(field: str, domain: list[str], *channels: str, title: str | None = No
     return made
 
 
-def _log(axis: Any, field: str, title: str, rows: Sequence[Row], *, fine: bool = False) -> Any:
+def _log(axis: Any, field: str, title: str | list[str], rows: Sequence[Row], *, fine: bool = False) -> Any:
     """Encode a field on a logarithmic ``axis``, which is ``alt.X`` or ``alt.Y``."""
     values = [row[field] for row in rows]
     ticks = _powers_of_two(values) if field == "n" else _decades(values, fine=fine)

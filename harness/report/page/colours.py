@@ -23,6 +23,7 @@ MOST_RIVALS = 4
 """What a win against as many other variants counts, or against more."""
 FIELDS = ("variant", "method")
 """Fields of the rows of a figure whose values begin with the name of a variant."""
+OTHERS = "Grey: the other variants; pointing at a sign names it."
 Palette = Mapping[str, str]
 
 
@@ -63,6 +64,9 @@ def coloured(figure: Figure, colours: Palette) -> Figure:
         # What is drawn last lies on top.
         rows = sorted(rows, key=lambda row: _name(row[field]) in colours)
         spec = {**spec, "datasets": {ROWS: rows}}
+        named = {_name(row[field]) in colours for row in rows}
+        if field == FIELDS[0] and len(named) > 1:
+            figure = replace(figure, caption=f"{figure.caption} {OTHERS}")
     return replace(figure, spec=spec)
 
 

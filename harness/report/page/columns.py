@@ -53,7 +53,7 @@ _HEADINGS: Mapping[str, str] = {
 
 _MADE: Mapping[str, Callable[[Record], Any]] = {
     "configuration": lambda record: record.configuration,
-    "speed": lambda record: ranking.speed(record) / 1e9 if record.median_seconds else None,
+    "speed": lambda record: times(ranking.speed(record), 1e-9) if record.median_seconds else None,
     "ms": lambda record: times(record.median_seconds, 1e3),
     "half width": lambda record: times(ranking.half_width(record), 100),
     "occupancy %": lambda record: times(record.occupancy, 100),

@@ -13,7 +13,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names, drift_notes, drift_signs
-from gravbench.report.page import arena, charts, kinds
+from gravbench.report.page import arena, charts, insides, kinds
 from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena
@@ -84,7 +84,7 @@ def groups(
 
 def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Figure]:
     """Make the first ``MOST_GROUPS`` figures of stages and of errors over theta; none where no record has them."""
-    return [one for made in (kinds.stages, kinds.thetas) for one in islice(made(cases, drifts), MOST_GROUPS)]
+    return [one for made in (insides.stages, insides.thetas) for one in islice(made(cases, drifts), MOST_GROUPS)]
 
 
 def of_arenas(

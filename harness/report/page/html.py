@@ -31,7 +31,7 @@ from gravbench.report import arenas, between_cards, names, published, remarks
 from gravbench.report.here import NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
-from gravbench.report.page import charts, columns, figures, packed, sources
+from gravbench.report.page import charts, columns, figures, kinds, packed, sources
 from gravbench.report.page.answer import answers
 from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.kinds import DriftsOf, Figure
@@ -130,7 +130,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
         scripts=scripts,
         summary=_summary(runs, cases),
         conditions=_conditions(cases),
-        answers=answers(fields, colours, here),
+        answers=answers(fields, colours, here, drifts),
         colours=colours,
         runs=runs,
         variants=variants,
@@ -235,7 +235,7 @@ def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str
     yield "measured on", joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     yield "days", " to ".join(dict.fromkeys(days))
     statuses = ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
-    yield "cases", f"{statuses}; {len(times):,} records in {count(len(runs), 'run')}"
+    yield "cases", f"{count(len(cases), 'case')}: {statuses}; {len(times):,} records in {count(len(runs), 'run')}"
 
 
 def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
@@ -278,7 +278,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(half_width=_half_width)
+    made.globals.update(half_width=_half_width, rate=kinds.rate)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

@@ -14,8 +14,8 @@ from gravbench.config.published import Source
 from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import CUT_SHORT, NOWHERE, PARTIAL, Here, sign_notes, signs
-from gravbench.report.names import DRIFTED, WORST_BUT_TENTH, Names, drift_notes, drift_signs
-from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits
+from gravbench.report.names import DRIFTED, drift_notes, drift_signs
+from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits, times
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.page.labels import Room, places
@@ -31,13 +31,6 @@ MOST_POINTS = 400
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
 OPEN_SIGN = "an open sign"
-ERROR_KINDS = {
-    "rms": "error_rms",
-    "median": "error_median",
-    "90 %": "error_p90",
-    "99 %": "error_p99",
-    "largest": "error_max",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
         return figure
     spread = max(drift.spread or 0.0 for drift in drifts)
     about = f"{figure.about}, {DRIFTED} anchor drifted by {percent(spread)} %".removeprefix(", ")
-    caption = " ".join([figure.caption, *drift_notes(drifts)])
+    caption = " ".join([figure.caption, *(f"{note}." for note in drift_notes(drifts))])
     return replace(figure, title=figure.title + drift_signs(drifts), about=about, caption=caption)
 
 
@@ -90,8 +83,8 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         {
             **(row := _point(record)),
             "variant": name,
-            "end": max(row["speed"], row["high"] or 0),
-            "label": f"{record.toolkit}  {_with_doubt(record, number(_speed(record)))}{_signs(record, here)} "
+            "end": max(row["speed"] or 0, row["high"] or 0),
+            "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here)} "
             f"({row['ms']} ms)",
             "changed": summaries.get(record.variant, ""),
             "untimed": here.untimed(record),
@@ -111,36 +104,42 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    return _figure("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
+    return figure_of("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
 
 def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
     """Draw the fastest configurations over n, one figure per toolkit."""
-    by_toolkit = ranking.grouped((rung.best for rungs in by_n.values() for rung in rungs), lambda best: best.toolkit)
+    bests = [rung.best for rungs in by_n.values() for rung in rungs]
+    by_toolkit = ranking.grouped(_counted(bests), lambda best: best.toolkit)
     for toolkit in sorted(by_toolkit, key=place_of):
         rows = [{**_point(record), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
         if len({row["n"] for row in rows}) < 2:
             continue
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
+        if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
+            said += f" Approximations count what they compute, not all n * n: {', '.join(partial)}."
+        if unknown := list(dict.fromkeys(one.variant for one in bests if one.uncounted and one.toolkit == toolkit)):
+            said += f" Not drawn, because their interactions are not counted: {', '.join(unknown)}."
         said += said_unbounded(rows, OPEN_SIGN)
-        yield _figure(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
+        yield figure_of(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
 def _point(record: Record) -> Row:
     """Write the speed and the ends of its confidence interval, None without one."""
     ends: dict[str, float | None] = {"low": None, "high": None}
-    if record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low) and not record.outraced:
+    known = record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low)
+    if known and record.ci_low and record.ci_high and not record.outraced and not record.uncounted:
         ends = {
             "low": six_digits(record.evaluated / record.ci_high / 1e9),
             "high": six_digits(record.evaluated / record.ci_low / 1e9),
         }
-    return {**_said(record), "speed": six_digits(_speed(record)), **ends}
+    return {**_said(record), "speed": None if (found := rate(record)) is None else six_digits(found), **ends}
 
 
 def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw the speed over two axes, one figure per variant and toolkit that has several values of both."""
-    tuned = ranking.grouped(records, lambda record: (record.variant, record.toolkit))
+    tuned = ranking.grouped(_counted(records), lambda record: (record.variant, record.toolkit))
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
         alike = ranking.grouped(tuned[variant, toolkit], ranking.size)
@@ -157,7 +156,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
-        yield _figure(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
+        yield figure_of(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -173,9 +172,9 @@ def _swept(records: Iterable[Record]) -> list[str]:
 
 def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
     fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
-    best = max(map(_speed, fastest.values()))
+    best = max(rate(record) or 0.0 for record in fastest.values())
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
-        speed = _speed(record)
+        speed = rate(record) or 0.0
         yield {
             **_said(record),
             "x": at_x,
@@ -188,14 +187,14 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
 
 def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
-    known = ranking.grouped((record for record in records if record.occupancy is not None), ranking.size)
+    known = ranking.grouped((record for record in _counted(records) if record.occupancy is not None), ranking.size)
     by_n = {n: own for n, own in sorted(known.items()) if len({record.occupancy for record in own}) > 1}
     if not by_n:
         return
     rows = [
         {
             **_said(record),
-            "speed": six_digits(_speed(record)),
+            "speed": six_digits(rate(record) or 0.0),
             "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
         }
@@ -206,7 +205,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
     said += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    yield _figure("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
+    yield figure_of("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
 
 
 def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
@@ -225,7 +224,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     )
     said += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
-    yield _figure("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
+    yield figure_of("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
 
 def _front(records: list[Record]) -> Iterator[Row]:
@@ -259,74 +258,6 @@ def _front(records: list[Record]) -> Iterator[Row]:
             "largest error": f"{record.error_max:.2e}",
             "on the front": "yes" if on_it else "no",
         }
-
-
-def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
-    """Draw the stages of each variant that has them."""
-    titles = Names(cases)
-    for (shared, variant), chosen in ranking.fastest_with_stages(cases).items():
-        names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
-        rows = [row for record in chosen for row in _stage_rows(record, names)]
-        sizes = list(dict.fromkeys(row["size"] for row in rows))
-        title = f"{variant}, {titles.title(shared)}"
-        said = (
-            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
-            "configuration there."
-        )
-        made = _figure("stages", "Stages", said, charts.stages(rows, names, sizes), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
-
-
-def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
-    whole = sum(record.stages_seconds.values())
-    start = 0.0
-    for name in names:
-        share = record.stages_seconds.get(name, 0.0) / whole if whole else 0.0
-        yield {
-            "size": f"{record.n:,}: {number(1e3 * whole, 3)} ms",
-            "n": record.n,
-            "stage": name,
-            "from": start,
-            "to": start + share,
-            "middle": start + share / 2,
-            "share": six_digits(share),
-            "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
-            "configuration": configuration(record),
-        }
-        start += share
-
-
-def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
-    """Draw errors over time for each variant that has several theta."""
-    titles = Names(cases)
-    for (shared, variant, n), chosen in ranking.over_theta(cases).items():
-        rows = [
-            {
-                "theta": record.axes["theta"],
-                "kind": kind,
-                "name": f"θ {record.axes['theta']}",
-                "error": six_digits(error),
-                "ms": six_digits(1e3 * ranking.seconds(record)),
-                **doubt(record),
-                "relative error": f"{error:.2e}",
-                "configuration": configuration(record),
-            }
-            for record in chosen
-            for kind, field in ERROR_KINDS.items()
-            if (error := getattr(record, field)) and math.isfinite(error)
-        ]
-        if not rows:
-            continue
-        title = f"{variant}, n = {n:,}, {titles.title(shared)}"
-        said = (
-            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, "
-            f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
-            "fastest configuration of each θ."
-        )
-        said += said_unbounded(rows, OPEN_SIGN)
-        made = _figure("theta", "Error and time over θ", said, charts.thetas(rows), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
 
 
 def published(
@@ -371,10 +302,15 @@ def _said(record: Record) -> dict[str, Any]:
         "toolkit": record.toolkit,
         "n": record.n,
         "configuration": record.configuration,
-        "ips": f"{ranking.speed(record):.4g}{PARTIAL * ranking.is_partial(record)}",
+        "ips": _interactions(record),
         "ms": number(1e3 * ranking.seconds(record)),
         **doubt(record),
     }
+
+
+def _interactions(record: Record) -> str:
+    found = ranking.speed(record)
+    return "not counted" if found is None else f"{found:.4g}{PARTIAL * ranking.is_partial(record)}"
 
 
 def _signs(record: Record, here: Here) -> str:
@@ -413,8 +349,14 @@ def configuration(record: Record) -> str:
     return f"{record.toolkit} n={record.n} {record.configuration}".strip()
 
 
-def _speed(record: Record) -> float:
-    return ranking.speed(record) / 1e9
+def rate(record: Record) -> float | None:
+    """Return 1e9 interactions per second, None where they are not counted."""
+    return times(ranking.speed(record), 1e-9)
+
+
+def _counted(records: Iterable[Record]) -> list[Record]:
+    """Keep those that have a rate."""
+    return [record for record in records if not record.uncounted]
 
 
 def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
@@ -428,7 +370,7 @@ def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
     return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
 
 
-def _figure(
+def figure_of(
     kind: str, heading: str, said: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
 ) -> Figure:
     """Name a figure by its kind and by what was measured; of a single n the heading says it."""

@@ -51,7 +51,7 @@ function drawFigures() {
       spec.config.text.fontSize = 9.5;
       spec.config.legend.columns = 1;
       spec.config.text.limit = 150;
-      spec.config.axis.titleLimit = 220;
+      spec.config.axisX = { ...spec.config.axisX, titleLimit: chart.clientWidth - 40 };
     }
     window.vegaEmbed(chart, spec, options).then(
       () => {
@@ -91,7 +91,8 @@ function showRecords() {
     if (typeof value !== "number") return String(value);
     const size = Math.abs(value);
     if (size && (size < 1e-3 || size >= 1e9)) return value.toExponential(2);
-    return value.toLocaleString("en-US", Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 });
+    return value.toLocaleString("en-US", Number.isInteger(value) || size >= 1e4 ? { maximumFractionDigits: 0 }
+      : { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
   };
   const names = Object.keys(shown);
   const searched = [...names, ...hints].filter((name) => name in columns && !numeric[name]);
@@ -159,7 +160,7 @@ function showRecords() {
     body.replaceChildren(...visible.map((row) => {
       const line = made("tr", undefined, { "data-row": row });
       names.forEach((name, place) => {
-        const cell = made("td", undefined, numeric[name] ? { class: "number" } : {});
+        const cell = made("td", undefined, numeric[name] ? { class: "number" } : name === "configuration" ? { class: "wide" } : {});
         if (place) {
           cell.textContent = written(of(name, row));
         } else {

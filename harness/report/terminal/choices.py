@@ -12,7 +12,7 @@ from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
-from gravbench.report.numbers import number, percent, relative_error, rough_percent
+from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
@@ -66,7 +66,7 @@ def render_choices(
         Column("ms", lambda choice: _ms(choice.chosen), 0),
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
-        Column("1e9 inter-\nactions/s", lambda choice: number(ranking.speed(choice.chosen) / 1e9), 5),
+        Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
         *([] if quantile == LARGEST else [of_quantile]),
         Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
         Column("behind\n%", _behind, 6),

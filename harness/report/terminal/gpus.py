@@ -9,7 +9,7 @@ from rich.console import Console
 from gravbench.model.record import Record
 from gravbench.report.here import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.names import Names, drift_notes, drift_signs
-from gravbench.report.numbers import milliseconds, number
+from gravbench.report.numbers import milliseconds, number, times
 from gravbench.report.terminal.printing import (
     add_row,
     first_rows,
@@ -47,7 +47,7 @@ def render_gpus(records: Sequence[Record], console: Console, drifts: Sequence[Dr
                 f"{record.n:,}",
                 str(record.gpus),
                 milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced,
-                number(ranking.speed(record) / 1e9),
+                number(times(ranking.speed(record), 1e-9)),
                 "" if gain is None else f"{gain:.2f}",
                 "" if gain is None else f"{100 * gain / record.gpus:.1f}",
                 record.gpus_linked_by or "",

@@ -44,7 +44,7 @@ from gravbench.report.terminal.printing import (
     section,
     subsection,
 )
-from gravbench.report.terminal.table import LAST_WANTED, Column, markdown_table, table
+from gravbench.report.terminal.table import LAST_WANTED, Column, left_out, markdown_table, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Difference, differences
 from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
@@ -157,7 +157,7 @@ def ladder_markdown(
 
     def speed(rung: Rung) -> str:
         width, signs = plus_minus(ranking.half_width(rung.best)), _signs(rung.best, here)
-        return f"{_speed(rung.best)} {width}" + (f" `{signs}`" if signs else "")
+        return " ".join(filter(None, [_speed(rung.best), width, signs and f"`{signs}`"]))
 
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: ranking.named(rung.best), text=True),
@@ -190,7 +190,7 @@ def _outraced(cases: list[Record]) -> str:
 
 
 def _speed(record: Record) -> str:
-    return number(ranking.speed(record) / 1e9)
+    return number(times(ranking.speed(record), 1e-9))
 
 
 def _milliseconds(record: Record) -> str:
@@ -213,12 +213,18 @@ def _ladder_section(
         say(console, "No case is ok, so there is nothing to rank.")
         return
     tables = {(shared, n): rungs for shared, by_n in ladders.items() for n, rungs in by_n.items()}
+    hidden: dict[str, None] = {}
     for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        console.print(table(console, _ladder_columns(rungs, here, limits), rungs))
+        columns = _ladder_columns(rungs, here, limits)
+        console.print(table(console, columns, rungs))
+        hidden |= dict.fromkeys(left_out(console, columns, rungs))
         say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
+    if hidden:
+        console.print()
+        say(console, f"A wider terminal has room for more columns: {', '.join(hidden)}.", "dim")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()

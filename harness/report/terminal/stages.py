@@ -161,7 +161,7 @@ def _counted(record: Record) -> list[str]:
         return f"{100 * own[name]:.0f}" if name in own else ""
 
     def each(name: str, threads: float) -> str:
-        return f"{own[name] * threads / record.evaluated:.3g}" if name in own else ""
+        return f"{own[name] * threads / record.evaluated:.3g}" if name in own and not record.uncounted else ""
 
     stalls = [name for name in own if name.startswith("stalled_")]
     longest = max(stalls, key=own.__getitem__, default="")

@@ -13,9 +13,9 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.report import published, winning
-from gravbench.report.here import Here, Origin
+from gravbench.report.here import CUT_SHORT, PARTIAL, UNCOUNTED, Here, Origin, signs
 from gravbench.report.names import count, joined, why_unranked
-from gravbench.report.numbers import number
+from gravbench.report.numbers import number, times
 from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
 from gravbench.report.terminal.printing import heading, say, subsection
@@ -29,6 +29,11 @@ FEWEST_ROWS = 4
 """Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
 OTHER_LINES, MORE_LINES, WIDE = 17, 4, 100
 """Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
+SIGNS = {
+    PARTIAL: "an approximation: interactions/s count what it computes",
+    UNCOUNTED: "an approximation that does not count its interactions",
+    CUT_SHORT: "outraced: sampled only until it was clear that another case is faster",
+}
 ORIGINS = {
     Origin.OTHER: "measured with another source than the one here",
     Origin.GONE: "there is no such variant here",
@@ -62,11 +67,12 @@ def render_summary(
         _main(field, console, here)
     for field in fields[1 : 1 + MOST_FIELDS]:
         say(console, f"{winning.title(field)}: {winning.sentence(_last(field))}")
-    if len(fields) > 1 + MOST_FIELDS:
-        say(console, f"and {len(fields) - 1 - MOST_FIELDS} more devices or tasks: --full", "dim")
-    drifted = ranking.drifted(records)
+    more, drifted = len(fields) - 1 - MOST_FIELDS, ranking.drifted(records)
+    hidden = f"and {more} more devices or tasks. " if more > 0 else ""
     if drifted:
-        say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; --full says how far.", "yellow")
+        say(console, f"{hidden}DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
+    elif hidden:
+        say(console, f"{hidden.strip()[:-1]}: --full", "dim")
     if source and source.claims:
         said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
         say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
@@ -100,7 +106,10 @@ def _main(field: Field, console: Console, here: Here) -> None:
     shown = usual or field.within(max(win.limit for win in field.wins))
     limit = f"error at most {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
     subsection(console, f"Fastest at each n, {limit}: {winning.title(field)}")
-    rows = winning.spread(shown, max(FEWEST_ROWS, console.height - OTHER_LINES - MORE_LINES * (console.width < WIDE)))
+    presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
+    lines = -(-len(presupposed) // console.width)
+    beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
+    rows = winning.spread(shown, max(FEWEST_ROWS - lines, console.height - beside))
     console.print(table(console, _columns(here), rows))
     if len(rows) < len(shown):
         say(console, f"not shown: {len(shown) - len(rows)} more values of n", "dim")
@@ -112,6 +121,10 @@ def _main(field: Field, console: Console, here: Here) -> None:
     ]
     if others:
         say(console, f"n = {largest.n:,}, error at most {'; '.join(others)}")
+    for sign in dict.fromkeys("".join(signs(win.record) for win in rows)):
+        say(console, f"{sign} {SIGNS[sign]}", "yellow")
+    if presupposed:
+        say(console, presupposed)
     for origin in dict.fromkeys(here.origin(win.record) for win in rows):
         if origin:
             say(console, f"{origin} {ORIGINS[origin]}", "yellow")
@@ -121,10 +134,10 @@ def _columns(here: Here) -> list[Column[Win]]:
     return [
         Column("n", lambda win: f"{win.n:,}", 0),
         Column("fastest", lambda win: ranking.named(win.record), 0, text=True, style="bold"),
-        Column("", lambda win: here.sign(win.record), 0, text=True),
+        Column("", lambda win: signs(win.record) + here.sign(win.record), 0, text=True),
         Column("toolkit", lambda win: win.record.toolkit, 3, text=True),
         Column("ms", _ms, 0),
-        Column("1e9 inter-\nactions/s", lambda win: number(ranking.speed(win.record) / 1e9), 6),
+        Column("1e9 inter-\nactions/s", lambda win: number(times(ranking.speed(win.record), 1e-9)), 6),
         Column("error", winning.error_words, 4),
         Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
         Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),

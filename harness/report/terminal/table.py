@@ -62,13 +62,7 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
 
     Where every cell fits its column, this is the text that the table would be: laying it out anew takes Rich long.
     """
-    filled = [_Filled(column, rows) for column in columns]
-    useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
-    gap = GAP
-    shown = _fitting(useful, console.width, gap)
-    if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
-        gap = 1
-        shown = _fitting(useful, console.width, gap)
+    _, shown, gap = _chosen(console, columns, rows)
     lines = max(one.column.header.count("\n") for one in shown)
     headers = ["\n" * (lines - one.column.header.count("\n")) + one.column.header for one in shown]
     widths = _widths(shown, console.width, gap)
@@ -82,6 +76,27 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
     for cells in zip(*(one.cells for one in shown), strict=True):
         made.add_row(*(Text(cell, one.column.style_of(cell)) for one, cell in zip(shown, cells, strict=True)))
     return made
+
+
+def left_out(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:
+    """Name the columns of a table that the console has no room for."""
+    useful, shown, _ = _chosen(console, columns, rows)
+    headers = [one.column.header for one in useful if one not in shown]
+    return [header.replace("-\n", "").replace("\n", " ") for header in headers]
+
+
+def _chosen(
+    console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]
+) -> tuple[list[_Filled[_Row]], list[_Filled[_Row]], int]:
+    """Return the columns that hold anything, those of them that are shown, and the gap between them."""
+    filled = [_Filled(column, rows) for column in columns]
+    useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
+    gap = GAP
+    shown = _fitting(useful, console.width, gap)
+    if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
+        gap = 1
+        shown = _fitting(useful, console.width, gap)
+    return useful, shown, gap
 
 
 def _text(columns: Sequence[_Filled[_Row]], headers: Sequence[str], widths: Sequence[int], gap: int) -> Text:

@@ -1,0 +1,109 @@
+"""Figures of what an evaluation consists of: the stages of each variant, and its errors over the opening angle."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gravbench.model.record import Record
+from gravbench.report.names import WORST_BUT_TENTH, Names
+from gravbench.report.numbers import number, six_digits
+from gravbench.report.page import charts
+from gravbench.report.page.charts import Row
+from gravbench.report.page.kinds import (
+    OPEN_SIGN,
+    DriftsOf,
+    Figure,
+    configuration,
+    doubt,
+    figure_of,
+    marked,
+    no_drifts,
+    said_unbounded,
+)
+from gravbench.verdicts import ranking
+
+ERROR_KINDS = {
+    "rms": "error_rms",
+    "median": "error_median",
+    "90 %": "error_p90",
+    "99 %": "error_p99",
+    "largest": "error_max",
+}
+
+
+def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
+    """Draw the stages of each variant that has them."""
+    titles = Names(cases)
+    found = ranking.fastest_with_stages(cases)
+    told = Counter(shared for shared, _ in found)
+
+    def first(item: tuple[tuple[ranking.Conditions, str], list[Record]]) -> tuple[bool, int, float]:
+        """GPUs before CPUs, the conditions with most variants, and the fastest of these."""
+        (shared, _), own = item
+        return shared.cpu, -told[shared], ranking.seconds(own[-1]) / own[-1].n
+
+    for (shared, variant), chosen in sorted(found.items(), key=first):
+        names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
+        rows = [row for record in chosen for row in _stage_rows(record, names)]
+        sizes = list(dict.fromkeys(row["size"] for row in rows))
+        title = f"{variant}, {titles.title(shared)}"
+        said = (
+            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
+            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
+            "configuration there."
+        )
+        made = figure_of("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
+
+
+def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
+    whole = sum(record.stages_seconds.values())
+    start = 0.0
+    for name in names:
+        share = record.stages_seconds.get(name, 0.0) / whole if whole else 0.0
+        yield {
+            "size": f"{record.n:,}: {number(1e3 * whole, 3)} ms",
+            "n": record.n,
+            "stage": name,
+            "from": start,
+            "to": start + share,
+            "middle": start + share / 2,
+            "share": six_digits(share),
+            "ms": number(1e3 * record.stages_seconds.get(name, 0.0)),
+            "configuration": configuration(record),
+        }
+        start += share
+
+
+def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
+    """Draw errors over time for each variant that has several theta."""
+    titles = Names(cases)
+    for (shared, variant, n), chosen in ranking.over_theta(cases).items():
+        rows = [
+            {
+                "theta": record.axes["theta"],
+                "kind": kind,
+                "name": f"θ {record.axes['theta']}",
+                "error": six_digits(error),
+                "ms": six_digits(1e3 * ranking.seconds(record)),
+                **doubt(record),
+                "relative error": f"{error:.2e}",
+                "configuration": configuration(record),
+            }
+            for record in chosen
+            for kind, field in ERROR_KINDS.items()
+            if (error := getattr(record, field)) and math.isfinite(error)
+        ]
+        if not rows:
+            continue
+        title = f"{variant}, n = {n:,}, {titles.title(shared)}"
+        said = (
+            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, "
+            f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
+            "fastest configuration of each θ."
+        )
+        said += said_unbounded(rows, OPEN_SIGN)
+        made = figure_of("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        yield marked(made, ranking.affecting(drifts(chosen), shared))
