@@ -5,12 +5,15 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config.load import load
+from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.arenas import HEADERS
 from gravbench.report.here import Here, Origin
 from gravbench.report.page import charts, figures, html
+from gravbench.report.page.labels import places
 from gravbench.report.terminal.arena import arena_markdown, render_arena
 from gravbench.verdicts.arena import arenas, front
 from test_page import check_vega_lite
@@ -153,11 +156,13 @@ def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
     ((figure, arena),) = figures.of_arenas(measured())
     rows = figure.spec["datasets"]["rows"]
     assert [row["place"] for row in rows] == list(range(len(arena.points)))
-    assert sorted(filter(None, (row["name before"] + row["name after"] for row in rows))) == sorted(arena.methods)
+    assert sorted(filter(None, (row["name before"] + row["name after"] + row["name below"] for row in rows))) == sorted(
+        arena.methods
+    )
     assert "θ 0.5" in {row["accuracy"] for row in rows}
     check_vega_lite(charts.dressed(figure.spec))
     text = str(figure.spec)
-    assert "99th percentile of the relative error (smaller is better)" in text
+    assert "['99th percentile of the relative error', '(smaller is better)']" in text
     assert "ms of one evaluation (smaller is better)" in text
     assert {"shape", "strokeDash"} <= set(re.findall(r"'(shape|strokeDash)':", text))
     assert "Smaller is better for both" in figure.caption
@@ -191,3 +196,25 @@ def test_the_packaged_arena_has_trees_at_several_accuracies_beside_direct_sums()
         "jzfmm_multipoles",
     }
     assert {case.bodies for case in cases if case.axes.get("equal_mass") == 1} == {"plummer"}
+
+
+def test_a_name_stands_where_it_covers_no_other_name_in_the_committed_arenas():
+    """Two names on each other cannot be read in a file, where nothing hides one of them."""
+    records = [one for name in ("arena", "arena-large") for one in RecordFile(ROOT / "reports" / "h200" / name).read()]
+    overprinted = []
+    for figure, _ in figures.of_arenas(latest(records)):
+        rows = figure.spec["datasets"]["rows"]
+        points = places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT)
+        boxes = []
+        for (x, y), row in zip(points, rows, strict=True):
+            for field in ("name before", "name after", "name below"):
+                width = 6.3 * len(row[field])
+                left, top = (x + 8 if field == "name after" else x - 8 - width), (y + 1 if "below" in field else y - 14)
+                boxes += [(row[field], left, left + width, top, top + 13)] if row[field] else []
+        for place, (name, a, b, c, d) in enumerate(boxes):
+            overprinted += [
+                (figure.about, name, other)
+                for other, e, f, g, h in boxes[place + 1 :]
+                if a < f and e < b and c < h and g < d
+            ]
+    assert overprinted == []

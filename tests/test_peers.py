@@ -180,6 +180,19 @@ def test_the_axes_of_a_language_reach_its_kernel(name, axes):
     assert all(".128" in one for one in opcodes if one.startswith(("LDG", "LDS", "STG", "STS")))
 
 
+@pytest.mark.parametrize(
+    ("p", "tile", "resident"), [(128, 32, 2), (256, 16, 2), (512, 8, 2), (128, 16, 4), (256, 8, 4)]
+)
+def test_no_thread_of_cutile_repeats_what_another_does(p, tile, resident):
+    """Four warps compute, whatever the tile; one that is too small for them would be computed several times."""
+    code = compiled("cutile_tiles", {"p": p, "tile": tile, "resident": resident}, "sm_90")
+    holding = [
+        sum(is_root(one.opcode) for one in code.instructions[loop.first : loop.last + 1]) for loop in code.loops()
+    ]
+    assert min(filter(None, holding)) * 128 == p * tile
+    assert [one.opcode for one in code.instructions if one.name in ("LDL", "STL")] == []
+
+
 @pytest.mark.parametrize("name", [*ROOTS, "cutile_tiles"])
 def test_an_architecture_that_a_language_lacks_is_a_sentence(name):
     library(VARIANTS[name].toolkits[0])

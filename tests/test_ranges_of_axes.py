@@ -222,7 +222,7 @@ def test_an_axis_of_numbers_without_a_range_lists_all_that_it_takes():
         ("barnes_hut", "top_levels"),  # as many as nodes.py has numbers of
         *product(["triton_tiles"], ["p", "tile", "warps"]),  # powers of two
         *product(["gluon_tiles"], ["r", "tile", "warps"]),
-        *product(["cutile_tiles"], ["p", "tile"]),
+        *product(["cutile_tiles"], ["p", "tile", "resident"]),
         *product(["cute_tiles", "mojo_tiles"], ["p", "unroll"]),
         *product(["resident_tree"], ["warps", "boxes"]),
         ("warp_tiles", "p"),  # nobody has said which tiles Warp takes

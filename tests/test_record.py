@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
+from gravbench.measuring import progress
 from gravbench.measuring.plan import plan
 from gravbench.model import runs
 from gravbench.model.case import Case
@@ -64,6 +65,14 @@ stop_reason harness_version
 
 def test_a_line_has_all_that_is_said_of_a_case():
     assert set(SAID_OF_EVERY_CASE.split()) <= json.loads(record().model_dump_json()).keys()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"), [(0.995, 1.005, "± 0.5 %"), (0.8, 1.2, "± 20 %"), (0.01, 90.01, "± 4,500 %")]
+)
+def test_a_wide_interval_is_told_in_plain_digits(low, high, said):
+    told = progress.outcome(record(median_seconds=1.0, ci_low=low, ci_high=high, interactions_per_second=1e9))
+    assert told == f"ok  1000 ms {said}, 1e9 interactions/s"
 
 
 # Round trip

@@ -46,7 +46,8 @@ def outcome(record: Record) -> str:
         return f"outraced after {len(record.samples_seconds)} samples of about {milliseconds(record.median_seconds)}"
     width = "unbounded"
     if record.ci_low and record.ci_high:
-        width = f"± {50 * (record.ci_high - record.ci_low) / record.median_seconds:.2g} %"
+        half = 50 * (record.ci_high - record.ci_low) / record.median_seconds
+        width = f"± {half:.2g} %" if half < 10 else f"± {half:,.0f} %"
     found = f"ok  {milliseconds(record.median_seconds)} {width}"
     if record.interactions_per_second is None:
         return found

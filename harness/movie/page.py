@@ -118,6 +118,7 @@ def _traces(
     scale = {
         "cmin": 0, "cmax": 255, "colorscale": [[place / steps, _css(colour)] for place, colour in enumerate(SPEEDS)],
         "colorbar": {"title": {"text": "speed"}, "tickfont": {"color": INK}, "len": 0.4, "thickness": 10,
+                     "x": 0.99, "xanchor": "right",
                      "outlinewidth": 0, "tickvals": [0, 127.5, 255], "ticktext": [word for word, _ in colouring.key]},
     }  # fmt: skip
     parts = (255 * colouring.parts(bodies)[shown]).astype(np.uint8)

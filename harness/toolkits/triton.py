@@ -23,15 +23,30 @@ ENTRY = Entry(
 WARP_SIZE = 32
 
 
-def image(job: Job, architecture: str) -> Image:
-    """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
+def _library() -> Any:
+    """Import Triton and Gluon, with the name that 3.6 to 3.8 have for what is public from 3.9 on."""
     import triton
     import triton.experimental.gluon.language
     import triton.language
+
+    shared = triton.experimental.gluon.language.shared_memory_descriptor
+    if not hasattr(shared, "_reinterpret"):
+        shared._reinterpret = shared.reinterpret
+    return triton
+
+
+def _options(threads: int) -> dict[str, Any]:
+    """Return what a kernel is compiled with; a product and a sum make one instruction only where that is asked for."""
+    return {"num_warps": threads // WARP_SIZE, "enable_fp_fusion": True}
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
     from triton.experimental.gluon._runtime import GluonASTSource
 
+    triton = _library()
     kernel = job.source.module.triton_kernel(triton, job.real, **job.constants)
     kinds = {"float32": "*fp32", "float64": "*fp64", "int32": "i32"}
     signature = {
@@ -39,7 +54,7 @@ def image(job: Job, architecture: str) -> Image:
     }
     source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, {})
     target = GPUTarget("cuda", int(architecture.removeprefix("sm_")), WARP_SIZE)
-    compiled = triton.compile(source, target, {"num_warps": job.threads // WARP_SIZE})
+    compiled = triton.compile(source, target, _options(job.threads))
     return Image(compiled.asm["cubin"], compiled.metadata.name)
 
 
@@ -54,7 +69,7 @@ class _Kernel(FirstCall):
 
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
         own = [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
-        self.compiled = self.jitted[(grid,)](*own, num_warps=block // WARP_SIZE)
+        self.compiled = self.jitted[(grid,)](*own, **_options(block))
         self.launch = driver.Launch(grid, block)
 
 
@@ -66,11 +81,7 @@ class TritonToolkit(TorchToolkit):
 
     def start(self) -> None:
         super().start()
-        import triton
-        import triton.experimental.gluon.language
-        import triton.language
-
-        self.triton = triton
+        self.triton = _library()
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.triton, self.real, **constants))

@@ -1,19 +1,20 @@
 """A cuTile program that sums p x tile pairs at a time; the compiler assigns them to threads.
 
 Against triton_tiles: arrays are read as tiles by their number, without addresses or masks, and the compiler may load
-them through the tensor memory accelerator. Expected: nearly the speed of triton_tiles, because both distribute the same
-sums over the threads of a block. The sums of a row are added up once, after the loop.
+them through the tensor memory accelerator. For that it adds warps that only copy, so at most four warps of a block
+compute; several blocks per multiprocessor hide their latency. Expected: nearly the speed of triton_tiles, because both
+distribute the same sums over the threads of a block. The sums of a row are added up once, after the loop.
 """
 
 from gravbench.model.variant import variant
 from gravbench.variants.common import layouts
 
 
-def cutile_kernel(tile, real, *, P, TILE):
+def cutile_kernel(tile, real, *, P, TILE, RESIDENT):
     """What is read beyond the last body is zero, so also its mass."""
     zero = tile.PaddingMode.ZERO
 
-    @tile.kernel
+    @tile.kernel(occupancy=RESIDENT)
     def cutile_tiles(x, y, z, mass, ax, ay, az, n, eps2):
         i = tile.bid(0)
         xi = tile.reshape(tile.load(x, index=(i,), shape=(P,), padding_mode=zero), (P, 1))
@@ -43,10 +44,12 @@ def cutile_kernel(tile, real, *, P, TILE):
 @variant(
     parent="naive",
     source="NVIDIA's documentation of cuTile Python: docs.nvidia.com/cuda/cutile-python",
-    axes={"p": (32, 64, 128, 256, 512), "tile": (4, 8, 16, 32)},
-    defaults={"p": 256, "tile": 16},
+    # With fewer rows than the 128 threads that compute, several of them do the same.
+    axes={"p": (64, 128, 256, 512), "tile": (4, 8, 16, 32), "resident": (1, 2, 4)},
+    defaults={"p": 256, "tile": 16, "resident": 2},
     dtypes=("float32",),
 )
-def prepare(gpu, bodies, *, p, tile):
-    """One block per p bodies; the compiler chooses its threads."""
-    return layouts.over_arrays(gpu, bodies, gpu.compile("cutile_tiles", P=p, TILE=tile), -(-bodies.n // p))
+def prepare(gpu, bodies, *, p, tile, resident):
+    """One block per p bodies; the compiler chooses its threads, so that a multiprocessor holds ``resident`` blocks."""
+    kernel = gpu.compile("cutile_tiles", P=p, TILE=tile, RESIDENT=resident)
+    return layouts.over_arrays(gpu, bodies, kernel, -(-bodies.n // p))

@@ -52,24 +52,30 @@ def figures(
 
 
 def _rows(arena: Arena) -> list[dict[str, Any]]:
-    """Write the points; each method's name stands at its most accurate one, and what would overlap is left out."""
+    """Write the points; a method's name stands at its most accurate one that has room, and no value overlaps."""
     rows = [_row(point) for point in arena.points]
     room = Room(places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT))
 
     def put(place: int, field: str, text: str, *, left: bool, anyhow: bool = False) -> bool:
-        free = room.put(place, text, left=left, anyhow=anyhow)
+        free = room.put(place, text, left=left, under=field == "name below", anyhow=anyhow)
         if free or anyhow:
             rows[place][field] = text
         return free
 
     for own in ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values():
-        first = min(own, key=lambda place: rows[place]["error"])
-        name = rows[first]["method"]
+        own.sort(key=lambda place: rows[place]["error"])
+        name = rows[own[0]]["method"]
         sides = [("name before", True), ("name after", False)]
-        near, far = sides if room.places[first][0] > charts.WIDTH / 2 else sides[::-1]
+        tries = [
+            (place, *side)
+            for place in own
+            for side in (sides if room.places[place][0] > charts.WIDTH / 2 else sides[::-1])
+        ]
+        tries += [(place, "name below", True) for place in own]
         # A method without its name would be no use.
-        if not any(put(first, field, name, left=left) for field, left in (near, far)):
-            put(first, near[0], name, left=near[1], anyhow=True)
+        if not any(put(place, field, name, left=left) for place, field, left in tries):
+            place, field, left = tries[0]
+            put(place, field, name, left=left, anyhow=True)
     for place, row in enumerate(rows):
         put(place, "setting", row["accuracy"], left=False)
     return rows
@@ -83,6 +89,7 @@ def _row(point: Point) -> dict[str, Any]:
         "setting": "",
         "name before": "",
         "name after": "",
+        "name below": "",
         "ms": six_digits(1e3 * ranking.seconds(record)),
         "error": six_digits(record.error_p99),
         "front": point.front,

@@ -219,8 +219,8 @@ def thetas(rows: Sequence[Row]) -> Spec:
 def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
 
-    Points carry their ``setting`` and, one of each method, its ``name before`` or ``name after`` the point; those with
-    ``front`` are larger, and on the steps of the Pareto front.
+    Points carry their ``setting`` and, one of each method, its ``name before``, ``after`` or ``below`` the point; those
+    with ``front`` are larger, and on the steps of the Pareto front.
     """
     rows = [{**row, "place": place} for place, row in enumerate(rows)]
     base = CHART.encode(
@@ -241,7 +241,8 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     settings = base.mark_text(align="left", dx=8, dy=-7).encode(text=alt.Text("setting:N"))
     before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text=alt.Text("name before:N"))
     after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text=alt.Text("name after:N"))
-    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, height=ARENA_HEIGHT)))
+    below = base.mark_text(align="right", dx=-9, dy=8, fontWeight="bold").encode(text=alt.Text("name below:N"))
+    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, below, height=ARENA_HEIGHT)))
 
 
 @debug_mode(arg=False)
@@ -304,7 +305,7 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
         "background": "white" if title else "transparent",
         "view": {"stroke": None},
         "axis": words | axis,
-        "legend": words | {"orient": "bottom", "columns": 4 if title else 2, "labelLimit": 230} | symbols,
+        "legend": words | {"orient": "bottom", "columns": 3 if title else 2, "labelLimit": 280} | symbols,
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "offset": 12},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": ink},

@@ -20,12 +20,15 @@ class Room:
         self.places = places
         self._taken = [(x - SIGN, y - SIGN, x + SIGN, y + SIGN) for x, y in places]
 
-    def put(self, place: int, text: str, *, left: bool, anyhow: bool = False) -> bool:
-        """Take the room of a text beside a point where it is free, or ``anyhow``; tell whether it was free."""
+    def put(self, place: int, text: str, *, left: bool, under: bool = False, anyhow: bool = False) -> bool:
+        """Take the room of a text beside a point where it is free, or ``anyhow``; tell whether it was free.
+
+        It stands a little above the point, or ``under`` it.
+        """
         x, y = self.places[place]
         width = LETTER * len(text)
         low, high = (x - GAP - width, x - GAP) if left else (x + GAP, x + GAP + width)
-        above, below = y - ABOVE, y - BELOW
+        above, below = (y + BELOW, y + ABOVE) if under else (y - ABOVE, y - BELOW)
         # Beyond the left edge stand the numbers of the axis.
         free = low > -SIGN and not any(low < c and a < high and above < d and b < below for a, b, c, d in self._taken)
         if free or anyhow:
