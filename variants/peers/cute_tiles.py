@@ -1,9 +1,10 @@
 """A CuTe DSL kernel with explicit tensor layouts: each thread pairs its r bodies with a tile in shared memory.
 
 Against cutile_tiles: as in CUDA C, the program decides which thread holds which bodies, what is staged, and how wide
-the loads are. A tensor is a pointer with a layout, so copying a row becomes one 16-byte load, and a column of a thread's
-own bodies is a vector, with which one line computes r interactions. Loops over constants are unrolled while the program
-is traced. Expected: the 13 instructions per interaction of register_blocked, plus 1 / r for reading shared memory.
+the loads are. A tensor is a pointer with a layout, so copying a row becomes one 16-byte load, and a column of a
+thread's own bodies is a vector, with which one line computes r interactions. Loops over constants are unrolled while
+the program is traced. Expected: the 13 instructions per interaction of register_blocked, plus 1 / r for reading shared
+memory.
 """
 
 from gravbench.model.variant import variant
