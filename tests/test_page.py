@@ -955,7 +955,7 @@ def test_on_a_phone_every_bar_of_the_ladder_has_its_label_and_no_title_of_an_axi
 
 
 def test_on_a_phone_speed_and_time_of_the_ladders_table_are_in_view(phone):
-    summary = phone.find_element("xpath", "//summary[starts-with(text(), 'The numbers of: the ladder at n = 65')]")
+    summary = phone.find_element("xpath", "//summary[starts-with(text(), 'Numbers: the ladder at n = 65')]")
     phone.execute_script("arguments[0].parentNode.open = true; arguments[0].scrollIntoView();", summary)
     table = summary.find_element("xpath", "..").find_element("css selector", "table")
     headers = [one.text.replace("\n", " ") for one in table.find_elements("css selector", "th[scope=col]")]
