@@ -68,6 +68,8 @@ def costs_of(ceilings: Ceilings) -> Costs:
     shared = {"LDS.32": narrow, "LDS.64": max(narrow, wide / 2), "LDS.128": wide}
     cached = {"LDG.32": near, "LDG.64": max(near, far / 2), "LDG.128": far}
     latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
+    if ceilings.measured("latency_transpose"):
+        latency["MOVM"] = ceilings.value("latency_transpose")
     latency |= {name: ceilings.value("latency_l1") for name in (*cached, "LDL")}
     return Costs(
         busy={
@@ -124,7 +126,9 @@ def predict_launch(
     work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
-    launch = work.launches * ceilings.value("launch_stream")
+    # Beside the main kernel there are some that read what others wrote.
+    small = ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
+    launch = ceilings.value("launch_stream") + (work.launches - 1) * small
     if work.each is not None:
         return Predicted(_unevenly(work, work.each, shape, costs) / (megahertz * 1e6), launch)
     lane = _interactions_of_a_thread(problem, shape, work)

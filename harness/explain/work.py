@@ -211,6 +211,17 @@ def _placed(work: Work, built: Assembled) -> Work:
     return replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
 
 
+def shared_of(source: str, one: Asked, architecture: str, dtype: str, options: tuple[str, ...]) -> tuple[int, int]:
+    """Return the bytes of shared memory of a block of a kernel, and the registers of a thread.
+
+    Raises:
+        InputError: it cannot be compiled or read here.
+    """
+    given = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *options)
+    built = _assembled(source, one.stem, one.constants, architecture, given)
+    return built.shared, built.registers
+
+
 def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int, roots_each: int) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
