@@ -131,12 +131,22 @@ def test_roots_and_loads_leave_one_queue_in_their_order():
     assert in_rows > 1.3 * alternating
 
 
+def test_loads_from_global_memory_wait_in_a_queue_of_their_own():
+    root, load = one("MUFU.RSQ", "R0, R4"), one("LDG.E", "R8, desc[UR4][R4.64]")
+    given = costs(busy={"XU": 8.0, "LDG.32": 8.0}, latency={"LDG.32": 1.0}, miss=1.0)
+    # While four roots wait, the loads behind them begin.
+    assert clocks(Pass((root,) * 4 + (load,) * 4, 4), 1, 1, given) == pytest.approx(4 * 32, rel=0.1)
+    shared = one("LDS", "R8, [R4]")
+    given = costs(busy={"XU": 8.0, "LDS.32": 8.0})
+    assert clocks(Pass((root,) * 4 + (shared,) * 4, 4), 1, 1, given) > 1.3 * 4 * 32
+
+
 def test_a_matrix_product_begins_when_it_is_issued():
     """A warp waits for the unit before it issues: its code says after how many clocks the results are read."""
-    product, reader = one("HMMA.16816.F32", "R0, R8, R12, RZ", stall=2), one("FADD", "R20, R0, R1")
-    body = (product, reader)
-    assert clocks(Pass(body, 8), 1, 1, costs(busy={"tensor": 10.0})) == pytest.approx(80, rel=0.1)
-    assert clocks(Pass((*body, *[FMA] * 20), 8), 1, 1, costs(busy={"tensor": 10.0})) == pytest.approx(8 * 23, rel=0.1)
+    product = one("HMMA.16816.F32", "R0, R8, R12, RZ", stall=2)
+    done = Pass((product, product, *[FMA] * 20), 8)
+    # Ten clocks until the second product begins, which is issued then, and two until the additions.
+    assert clocks(done, 1, 1, costs(busy={"tensor": 10.0})) == pytest.approx(8 * 32, rel=0.05)
 
 
 def test_a_matrix_product_reads_all_registers_of_its_factors():

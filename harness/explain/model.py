@@ -161,7 +161,8 @@ def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -
 def _spilling(work: Work, shape: Shape, blocks: int, costs: Costs) -> Costs:
     """Return costs where so many blocks share the first cache: of registers that are spilled, what it does not hold.
 
-    Stores go through it to the L2 cache (Khairy et al. 2020, Accel-Sim). Loads find there what has no room.
+    Stores go through it to the L2 cache, as Khairy et al. 2020 (Accel-Sim) found for Volta. Loads find there what the
+    first cache has no room for.
     """
     if not work.frame:
         return costs

@@ -36,12 +36,12 @@ SHARED = "load-store"
 WIDENED = "widened"
 L2 = "L2"
 """The cache that all multiprocessors share: what goes there waits for it, and keeps no other load or store waiting."""
-QUEUED = (SHARED, "XU")
-"""Units with one queue before them, from which instructions begin in their order; the warp goes on meanwhile.
+MIO, LG = "MIO", "LG"
+"""Queues, from which instructions begin in their order; the warp goes on meanwhile.
 
-NVIDIA, Nsight Compute, warp stall reasons: the queue of the MIO is that of shared memory and of special math alike. So
-a root that waits for the XU keeps a load behind it waiting. Matrix products have no queue: the assembler writes when
-their results are there, as it does for additions, so that none may begin later than it was issued.
+NVIDIA, Nsight Compute, warp stall reasons: one is that of shared memory and of special math alike, so that a root that
+waits for the XU keeps a load behind it waiting; another one that of local and global memory. Matrix products have none:
+the assembler writes when their results are there, as it does for additions, so none may begin later than it was issued.
 """
 
 
@@ -81,6 +81,7 @@ class Pass:
 @dataclass(frozen=True, slots=True)
 class _Step:
     unit: str
+    queue: str
     busy: float
     latency: float
     stall: int
@@ -132,6 +133,13 @@ def unit_of(kind: str) -> str:
     if kind.startswith(("LDS", "LDG", "SHFL", "MOVM")):
         return SHARED
     return {"F2FP": "ALU", WIDENED: "FMA"}.get(kind, kind.partition(".")[0])
+
+
+def queue_of(kind: str) -> str:
+    """Return the queue in which a kind of instruction waits for its unit; empty where it has none."""
+    if kind.startswith("LDG") or unit_of(kind) == L2:
+        return LG
+    return MIO if unit_of(kind) in (SHARED, "XU") else ""
 
 
 def busy_of(one: Instruction, busy: Mapping[str, float]) -> float:
@@ -219,6 +227,7 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
         steps.append(
             _Step(
                 unit_of(kind),
+                queue_of(kind),
                 busy,
                 latency,
                 max(1, bits & 15),
@@ -251,8 +260,8 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
     at_begin = at_end = 0
     clock, last, left = 0.0, 0, warps
     ahead = costs.ahead
-    # When the last of them left it.
-    queue: deque[float] = deque(maxlen=costs.queue)
+    # When the last instructions left each of them.
+    queues: dict[str, deque[float]] = {name: deque(maxlen=costs.queue) for name in (MIO, LG)}
     while left:
         soonest, chosen = float("inf"), -1
         for turn in range(warps):
@@ -266,10 +275,9 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
                 continue
             step = steps[place[warp] % length]
             room = free.get(step.unit, 0.0)
-            if step.unit in QUEUED:
+            if step.queue:
+                queue = queues[step.queue]
                 room = queue[0] if len(queue) == costs.queue else 0.0
-            elif step.unit == L2:
-                room -= costs.queue * step.busy
             when = max(room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0)
             if when <= clock:
                 chosen = warp
@@ -282,7 +290,8 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
         last = chosen
         step = steps[place[chosen] % length]
         begins = max(free.get(step.unit, 0.0), clock)
-        if step.unit in QUEUED:
+        if step.queue:
+            queue = queues[step.queue]
             begins = max(begins, queue[-1]) if queue else begins
             queue.append(begins)
         free[step.unit] = begins + step.busy
