@@ -724,7 +724,9 @@ PRINTED = r"<!-- printed: ((?:(?!--records).)*?) -->\n```text\n(.*?)```\n<!-- en
 BLOCKS = re.findall(PRINTED, DOCUMENT, re.DOTALL)
 
 
-EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run|--records|--limits).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
+EXAMPLES = re.findall(
+    r"^(gravbench explain (?:(?!--run|--records|--limits|--knock-outs).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
