@@ -48,7 +48,9 @@ def test_the_loop_of_a_ceiling_has_the_instructions_it_claims_and_next_to_no_oth
     assert counted == bench.opcodes
     # What loads bring has to be used, or the compiler would drop them.
     if not bench.name.startswith(("lds", "ldg", "l2", "memory")):
-        assert len(body) - counted.total() <= 5, [one.opcode for one in body]
+        # Instructions that never run stand where a result takes more clocks than one can be told to wait.
+        others = [one.opcode for one in body if one.predicate != "@!UPT"]
+        assert len(others) - counted.total() <= 5, others
 
 
 @needs_assembler
@@ -92,6 +94,8 @@ class FakeGpu(CudaToolkit):
         def launch(grid, block, *arguments):
             self.launched.append((stem, grid, block))
             self.seconds = 1e-6
+            if stem == "relay":
+                arguments[0][:] = arguments[1] + 1
             if bench is None:
                 return
             out, marks, turns = arguments[0], arguments[1], int(arguments[-1])
@@ -99,9 +103,9 @@ class FakeGpu(CudaToolkit):
             threads = grid * block
             if stem == "red_one":
                 out[0] += 4 * turns * threads
-            elif stem == "read_rows":
+            elif stem in ("read_rows", "write_rows"):
                 out[:] = 0
-                out[0] = sum_of_rows(int(arguments[-2]), turns)
+                out[0] = (bench.of_rows or sum_of_rows)(int(arguments[-2]), turns)
             elif stem == "red_distinct":
                 out += left
             else:

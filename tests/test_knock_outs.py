@@ -1,23 +1,27 @@
 """Changes of a kernel: each is found in its text, compiles, is measured beside the original, and is never a record."""
 
+from statistics import median
+
 import pytest
 from typer.testing import CliRunner
 
-from conftest import GPUS, NO_GPU
+from conftest import GPUS, NO_GPU, ROOT
 from gravbench.cli import proving
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.explain import knock_outs
+from gravbench.explain import ceilings, knock_outs, predicting
 from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import compiled, missing
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import changes
+from gravbench.explain.predicting import again
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Resources
 from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS, Timing
 from test_ceilings import FakeGpu
 
+CEILINGS = ROOT / "reports" / "h200" / "ceilings"
 VARIANTS = discover()
 GRAVITY = find("gravity")
 QUICK = Measure(min_samples=3, budget_seconds=0.01, warm_up_seconds=0.0, sample_seconds=1e-4)
@@ -153,6 +157,50 @@ def test_changes_are_kept_in_a_file_of_their_own_beside_no_record(tmp_path):
     (tmp_path / "knock_outs.json").write_text("{")
     with pytest.raises(InputError, match="accepted: what `gravbench explain --knock-outs` writes"):
         knock_outs.read_all(tmp_path)
+
+
+KEPT = {one.variant: one for one in knock_outs.read_all(CEILINGS)}
+
+
+def differences(of):
+    """How far predicted gains are from the measured ones, by the name of the change."""
+    return {one.name: abs(one.predicted_gain / one.measured_gain - 1) for one in of.outcomes if one.name != "original"}
+
+
+def test_gains_are_predicted_as_they_were_measured():
+    found = [one for kept in KEPT.values() for one in kept.differences]
+    assert len(found) >= 15
+    assert median(found) < 0.04
+    # Registers that are spilled go through the first cache, and where it is full from the L2 cache.
+    assert differences(KEPT["symmetric"])["half the registers"] < 0.15
+    assert differences(KEPT["naive"])["half the registers"] < 0.75
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_the_kept_predictions_are_those_of_the_model():
+    """The command that makes them again is: python -m gravbench.explain.predicting reports/h200/ceilings."""
+    now = again(KEPT["symmetric"], ceilings.read(CEILINGS))
+    for one, kept in zip(now.outcomes, KEPT["symmetric"].outcomes, strict=True):
+        assert one.measured_seconds == kept.measured_seconds
+        assert one.predicted_seconds == pytest.approx(kept.predicted_seconds, rel=0.05), one.name
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_predictions_are_made_again_without_a_gpu(tmp_path, capsys):
+    kept = KEPT["naive"]
+    old = [one.model_copy(update={"predicted_seconds": 1.0}) for one in kept.outcomes[:2]]
+    old.append(kept.outcomes[2].model_copy(update={"predicted_seconds": None, "predicted_gain": None}))
+    knock_outs.write([kept.model_copy(update={"outcomes": old})], tmp_path)
+    assert predicting.main([str(tmp_path)]) == 0
+    (found,) = knock_outs.read_all(tmp_path)
+    first, second, third = found.outcomes
+    # There are no ceilings in this folder, so that published figures predict.
+    assert first.predicted_seconds == pytest.approx(kept.outcomes[0].predicted_seconds, rel=0.1)
+    assert second.predicted_gain == first.predicted_seconds / second.predicted_seconds
+    assert third.predicted_seconds is third.predicted_gain is None
+    capsys.readouterr()
+    assert predicting.main([str(tmp_path / "none")]) == 2
+    assert "it has no knock_outs.json" in capsys.readouterr().err
 
 
 def test_the_table_shows_what_has_no_figure_and_why(capsys):

@@ -724,7 +724,9 @@ PRINTED = r"<!-- printed: ((?:(?!--records).)*?) -->\n```text\n(.*?)```\n<!-- en
 BLOCKS = re.findall(PRINTED, DOCUMENT, re.DOTALL)
 
 
-EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run|--records|--limits).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
+EXAMPLES = re.findall(
+    r"^(gravbench explain (?:(?!--run|--records|--limits|--knock-outs).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
@@ -779,7 +781,7 @@ def test_every_number_of_the_document_is_of_the_command():
     # Beside those with a comment there are names: of cards, architectures, types and files.
     prose = REFERENCE.sub("", prose)
     prose = re.sub(
-        r"[\d,.]+(?:e9| %)? <!-- h200/.*?-->|`[^`]*`|\]\([^)]*\)|\b(?:H200|h200|sm_90|float32|float64|FP64)\b",
+        r"[\d,.]+(?:e9| %)? <!-- h200/.*?-->|`[^`]*`|\]\([^)]*\)|\b(?:H200|h200|sm_90|float32|float64|FP64|L[12])\b",
         "",
         prose,
     )

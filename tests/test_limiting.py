@@ -113,7 +113,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
         for one in records
         if own_record.modelled(one) and own_record.of_this_checkout(one) and not known.of(one)
     ]
-    assert not unexplained, "run: gravbench explain --limits h200/ladder"
+    assert not unexplained, "run: gravbench explain --limits h200/ladder --ceilings reports/h200/ceilings"
     assert known.limits
 
 

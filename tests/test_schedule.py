@@ -1,9 +1,11 @@
 """The model of a scheduler: what delays instructions, one cause at a time."""
 
+from dataclasses import replace
+
 import pytest
 
 from gravbench.explain.machine_code import Instruction, parse
-from gravbench.explain.schedule import Costs, Pass, clocks, kind_of, operands, unit_of
+from gravbench.explain.schedule import Costs, Pass, busy_of, clocks, kind_of, operands, unit_of
 
 NONE = 7 << 5 | 7 << 8
 
@@ -107,13 +109,61 @@ def test_what_is_left_out_of_many_turns_counts_all_the_same(monkeypatch):
         ("SHFL.IDX", "SHFL", "load-store"),
         ("HMMA.1688.F32", "tensor.8", "tensor"),
         ("HMMA.16816.F32", "tensor", "tensor"),
-        ("REDG.E.ADD.F32", "RED", "load-store"),
+        ("REDG.E.ADD.F32", "RED", "L2"),
+        ("STL", "STL", "L2"),
+        ("LDL.LU", "LDL", "L2"),
+        ("HADD2.F32", "widened", "FMA"),
+        ("HADD2", "FMA", "FMA"),
         ("FFMA.FTZ", "FMA", "FMA"),
     ],
 )
 def test_instructions_have_a_kind_and_a_unit(opcode, kind, unit):
     assert kind_of(one(opcode)) == kind
     assert unit_of(kind) == unit
+
+
+def test_roots_and_loads_leave_one_queue_in_their_order():
+    root, load = one("MUFU.RSQ", "R0, R4"), one("LDS.128", "R8, [R4]")
+    alternating = clocks(Pass((root, load), 16), 4, 1, costs())
+    assert alternating == pytest.approx(16 * 16, rel=0.05)
+    # Of several roots the last ones keep the loads behind them waiting, and of several loads the roots.
+    in_rows = clocks(Pass((root,) * 8 + (load,) * 8, 2), 1, 1, costs())
+    assert in_rows > 1.3 * alternating
+
+
+def test_loads_from_global_memory_wait_in_a_queue_of_their_own():
+    root, load = one("MUFU.RSQ", "R0, R4"), one("LDG.E", "R8, desc[UR4][R4.64]")
+    given = costs(busy={"XU": 8.0, "LDG.32": 8.0}, latency={"LDG.32": 1.0}, miss=1.0)
+    # While four roots wait, the loads behind them begin.
+    assert clocks(Pass((root,) * 4 + (load,) * 4, 4), 1, 1, given) == pytest.approx(4 * 32, rel=0.1)
+    shared = one("LDS", "R8, [R4]")
+    given = costs(busy={"XU": 8.0, "LDS.32": 8.0})
+    assert clocks(Pass((root,) * 4 + (shared,) * 4, 4), 1, 1, given) > 1.3 * 4 * 32
+
+
+def test_a_matrix_product_begins_when_it_is_issued():
+    """A warp waits for the unit before it issues: its code says after how many clocks the results are read."""
+    product = one("HMMA.16816.F32", "R0, R8, R12, RZ", stall=2)
+    done = Pass((product, product, *[FMA] * 20), 8)
+    # Ten clocks until the second product begins, which is issued then, and two until the additions.
+    assert clocks(done, 1, 1, costs(busy={"tensor": 10.0})) == pytest.approx(8 * 32, rel=0.05)
+
+
+def test_a_matrix_product_reads_all_registers_of_its_factors():
+    assert operands([one("HMMA.16816.F32", "R0, R8, R12, R16")]) == [(5, 5)]
+    assert operands([one("HMMA.1688.F32", "R0, R8, R12, RZ")]) == [(2, 1)]
+    kept = [one("HMMA.16816.F32", "R0, R8.reuse, R12, RZ"), one("HMMA.16816.F32", "R4, R8, R14, RZ")]
+    assert operands(kept) == [(3, 3), (1, 1)]
+
+
+def test_an_access_takes_as_long_as_the_fullest_bank():
+    load = one("LDS.128", "R8, [R4]")
+    given = {"LDS.128": 8.0, "LDS.32": 4.0}
+    assert busy_of(load, given) == 8
+    assert busy_of(replace(load, wavefronts=1), given) == 8
+    assert busy_of(replace(load, wavefronts=16), given) == 64
+    slow = Pass((replace(load, wavefronts=16),), 16)
+    assert clocks(slow, 4, 1, costs(busy=given)) == pytest.approx(16 * 64, rel=0.03)
 
 
 def test_the_control_of_an_instruction_is_read_from_its_code():

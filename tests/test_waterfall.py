@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.explain import model, own_record
+from gravbench.explain import ceilings, model, own_record
 from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceiling, Ceilings
+from gravbench.explain.machine_code import Instruction
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.waterfall import waterfall
@@ -20,6 +21,7 @@ from gravbench.model.runs import RecordFile
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 LADDER = ROOT / "reports" / "h200" / "ladder"
+MEASURED = ROOT / "reports" / "h200" / "ceilings"
 BODIES = (16384, 262144)
 EXACT = ("naive", "float4", "tiled", "split", "shuffle", "kahan", "register_blocked", "split_j", "symmetric")
 GRAVITY = find("gravity")
@@ -90,6 +92,38 @@ def test_blocks_beyond_a_full_round_are_the_tail():
     # Two rounds of two blocks with a warp each for a scheduler, and one block more; an interaction each.
     assert seen == [2, 1]
     assert found.kernel == pytest.approx((2 * 2 * 10 + 10) / 1e9)
+
+
+def spilling(frame, shared=0):
+    """Return the clocks of a pass that stores a register and loads it again, with so many bytes for each thread."""
+    body = (
+        Instruction("STL", "[R1], R0", control=1 | 7 << 5 | 7 << 8),
+        Instruction("LDL.LU", "R0, [R1]", control=1 | 7 << 8),
+        Instruction("FADD", "R2, R0, R2", control=1 | 7 << 5 | 7 << 8 | 1 << 11),
+    )
+    work = Work("k", (Part(Pass(body, 16), 1.0),), 1, frame=frame, shared=shared)
+    return model.clocks_of(work, SHAPE, 4, model.costs_of(Ceilings())) / 16
+
+
+def test_spilled_registers_cost_more_where_the_first_cache_is_full():
+    # 4 blocks of 256 threads: 256 bytes each are all of it.
+    held, half, full = spilling(128), spilling(512), spilling(4096)
+    assert held < half < full
+    # A scheduler's store of 128 bytes, while all four of all multiprocessors store.
+    assert model.costs_of(Ceilings()).busy["STL"] == pytest.approx(4 * 128 / (5120 / 132))
+    assert full > 1.6 * held
+    assert spilling(128, shared=60 << 10) > held  # shared memory takes the room
+
+
+def test_the_waterfall_of_tensor_has_the_stages_that_its_record_has():
+    ladder = [one for one in RecordFile(LADDER).read(str) if one.variant == "tensor" and one.n == 16384]
+    record = next(one for one in ladder if one.axes["terms"] == 2)
+    measured = record.median_seconds * 1e12 / record.evaluated
+    by_name = {part.name: part for part in waterfall(record, "sm_90", ceilings.read(MEASURED))}
+    others = (record.median_seconds - record.stages_seconds["pairs"]) * 1e12 / record.evaluated
+    assert by_name["other stages"].picoseconds == pytest.approx(others)
+    assert by_name["launch"].reason.startswith("1 launch of")
+    assert abs(by_name["unexplained"].picoseconds) < 0.1 * measured
 
 
 def test_a_record_that_does_not_tell_its_launch_has_no_model(records):

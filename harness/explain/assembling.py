@@ -31,13 +31,17 @@ ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A kernel as machine code: registers per thread, bytes of spills and of shared memory, and its instructions."""
+    """A kernel as machine code: registers per thread, bytes of spills and of shared memory, and its instructions.
+
+    ``frame`` are the bytes of local memory of a thread, among which the spills are.
+    """
 
     architecture: str
     registers: int
     spilled: int
     shared: int
     code: Code
+    frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ def disassembled(made: Compiled, kernel: str) -> Assembled:
         said(r"(\d+) bytes spill stores") + said(r"(\d+) bytes spill loads"),
         said(r"(\d+) bytes smem"),
         parse(text, kernel),
+        said(r"(\d+) bytes stack frame"),
     )
 
 

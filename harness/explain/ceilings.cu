@@ -225,6 +225,30 @@ extern "C" __global__ void convert(unsigned* out, Mark* marks, const float* in, 
     out[place()] = total;
 }
 
+// The upper half-precision number of a word becomes a float, whose upper half is the next.
+extern "C" __global__ void widen(unsigned* out, Mark* marks, const float* in, int turns) {
+    unsigned x[LANES];
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) x[k] = __float_as_int(in[k]);
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 4 * LANES; ++k) {
+            float wide;
+            asm volatile("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}"
+                         : "=f"(wide)
+                         : "r"(x[k % LANES]));
+            x[k % LANES] = __float_as_int(wide);
+        }
+    }
+    watch.stop();
+    unsigned total = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) total += x[k];
+    out[place()] = total;
+}
+
 // All lanes of a warp read one address, as they do of a tile: a row of words, the other one in the next turn. Every
 // second word alone, because the compiler makes one load of two that are neighbours.
 #define LOAD_32(NAME, SPACE, FROM)                                                                       \
@@ -266,6 +290,30 @@ extern "C" __global__ void convert(unsigned* out, Mark* marks, const float* in, 
         out[place()] = x + y;                                                                    \
     }
 
+// Each lane of a warp reads 16 bytes of its own, side by side.
+extern "C" __global__ void lds_lanes(unsigned* out, Mark* marks, const unsigned* in, int turns) {
+    __shared__ __align__(16) unsigned tile[384];
+    tile[threadIdx.x % 256] = in[threadIdx.x % 256];
+    if (threadIdx.x < 128) tile[256 + threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    const unsigned own = static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x % 32 * 4));
+    unsigned x = 0, y = 0;
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 128; k += 4) {
+            unsigned a, b, c, d;
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                         : "r"(own + 4 * (turn % 2 * 128 + k)));
+            x += a ^ b ^ c, y ^= d;
+        }
+    }
+    watch.stop();
+    out[place()] = x + y;
+}
+
 #define OF_TILE(k) "r"(static_cast<unsigned>(__cvta_generic_to_shared(tile + (k))))
 #define OF_MEMORY(k) "l"(in + (k))
 
@@ -304,6 +352,28 @@ extern "C" __global__ void fill_rows(uint4* out, int words) {
     }
 }
 
+// Write `words` rows of 16 bytes, each thread its own, all of them in every turn, and read the last of its own at the
+// end.
+extern "C" __global__ void write_rows(unsigned* out, Mark* marks, uint4* to, int words, int turns) {
+    const int all = gridDim.x * blockDim.x;
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll 1
+        for (int k = place(); k < words; k += 4 * all) {
+#pragma unroll
+            for (int other = 0; other < 4; ++other) {
+                const int row = k + other * all;
+                asm volatile("st.global.cg.v4.u32 [%0], {%1, %2, %1, %2};" ::"l"(to + row), "r"(turn), "r"(row)
+                             : "memory");
+            }
+        }
+    }
+    watch.stop();
+    const int last = words - all + place();
+    out[place()] = (to[last].x + (to[last].y ^ last)) * (words / all);
+}
+
 // Products of matrices of ones: each adds the length of a row to every sum.
 #define PRODUCT(NAME, SHAPE, OPERANDS)                                                                        \
     extern "C" __global__ void NAME(float* out, Mark* marks, const unsigned* in, int turns) {                 \
@@ -328,6 +398,53 @@ extern "C" __global__ void fill_rows(uint4* out, int words) {
 PRODUCT(mma_8, "m16n8k8", "{%4, %5}, {%8}")
 #if __CUDA_ARCH__ >= 800
 PRODUCT(mma_16, "m16n8k16", "{%4, %5, %6, %7}, {%8, %9}")
+
+__device__ __forceinline__ void add_product(float (&to)[4], const unsigned (&ones)[6]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
+        : "r"(ones[0]), "r"(ones[1]), "r"(ones[2]), "r"(ones[3]), "r"(ones[4]), "r"(ones[5]));
+}
+
+// Three products for four roots, as tensor has them: how far they hinder each other, and the clock under such a load.
+extern "C" __global__ void mma_mufu(float* out, Mark* marks, const float* in, const unsigned* factors, int turns) {
+    float sum[4][4] = {};
+    float x[LANES];
+    const unsigned ones[6] = {factors[0], factors[1], factors[2], factors[3], factors[4], factors[5]};
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) x[k] = in[k];
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 2 * LANES; ++k) {
+            inverse_root(x[k % LANES]);
+            if (k % 4) add_product(sum[k % 4], ones);
+        }
+    }
+    watch.stop();
+    float total = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) total += x[k];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) total += sum[k / 4][k % 4];
+    out[place()] = total;
+}
+
+// One warp, each product adds to the sum of the one before it.
+extern "C" __global__ void latency_mma(float* out, Mark* marks, const unsigned* in, int turns) {
+    float sum[4] = {};
+    const unsigned ones[6] = {in[0], in[1], in[2], in[3], in[4], in[5]};
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 33; ++k) add_product(sum, ones);
+    }
+    watch.stop();
+    out[place()] = sum[0] + sum[1] + sum[2] + sum[3];
+}
 #endif
 
 // STEP 1: each thread adds to a place of its own; 0: all threads to one.
@@ -346,6 +463,11 @@ ADDITIONS(red_distinct, 1)
 ADDITIONS(red_one, 0)
 
 extern "C" __global__ void empty() {}
+
+// A kernel that has work, but little: it adds one to what the kernel before it left.
+extern "C" __global__ void relay(unsigned* to, const unsigned* from) {
+    to[place()] = from[place()] + 1;
+}
 
 // Latencies: one warp, each instruction needs the result of the one before it.
 extern "C" __global__ void latency_fma(float* out, Mark* marks, const float* in, int turns) {
@@ -368,6 +490,18 @@ extern "C" __global__ void latency_mufu(float* out, Mark* marks, const float* in
     for (int turn = 0; turn < turns; ++turn) {
 #pragma unroll
         for (int k = 0; k < 33; ++k) inverse_root(x);
+    }
+    watch.stop();
+    out[place()] = x;
+}
+
+extern "C" __global__ void latency_transpose(unsigned* out, Mark* marks, int turns) {
+    unsigned x = threadIdx.x;
+    Clock watch(marks);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma unroll
+        for (int k = 0; k < 32; ++k) asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x));
     }
     watch.stop();
     out[place()] = x;

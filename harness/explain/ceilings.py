@@ -38,6 +38,7 @@ PUBLISHED: Mapping[str, tuple[float, str]] = {
     "shuffle": (32, LANES),
     "transpose": (32, LANES),
     "convert": (64, LANES),
+    "widen": (64, LANES),
     "lds_32": (32, LANES),
     "lds_128": (8, LANES),
     "ldg_32": (32, LANES),
@@ -49,17 +50,19 @@ PUBLISHED: Mapping[str, tuple[float, str]] = {
     "latency_lds": (29, CLOCKS),
     "latency_l1": (41, CLOCKS),
     "latency_l2": (262, CLOCKS),
+    "l2_read": (5120 * 1980e6, BYTES),
     "memory_read": (4.8e12, BYTES),
     "launch_stream": (2.2e-6, SECONDS),
 }
 """Of sm_90, for what was not measured.
 
-NVIDIA, CUDA C++ Programming Guide, table of arithmetic throughput: 128 FMA, 64 integer, 16 special, 64 FP64 and 32
-shuffle lanes. NVIDIA, H100 whitepaper: four schedulers, 2,048 half-precision multiplications and additions of the
-tensor cores, 128 bytes per clock from shared memory and from the first cache; 4.8 TB/s of an H200. Two banks of
-registers that deliver one operand each per clock halve the rate where three operands vary. Latencies are about those
-that Luo et al. 2024 (Benchmarking and dissecting the Nvidia Hopper GPU architecture) and, of arithmetic, Jia et al.
-2018 (Dissecting the Volta GPU architecture) found; that of a launch is about what kernels of ten bodies take there.
+NVIDIA, CUDA C++ Programming Guide, table of arithmetic throughput: 128 FMA, 64 integer, 16 special, 64 FP64, 32 shuffle
+lanes and 64 conversions. NVIDIA, H100 whitepaper: four schedulers, 2,048 half-precision multiplications and additions
+of the tensor cores, 128 bytes per clock from shared memory and from the first cache; 4.8 TB/s of an H200. NVIDIA, A100
+whitepaper: 5,120 bytes per clock from the L2 cache. Two banks of registers that deliver one operand each per clock
+halve the rate where three operands vary. Latencies are about those that Luo et al. 2024 (Benchmarking and dissecting
+the Nvidia Hopper GPU architecture) and, of arithmetic, Jia et al. 2018 (Dissecting the Volta GPU architecture) found;
+that of a launch is about what kernels of ten bodies take there.
 """
 PUBLISHED_CLOCK = 1980.0
 """MHz: the highest of an H100 or an H200."""

@@ -43,7 +43,7 @@ def registers_of(one: Instruction) -> tuple[set[str], set[str]]:
     # A comparison writes two predicates, the second often PT, which is none.
     if results and fields and re.fullmatch(r"U?P(T|\d+)", fields[0]):
         results = 2
-    shape = next((MATRICES[part] for part in one.opcode.split(".") if part in MATRICES), ())
+    shape = widths_of_matrices(one)
     for place, text in enumerate(fields):
         for name, width in REGISTER.findall(text):
             if place < results and "[" not in text:
@@ -51,6 +51,11 @@ def registers_of(one: Instruction) -> tuple[set[str], set[str]]:
             else:
                 read |= _group(name, shape[place - 1] if 0 < place <= len(shape) else WIDTHS.get(width, 1))
     return written, read
+
+
+def widths_of_matrices(one: Instruction) -> tuple[int, ...]:
+    """Return the registers of the factors of a matrix product and of what is added to it; none of anything else."""
+    return next((MATRICES[part] for part in one.opcode.split(".") if part in MATRICES), ())
 
 
 def _conflicts(one: Instruction) -> bool:

@@ -112,6 +112,20 @@ Opens = Callable[[Changed, tuple[str, ...]], CudaToolkit]
 """Opens a toolkit for a changed text, with options of the compiler beside its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a change became on a device: the kernels that were asked for, and the shape in which they were launched.
+
+    ``kernels`` are the launches of an evaluation.
+    """
+
+    asked: tuple[Asked, ...]
+    shape: Shape
+    kernels: int
+    architecture: str
+    megahertz: float
+
+
 @dataclass(slots=True)
 class _Candidate:
     change: Change
@@ -238,22 +252,44 @@ def _predict(
         one.reason = "not predicted: the trip counts of its loops depend on the data"
         return
     architecture = f"sm_{(one.toolkit.compute_capability or '9.0').replace('.', '')}"
-    options = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *one.change.options)
     megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
+    made = Made(one.asked, one.shape, one.prepared.kernels, architecture, megahertz)
     try:
-        for asked in one.asked:
-            own = variant.complete({**axes, **one.change.axes})
-            count = counting(asked, lambda: bodies, own, one.shape)
-            work = work_of_text(
-                variant, one.change.text, asked, architecture, options, one.prepared.kernels, one.change.roots, count
-            )
-            if work is not None:
-                costs = costs_of(ceilings)
-                one.predicted = predict_launch(work, one.shape, problem, megahertz, ceilings, costs).seconds
-                return
-        one.reason = "not predicted: it has no recognizable loop over interactions"
+        one.predicted = seconds_of(one.change, made, variant, dtype, axes, bodies, problem, ceilings)
     except Exception as error:
         one.reason = shortened(f"not predicted: {error}", 600)
+        return
+    if one.predicted is None:
+        one.reason = "not predicted: it has no recognizable loop over interactions"
+
+
+def seconds_of(
+    change: Change,
+    made: Made,
+    variant: Variant,
+    dtype: Dtype,
+    axes: Axes,
+    bodies: Bodies,
+    problem: Problem,
+    ceilings: Ceilings,
+) -> float | None:
+    """Predict the seconds of an evaluation after a change; None where no kernel of it has a loop over interactions.
+
+    Raises:
+        InputError: it cannot be compiled or read here.
+        UnmodelledError: there is no model of it.
+    """
+    options = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *change.options)
+    for asked in made.asked:
+        own = variant.complete({**axes, **change.axes})
+        count = counting(asked, lambda: bodies, own, made.shape)
+        work = work_of_text(
+            variant, change.text, asked, made.architecture, options, made.kernels, change.roots, count
+        )  # fmt: skip
+        if work is not None:
+            costs = costs_of(ceilings)
+            return predict_launch(work, made.shape, problem, made.megahertz, ceilings, costs).seconds
+    return None
 
 
 def _outcome(one: _Candidate, original: _Candidate) -> Outcome:

@@ -28,6 +28,7 @@ class Instruction:
     ``control`` are the bits by which the assembler delays the next instructions of the warp, from the lowest: four of
     cycles to wait, one that asks for another warp, three and three for the barriers that its result and its operands
     open, six for the barriers that it waits for. It is 0 where the codes of the instructions were not printed.
+    ``wavefronts`` are the clocks that the banks of shared memory take for it, 0 where that is not known.
     """
 
     opcode: str
@@ -37,6 +38,7 @@ class Instruction:
     line: int = 0
     target: str = ""
     control: int = 0
+    wavefronts: int = 0
 
     @property
     def name(self) -> str:

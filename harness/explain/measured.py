@@ -16,7 +16,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.interface import ToolkitMissingError
 
-OF_A_GPU = (*(one.name for one in BENCHMARKS), "launch_stream", "launch_graph")
+OF_A_GPU = (*(one.name for one in BENCHMARKS), "launch_stream", "launch_small", "launch_graph")
 
 
 def check(device: Device, names: Iterable[str]) -> None:

@@ -61,7 +61,11 @@ def measure_all(
         one.name: lambda one=one: _Bench(toolkit, one, read).measured()  # type: ignore[misc]
         for one in BENCHMARKS
     }
-    todo |= {"launch_stream": lambda: _launches(toolkit), "launch_graph": lambda: _graph(toolkit)}
+    todo |= {
+        "launch_stream": lambda: _launches(toolkit),
+        "launch_small": lambda: _relays(toolkit),
+        "launch_graph": lambda: _graph(toolkit),
+    }
     for name, measure in todo.items():
         if names is not None and name not in names:
             continue
@@ -143,7 +147,8 @@ class _Bench:
         found = self.toolkit.download(self.out)
         expected = self.bench.leaves(FEW_TURNS)
         if self.bench.rows:
-            right = int(found.astype(object).sum()) % 2**32 == sum_of_rows(self.words, FEW_TURNS)
+            left = (self.bench.of_rows or sum_of_rows)(self.words, FEW_TURNS)
+            right = int(found.astype(object).sum()) % 2**32 == left
         elif expected is None:  # all add to the first place
             right = found[0] == self.bench.each * FEW_TURNS * self.threads and not found[1:].any()
         else:
@@ -189,6 +194,29 @@ def _launches(toolkit: CudaToolkit) -> Ceiling:
         "launch_stream", "time per empty kernel, launched back to back in one stream", lambda: toolkit.time(
             lambda: empty(1, 32), LAUNCHES
         ).seconds
+    )  # fmt: skip
+
+
+def _relays(toolkit: CudaToolkit) -> Ceiling:
+    relay, words = toolkit.compile("relay"), toolkit.multiprocessors * BLOCK
+    here, there = (toolkit.device_array(words, np.uint32) for _ in range(2))
+    stream = toolkit.stream()
+    toolkit.send(here, np.zeros(words, np.uint32), stream)
+    toolkit.wait(stream)
+
+    def there_and_back() -> None:
+        relay(toolkit.multiprocessors, BLOCK, there, here)
+        relay(toolkit.multiprocessors, BLOCK, here, there)
+
+    there_and_back()
+    toolkit.synchronize()
+    found = toolkit.download(here)
+    if not (found == 2).all():
+        raise WrongError(f"launch_small computed {found[:3]} instead of 2: it is not measured")
+    return _launch_ceiling(
+        "launch_small", "a kernel of one word per thread behind another that wrote the words", lambda: toolkit.time(
+            there_and_back, LAUNCHES // 2
+        ).seconds / 2
     )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ class Benchmark:
     turns: one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a
     thread does in one turn, operations, or the bytes of one of its ``rows``. ``opcodes`` are those that are counted.
     With ``chain`` one warp runs, and the clocks of an instruction are what is measured; ``ring`` are the words that it
-    follows. ``least`` is the compute capability from which on it is there.
+    follows. ``least`` is the compute capability from which on it is there. ``of_rows`` says what all threads together
+    leave of so many rows after so many turns.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Benchmark:
     ring: int = 0
     kernel: str = ""
     least: str = ""
+    of_rows: Callable[[int, int], int] | None = None
 
     @property
     def stem(self) -> str:
@@ -129,6 +131,30 @@ def sum_of_rows(words: int, turns: int) -> int:
     return turns * total % 2**32
 
 
+def _sum_of_written(words: int, turns: int) -> int:
+    """Return what all threads together leave of so many rows that they have written, modulo 2^32."""
+    # Each reads one of its rows, which has the number of the row, that is taken away, and that of the turn.
+    return words * (turns - 1) % 2**32
+
+
+def _widened(turns: int) -> int:
+    x = ROOTS[:CHAINS].copy()
+    for _ in range(4 * turns):
+        half: NDArray[np.uint16] = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        x = half.view(np.float16).astype(np.float32)
+    return int(x.view(np.uint32).sum(dtype=np.uint32))
+
+
+def _of_lanes(turns: int) -> NDArray[np.uint32]:
+    row, found = WORDS[np.arange(384) % 256], np.zeros(32, np.uint32)
+    mixed = np.zeros(32, np.uint32)
+    for turn in range(turns):
+        for k in range(0, 128, 4):
+            a, b, c, d = (row[turn % 2 * 128 + k + 4 * np.arange(32) + word] for word in range(4))
+            found, mixed = (found + (a ^ b ^ c)).astype(np.uint32), mixed ^ d
+    return (found + mixed).astype(np.uint32)
+
+
 def _at(ring: int, step: int) -> Callable[[int], int]:
     return lambda turns: IN_A_ROW * turns % ring * step
 
@@ -183,12 +209,20 @@ BENCHMARKS: Sequence[Benchmark] = (
         _converted, (ROOTS,), np.uint32, least="8.0"
     ),
     Benchmark(
+        "widen", "conversions of half-precision numbers to floats", LANES, 32, {"HADD2.F32": 32},
+        _widened, (ROOTS,), np.uint32
+    ),
+    Benchmark(
         "lds_32", "4-byte loads from shared memory, one address per warp", LANES, 32, {"LDS": 32}, _loads(1),
         (WORDS,), np.uint32
     ),
     Benchmark(
         "lds_128", "16-byte loads from shared memory, one address per warp", LANES, 32, {"LDS.128": 32},
         _loads(4), (WORDS,), np.uint32
+    ),
+    Benchmark(
+        "lds_lanes", "16-byte loads from shared memory, contiguous over the lanes", LANES, 32,
+        {"LDS.128": 32}, _of_lanes, (WORDS,), np.uint32
     ),
     Benchmark(
         "ldg_32", "4-byte loads from the L1 cache, one address per warp", LANES, 32, {"LDG": 32},
@@ -203,6 +237,10 @@ BENCHMARKS: Sequence[Benchmark] = (
         rows=L2_WORDS, kernel="read_rows"
     ),
     Benchmark(
+        "l2_write", "bytes written to the L2 cache", BYTES, 16, {"STG": 4}, lambda _: None, type_of_result=np.uint32,
+        rows=L2_WORDS, kernel="write_rows", of_rows=_sum_of_written
+    ),
+    Benchmark(
         "memory_read", "bytes read from memory", BYTES, 16, {"LDG": 4}, lambda _: None, type_of_result=np.uint32,
         rows=MEMORY_WORDS, kernel="read_rows"
     ),
@@ -213,6 +251,11 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark(
         "mma_16", "warp-level half-precision matrix products m16n8k16", PRODUCTS, 16 / 32, {"HMMA.16816": 16},
         lambda turns: 16.0 * 4 * turns * 16, (ONES,), least="8.0"
+    ),
+    Benchmark(
+        "mma_mufu", "inverse square roots, with three half-precision matrix products m16n8k16 for four of them", LANES,
+        16, {"MUFU.RSQ": 16, "HMMA.16816": 12},
+        lambda turns: _roots(2 * turns) + 12.0 * turns * 4 * 16, (ROOTS, ONES), tolerance=1e-5, least="8.0"
     ),
     Benchmark(
         "red_distinct", "atomic additions, each thread to a separate address", OPERATIONS, 4, {"RED": 4},
@@ -235,6 +278,14 @@ BENCHMARKS: Sequence[Benchmark] = (
         {"LDS": IN_A_ROW}, lambda turns: IN_A_ROW * turns * 5 % 32, type_of_result=np.uint32, chain=True
     ),
     Benchmark(
+        "latency_transpose", "latency of a dependent 8 x 8 matrix transpose", CLOCKS, 32,
+        {"MOVM": 32}, lambda _: np.arange(32), type_of_result=np.uint32, chain=True
+    ),
+    Benchmark(
+        "latency_mma", "latency of a matrix product m16n8k16 that adds to the previous one", CLOCKS, IN_A_ROW,
+        {"HMMA.16816": IN_A_ROW}, lambda turns: 4.0 * 16 * IN_A_ROW * turns, (ONES,), chain=True, least="8.0"
+    ),
+    Benchmark(
         "latency_l1", "latency of a dependent load from the L1 cache", CLOCKS, IN_A_ROW,
         {"LDG": IN_A_ROW}, _at(RING_NEAR, 8 * STEP_NEAR), type_of_result=np.uint64, chain=True, ring=RING_NEAR
     ),
@@ -243,4 +294,4 @@ BENCHMARKS: Sequence[Benchmark] = (
         {"LDG": IN_A_ROW}, _at(RING_FAR, 8 * STEP_FAR), type_of_result=np.uint64, chain=True, ring=RING_FAR
     ),
 )  # fmt: skip
-"""Every ceiling of a GPU but the two of launches, in the order in which they are shown."""
+"""Every ceiling of a GPU but those of launches, in the order in which they are shown."""

@@ -18,10 +18,15 @@ from numpy.typing import NDArray
 
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.multiprocessors import makespan
-from gravbench.explain.schedule import SCHEDULERS, Costs, Pass, clocks
+from gravbench.explain.occupancy import first_cache
+from gravbench.explain.schedule import SCHEDULERS, WIDENED, Costs, Pass, clocks
 from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
 from gravbench.explain.work import Work
 from gravbench.model.record import Record
+
+WORD = 4
+MULTIPROCESSORS = 132
+"""Of an H200, where the ceilings are of no device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,15 @@ def costs_of(ceilings: Ceilings) -> Costs:
     if ceilings.measured("red_distinct") and ceilings.multiprocessors:
         a_clock = ceilings.value("red_distinct") / (ceilings.clock * 1e6 * ceilings.multiprocessors)
         red = LANES * SCHEDULERS / a_clock
+    # A word of each lane, at what a multiprocessor gets of the L2 cache when all of them read or write.
+    word = LANES * WORD * SCHEDULERS * ceilings.clock * 1e6 * (ceilings.multiprocessors or MULTIPROCESSORS)
+    written = ceilings.value("l2_write" if ceilings.measured("l2_write") else "l2_read")
     shared = {"LDS.32": narrow, "LDS.64": max(narrow, wide / 2), "LDS.128": wide}
     cached = {"LDG.32": near, "LDG.64": max(near, far / 2), "LDG.128": far}
     latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
-    latency |= {name: ceilings.value("latency_l1") for name in cached}
+    if ceilings.measured("latency_transpose"):
+        latency["MOVM"] = ceilings.value("latency_transpose")
+    latency |= {name: ceilings.value("latency_l1") for name in (*cached, "LDL")}
     return Costs(
         busy={
             "FMA": max(1.0, busy("fma_1")),
@@ -73,7 +83,10 @@ def costs_of(ceilings: Ceilings) -> Costs:
             "SHFL": busy("shuffle"),
             "MOVM": busy("transpose"),
             "F2FP": busy("convert"),
+            WIDENED: busy("widen"),
             "RED": red,
+            "STL": word / written,
+            "LDL": word / ceilings.value("l2_read"),
         }
         | shared
         | cached,
@@ -93,7 +106,7 @@ def costs_of(ceilings: Ceilings) -> Costs:
 
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     """Return the clocks of a scheduler for an interaction of one warp, with so many blocks on its multiprocessor."""
-    warps, kept = shape.warps_of(blocks), _Hashable(costs)
+    warps, kept = shape.warps_of(blocks), _Hashable(_spilling(work, shape, blocks, costs))
     return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
@@ -113,7 +126,9 @@ def predict_launch(
     work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
-    launch = work.launches * ceilings.value("launch_stream")
+    # Beside the main kernel there are some that read what others wrote.
+    small = ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
+    launch = ceilings.value("launch_stream") + (work.launches - 1) * small
     if work.each is not None:
         return Predicted(_unevenly(work, work.each, shape, costs) / (megahertz * 1e6), launch)
     lane = _interactions_of_a_thread(problem, shape, work)
@@ -129,7 +144,7 @@ def predict_launch(
 
 def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
     """Return the clocks until the last warp ends, where each makes its own number of passes."""
-    kept, most = _Hashable(costs), shape.warps_of(shape.most)
+    kept, most = _Hashable(_spilling(work, shape, shape.most, costs)), shape.warps_of(shape.most)
 
     def alone(warps: int) -> NDArray[np.float64]:
         """Return how long a pass of each part takes one of so many warps of a scheduler."""
@@ -141,6 +156,25 @@ def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -
     share = np.arange(shape.resident * shape.warps + 1) / SCHEDULERS
     slowness = np.interp(share, np.arange(1, most + 1), known)
     return makespan(work_of_warps, shape.warps, shape.resident, shape.multiprocessors, slowness.tolist())
+
+
+def _spilling(work: Work, shape: Shape, blocks: int, costs: Costs) -> Costs:
+    """Return costs where so many blocks share the first cache: of registers that are spilled, what it does not hold.
+
+    Stores go through it to the L2 cache, as Khairy et al. 2020 (Accel-Sim) found for Volta. Loads find there what the
+    first cache has no room for.
+    """
+    if not work.frame:
+        return costs
+    held = first_cache(work.architecture, work.shared, blocks) / (work.frame * blocks * shape.warps * LANES)
+    missing = max(0.0, 1 - held)
+    near, far = costs.busy["LDG.32"], costs.busy["LDL"]
+    hit, miss = costs.latency["LDL"], costs.miss
+    return replace(
+        costs,
+        busy=costs.busy | {"LDL": near + missing * (far - near)},
+        latency=costs.latency | {"LDL": hit + missing * (miss - hit)},
+    )
 
 
 def clock_of(record: Record, ceilings: Ceilings) -> float:

@@ -18,6 +18,8 @@ _BLOCKS = {"sm_75": 16, "sm_80": 32, "sm_86": 16, "sm_87": 16, "sm_90": 32, "sm_
 """Others hold 24."""
 _SHARED = {"sm_75": 64, "sm_80": 164, "sm_87": 164, "sm_90": 228, "sm_100": 228, "sm_103": 228, "sm_110": 228}
 """KiB of shared memory of a multiprocessor; others have 100."""
+_UNIFIED = {"sm_75": 96, "sm_80": 192, "sm_87": 192, "sm_90": 256, "sm_100": 256, "sm_103": 256, "sm_110": 256}
+"""KiB that shared memory and the first cache have together, by the tuning guides; others have 128."""
 _RESERVED = 1024
 """Bytes of it that each block takes beside its own, from sm_80 on."""
 
@@ -57,3 +59,10 @@ def occupancy(architecture: str, threads: int, registers: int, shared: int) -> O
     }
     blocks = min(by.values())
     return Occupancy(blocks, blocks * warps, most, ", ".join(name for name, count in by.items() if count == blocks))
+
+
+def first_cache(architecture: str, shared: int, blocks: int) -> int:
+    """Return the bytes that so many blocks, with so many bytes of shared memory each, leave to the first cache."""
+    base = architecture.rstrip("af")
+    reserved = 0 if base == "sm_75" else _RESERVED
+    return max(0, _UNIFIED.get(base, 128) * 1024 - blocks * (shared + reserved))

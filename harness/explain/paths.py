@@ -15,7 +15,7 @@ def way_through(code: Code, loop: Loop, place: int) -> list[int]:
     These are the places from which that one is reached within a turn, and those that are reached from it. Loops within
     count as if they turned once.
     """
-    ahead = {at: [to for to in _next(code, at) if at < to <= loop.last] for at in range(loop.first, loop.last + 1)}
+    ahead = {at: [to for to in following(code, at) if at < to <= loop.last] for at in range(loop.first, loop.last + 1)}
     behind: dict[int, list[int]] = {}
     for at, reached in ahead.items():
         for to in reached:
@@ -34,8 +34,8 @@ def instructions(code: Code, places: Collection[int]) -> tuple[Instruction, ...]
     return tuple(code.instructions[place] for place in places)
 
 
-def _next(code: Code, place: int) -> list[int]:
-    """Return the places of which one follows."""
+def following(code: Code, place: int) -> list[int]:
+    """Return the places of which one is run after a place."""
     one = code.instructions[place]
     always = not one.predicate
     if one.name in ENDS:

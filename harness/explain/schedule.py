@@ -10,9 +10,11 @@ all four share is busy four times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gravbench.explain.chains import widths_of_matrices
 from gravbench.explain.machine_code import Instruction
 from gravbench.explain.pipes import pipe_of
 
@@ -31,8 +33,16 @@ PREDICATE = re.compile(r"!?U?P(?:T|\d+)")
 ADDRESS = re.compile(r"(?<!desc)\[U?R(\d+)(?:\.\w+)*(?:\+U?R\w+)?(?:\+(-?0x[0-9a-f]+))?\]")
 WITHOUT_RESULT = ("ST", "RED", "BAR", "BRA")
 SHARED = "load-store"
-QUEUED = (SHARED, "XU", "tensor")
-"""Units that take instructions into a queue, so that the warp goes on while they are busy."""
+WIDENED = "widened"
+L2 = "L2"
+"""The cache that all multiprocessors share: what goes there waits for it, and keeps no other load or store waiting."""
+MIO, LG = "MIO", "LG"
+"""Queues, from which instructions begin in their order; the warp goes on meanwhile.
+
+NVIDIA, Nsight Compute, warp stall reasons: one is that of shared memory and of special math alike, so that a root that
+waits for the XU keeps a load behind it waiting; another one that of local and global memory. Matrix products have none:
+the assembler writes when their results are there, as it does for additions, so none may begin later than it was issued.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class Costs:
     Both are by kind: a pipe, or ``LDS.128``, ``LDG.32``, ``SHFL``, ... of the unit that loads and stores. ``miss`` is
     the latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers
     an operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue``
-    are the instructions that wait for a unit with a queue.
+    are the instructions that a queue holds.
     """
 
     busy: dict[str, float]
@@ -71,6 +81,7 @@ class Pass:
 @dataclass(frozen=True, slots=True)
 class _Step:
     unit: str
+    queue: str
     busy: float
     latency: float
     stall: int
@@ -106,8 +117,10 @@ def kind_of(one: Instruction) -> str:
     if one.name in ("RED", "REDG", "ATOM", "ATOMG"):
         return "RED"
     pipe = pipe_of(one.opcode)
-    if one.name in ("MOVM", "F2FP"):
+    if one.name in ("MOVM", "F2FP", "STL", "LDL"):
         return one.name
+    if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
+        return WIDENED
     if pipe == "tensor" and ".1688" in one.opcode:
         return "tensor.8"
     return "SHFL" if pipe == SHARED else pipe
@@ -115,15 +128,35 @@ def kind_of(one: Instruction) -> str:
 
 def unit_of(kind: str) -> str:
     """Return the unit that executes a kind of instruction."""
-    if kind.startswith(("LDS", "LDG", "SHFL", "RED", "MOVM")):
+    if kind in ("RED", "STL", "LDL"):
+        return L2
+    if kind.startswith(("LDS", "LDG", "SHFL", "MOVM")):
         return SHARED
-    return "ALU" if kind == "F2FP" else kind.partition(".")[0]
+    return {"F2FP": "ALU", WIDENED: "FMA"}.get(kind, kind.partition(".")[0])
+
+
+def queue_of(kind: str) -> str:
+    """Return the queue in which a kind of instruction waits for its unit; empty where it has none."""
+    if kind.startswith("LDG") or unit_of(kind) == L2:
+        return LG
+    return MIO if unit_of(kind) in (SHARED, "XU") else ""
+
+
+def busy_of(one: Instruction, busy: Mapping[str, float]) -> float:
+    """Return the clocks for which an instruction keeps its unit busy, of clocks by kind.
+
+    What the lanes address decides it where banks of shared memory take longer than for one address of the whole warp.
+    """
+    kind = kind_of(one)
+    own = busy.get(kind, 1.0)
+    return max(own, one.wavefronts * busy.get("LDS.32", 0.0)) if kind.startswith("LDS") else own
 
 
 def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
     """Return for each instruction how many operands it reads from even registers and how many from odd ones.
 
-    What the instruction before it kept for reuse, in the same place, is not read again.
+    What the instruction before it kept for reuse, in the same place, is not read again. The factors of a matrix product
+    are several registers each.
     """
     kept: dict[int, str] = {}
     found = []
@@ -133,15 +166,17 @@ def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
         if results and PREDICATE.fullmatch(fields[0]):
             results = 2
         now: dict[int, str] = {}
-        read: set[str] = set()
+        read: set[int] = set()
+        widths = widths_of_matrices(one)
         for place, text in enumerate(fields[results:]):
             for number, suffixes in REGISTER.findall(text):
                 if kept.get(place) != number:
-                    read.add(number)
+                    width = widths[place] if place < len(widths) else 1
+                    read |= set(range(int(number), int(number) + width))
                 if "reuse" in suffixes:
                     now[place] = number
         kept = now
-        odd = sum(int(number) % 2 for number in read)
+        odd = sum(number % 2 for number in read)
         found.append((len(read) - odd, odd))
     return found
 
@@ -185,11 +220,15 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
     steps = []
     for one, (even, odd) in zip(body, operands(body), strict=True):
         kind, bits = kind_of(one), one.control
+        busy = busy_of(one, costs.busy)
         latency = costs.miss if missing and one.name == "LDG" else costs.latency.get(kind, 4.0)
+        # The words of the last wavefront come last.
+        latency += (busy - costs.busy.get(kind, 1.0)) / SCHEDULERS
         steps.append(
             _Step(
                 unit_of(kind),
-                costs.busy.get(kind, 1.0),
+                queue_of(kind),
+                busy,
                 latency,
                 max(1, bits & 15),
                 bits >> 5 & 7,
@@ -221,6 +260,8 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
     at_begin = at_end = 0
     clock, last, left = 0.0, 0, warps
     ahead = costs.ahead
+    # When the last instructions left each of them.
+    queues: dict[str, deque[float]] = {name: deque(maxlen=costs.queue) for name in (MIO, LG)}
     while left:
         soonest, chosen = float("inf"), -1
         for turn in range(warps):
@@ -234,8 +275,9 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
                 continue
             step = steps[place[warp] % length]
             room = free.get(step.unit, 0.0)
-            if step.unit in QUEUED:
-                room -= costs.queue * step.busy
+            if step.queue:
+                queue = queues[step.queue]
+                room = queue[0] if len(queue) == costs.queue else 0.0
             when = max(room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0)
             if when <= clock:
                 chosen = warp
@@ -248,6 +290,10 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
         last = chosen
         step = steps[place[chosen] % length]
         begins = max(free.get(step.unit, 0.0), clock)
+        if step.queue:
+            queue = queues[step.queue]
+            begins = max(begins, queue[-1]) if queue else begins
+            queue.append(begins)
         free[step.unit] = begins + step.busy
         if step.even:
             even_free = max(even_free, clock) + step.even

@@ -16,7 +16,7 @@ from gravbench.explain.model import (
     predict,
 )
 from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, kind_of, operands, unit_of
+from gravbench.explain.schedule import SCHEDULERS, busy_of, kind_of, operands, unit_of
 from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
@@ -65,6 +65,8 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     waiting = max(banks, clocks_of(work, shape, blocks, costs))
     predicted = predict(record, work, ceilings, costs)
     own = clock_of(record, ceilings)
+    # What is launched beside the kernel's own stage is in the time of the others.
+    launches = 1 if work.stage else work.launches
     at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
     parts = [
         Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
@@ -80,9 +82,9 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
         ),
         Part(
             "launch",
-            predicted.launch * PICO / record.evaluated,
-            f"{work.launches} launch{'es' if work.launches > 1 else ''} of"
-            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if work.launches > 1 else ''}"
+            launches * ceilings.value("launch_stream") * PICO / record.evaluated,
+            f"{launches} launch{'es' if launches > 1 else ''} of"
+            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if launches > 1 else ''}"
             f" ({ceilings.source('launch_stream')})",
         ),
     ]
@@ -122,9 +124,8 @@ def _shares(shares: Mapping[str, float]) -> str:
 def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings) -> str:
     spent: dict[str, float] = {}
     for one, times in work.weighted:
-        kind = kind_of(one)
-        unit = unit_of(kind)
-        spent[unit] = spent.get(unit, 0.0) + times * busy.get(kind, 1.0)
+        unit = unit_of(kind_of(one))
+        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, busy)
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
         f"{extra:.2f} clocks in which warps wait for a pipe; the busiest, {fullest}, is busy for"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -22,6 +22,7 @@ from gravbench.explain.pipes import is_root
 from gravbench.explain.places import Places, places
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import LANES, Shape, UnmodelledError
+from gravbench.explain.shared_memory import with_wavefronts
 from gravbench.explain.trips import trips
 from gravbench.model import generators, initial_conditions
 from gravbench.model.bodies import Bodies
@@ -34,6 +35,8 @@ TENSOR = "tensor"
 """The kernel whose work the bodies decide."""
 WALK, STAGE = "resident_tree", "traverse"
 """The kernel that walks a tree, and its stage of an evaluation."""
+PAIRS = "pairs"
+"""The stage of ``tensor`` that is its kernel; in the others bodies are put into their order, and sums out of it."""
 MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
 FREE_TURNS = 8
@@ -58,7 +61,8 @@ class Work:
 
     ``launches`` are those of one evaluation, and ``bodies_of_block`` the bodies of a block, where that is known.
     ``each`` are the passes of every part that each warp makes, shape (parts, warps), where they differ. ``stage`` is
-    what the record calls the kernel's part of an evaluation, where it has times of several.
+    what the record calls the kernel's part of an evaluation, where it has times of several. ``frame`` are the bytes of
+    local memory of a thread, to which registers are spilled, ``shared`` those of shared memory of a block.
     """
 
     kernel: str
@@ -67,6 +71,9 @@ class Work:
     bodies_of_block: int | None = None
     each: NDArray[np.int64] | None = field(default=None, compare=False)
     stage: str = ""
+    architecture: str = "sm_90"
+    frame: int = 0
+    shared: int = 0
 
     @property
     def length(self) -> float:
@@ -107,7 +114,8 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
             count = counting(one, partial(_bodies_of, record), axes, shape)
             found = work_of_text(variant, source, one, architecture, options, launches, count=count)
             if found is not None:
-                return found
+                alone = found.each is not None and PAIRS in record.stages_seconds
+                return replace(found, stage=PAIRS) if alone else found
     raise UnmodelledError("none of its kernels has a loop over interactions")
 
 
@@ -130,7 +138,7 @@ def _walk(
         raise UnmodelledError("its walk does not consist of one loop over cells and one over bodies")
     parts = tuple(Part(done, times, name) for name, done, times in found)
     alone = STAGE in record.stages_seconds
-    return Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else "")
+    return _placed(Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else ""), built)
 
 
 def _bodies_of(record: Record) -> Bodies:
@@ -193,8 +201,25 @@ def work_of_text(
             each = np.stack([part.times for part in counted])
             whole = found.interactions / LANES
             parts = tuple(Part(part.done, float(part.times.sum()) / whole, part.name) for part in counted)
-            return Work(one.stem, parts, launches, each=each)
-    return _work(variant, source, one, built, launches, roots_each)
+            return _placed(Work(one.stem, parts, launches, each=each), built)
+    work = _work(variant, source, one, built, launches, roots_each)
+    return None if work is None else _placed(work, built)
+
+
+def _placed(work: Work, built: Assembled) -> Work:
+    """Say what memory of a multiprocessor the threads and blocks of a kernel take."""
+    return replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
+
+
+def shared_of(source: str, one: Asked, architecture: str, dtype: str, options: tuple[str, ...]) -> tuple[int, int]:
+    """Return the bytes of shared memory of a block of a kernel, and the registers of a thread.
+
+    Raises:
+        InputError: it cannot be compiled or read here.
+    """
+    given = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *options)
+    built = _assembled(source, one.stem, one.constants, architecture, given)
+    return built.shared, built.registers
 
 
 def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int, roots_each: int) -> Work | None:
@@ -301,4 +326,5 @@ def _assembled(
     source: str, stem: str, constants: tuple[tuple[str, int], ...], architecture: str, options: tuple[str, ...]
 ) -> Assembled:
     defined = [f"-D{name}={value}" for name, value in constants]
-    return assemble(source, stem, architecture, [*FLAGS, *options, *defined])
+    built = assemble(source, stem, architecture, [*FLAGS, *options, *defined])
+    return replace(built, code=with_wavefronts(built.code))

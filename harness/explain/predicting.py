@@ -1,0 +1,115 @@
+"""Predict again what changes of a kernel bring, by the model of this checkout; what was measured stays as it is.
+
+It needs no GPU: the shape of a launch follows from the variant, the registers of the file and the architecture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.explain import ceilings as kept
+from gravbench.explain.asking import Asked, Asking
+from gravbench.explain.assembling import missing
+from gravbench.explain.ceilings import Ceilings
+from gravbench.explain.changes import Change, changes
+from gravbench.explain.knock_outs import FILE, ORIGINAL, KnockOuts, Made, Outcome, read_all, seconds_of, write
+from gravbench.explain.model import Problem
+from gravbench.explain.occupancy import occupancy
+from gravbench.explain.shape import LANES, Shape
+from gravbench.explain.work import shared_of
+from gravbench.model import generators
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import Variant, discover
+
+
+def again(found: KnockOuts, ceilings: Ceilings) -> KnockOuts:
+    """Return what was found of a kernel with the times and gains that are predicted now, on the device of the ceilings.
+
+    What had no prediction gets none.
+
+    Raises:
+        InputError: its kernel cannot be compiled or read here, or another text of it was measured.
+    """
+    variant = discover()[found.variant]
+    source = variant.cuda_source(find(GRAVITY))
+    before = {one.name: one for one in found.outcomes}
+    todo, _ = changes(variant, found.axes, source, before[ORIGINAL].registers or 0)
+    now = {one.name: one for one in [Change(ORIGINAL, "the kernel as it is", source), *todo]}
+    outcomes: list[Outcome] = []
+    first: float | None = None
+    for one in found.outcomes:
+        seconds = None if one.predicted_seconds is None else _seconds(variant, found, one, now[one.name], ceilings)
+        first = first or seconds
+        gain = first / seconds if first and seconds else None
+        outcomes.append(one.model_copy(update={"predicted_seconds": seconds, "predicted_gain": gain}))
+    return found.model_copy(update={"outcomes": outcomes})
+
+
+def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, ceilings: Ceilings) -> float | None:
+    axes = variant.complete({**found.axes, **change.axes})
+    architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
+    toolkit = Asking(found.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
+    bodies = generators.plummer(found.n, 1, 0.025)
+    prepared = variant.prepare(toolkit, bodies, **axes)
+    toolkit.launched.clear()
+    with contextlib.suppress(Exception):  # what looks at results that were not computed
+        prepared.launch()
+    launched = {stem: arguments[:2] for stem, arguments in reversed(toolkit.launched)}
+    for asked in toolkit.asked:
+        if asked.stem not in launched:
+            continue
+        blocks, threads = (prod(each) if isinstance(each, tuple) else int(each) for each in launched[asked.stem])
+        shape = _shape(asked, change, found, one, architecture, blocks, threads, toolkit.multiprocessors)
+        made = Made(
+            (asked,), shape, max(len(toolkit.launched), prepared.kernels), architecture,
+            one.sm_clock_mhz or ceilings.clock
+        )  # fmt: skip
+        problem = Problem(found.n, found.n * found.n / prepared.cycle)
+        seconds = seconds_of(change, made, variant, found.dtype, found.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
+        if seconds is not None:
+            return seconds
+    return None
+
+
+def _shape(
+    asked: Asked,
+    change: Change,
+    found: KnockOuts,
+    one: Outcome,
+    architecture: str,
+    blocks: int,
+    threads: int,
+    many: int,
+) -> Shape:
+    shared, registers = shared_of(change.text, asked, architecture, found.dtype, change.options)
+    resident = occupancy(architecture, threads, one.registers or registers, shared).blocks
+    return Shape(blocks, -(-threads // LANES), resident, many)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Predict again all changes of a folder's file, and write it; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m gravbench.explain.predicting", description=__doc__)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where knock_outs.json and ceilings.json are")
+    asked = parser.parse_args(words)
+    try:
+        if lacking := missing():
+            raise InputError(lacking)
+        if not (found := read_all(asked.folder)):
+            raise InputError(f"{asked.folder}: it has no {FILE}, which `gravbench explain --knock-outs` writes")
+        path = write([again(one, kept.read(asked.folder)) for one in found], asked.folder)
+        sys.stdout.write(f"{path}\n")
+    except (InputError, OSError) as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
