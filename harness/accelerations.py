@@ -54,35 +54,35 @@ def force(
     count as unequal, and the result is NaN where coordinates are not finite or too large for the kernel. A body in both
     sets does not pull itself.
 
-    Where j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``,
-    which has measured times and errors. These errors are those of the bodies that the table names, after rounding them
-    to ``dtype``; where the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
+    If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
+    has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
+    ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
     eps2 compiles its kernels and allocates its arrays; the last ``KEPT`` of these are kept. A tree, which may be chosen
-    for large errors, is built on the host, also for CuPy arrays. Between two sets of bodies there is one kernel.
+    for large errors, is built on the host, even for CuPy arrays. For two different sets there is a single kernel.
 
-    Threads may call at any time, and wait for one another (with PyCUDA, only the thread that called first may call).
-    Calls in several CuPy streams have arrays of their own. CuPy arrays have to be on the current device.
+    Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
+    Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
         mj: their masses, shape (n_j,).
         xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
-        eps2: softening length squared; has to be given.
-        error: the largest relative error that is accepted of the acceleration of a body.
-        quantile: the part of the bodies to whose errors ``error`` applies: 0.5, 0.9, 0.99, or 1, all of them. The
+        eps2: softening length squared; required.
+        error: the largest acceptable relative error of the acceleration of a body.
+        quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them. The
             errors of a tree have a long tail: with 0.99, the largest may be many times as large as ``error``. A table
-            has the quantiles of its records: the packaged one lacks 0.9.
-        toolkit: cupy, pycuda, numba or cpu. The default with a GPU is the first of cupy and numba that is installed,
-            without a GPU it is cpu; for CuPy arrays it is cupy.
-        dtype: number type of the computation and of the result: float32 or float64. By default the faster of those that
-            are accurate enough; between two sets, float32 if it is accurate enough.
-        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of an H200 and a host of 16 cores.
+            has the quantiles of its records; the packaged one lacks 0.9.
+        toolkit: cupy, pycuda, numba or cpu. The default is the first of cupy and numba that is installed if there is a
+            GPU, otherwise cpu; for CuPy arrays it is cupy.
+        dtype: number type of the computation and the result: float32 or float64. The default is the faster one that is
+            accurate enough; for two different sets, float32 if it is accurate enough.
+        table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
 
     Returns:
         Accelerations, shape (n_i, 3), in a new array.
 
     Raises:
-        InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is this accurate,
+        InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
             or the table lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
     """
@@ -99,10 +99,12 @@ def force(
     for name, array in arrays.items():
         _check(name, array)
     if len(mj) != len(xj):
-        raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one each")
+        raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one mass per position")
     of_cupy = [name for name, array in arrays.items() if _is_cupy(array)]
     if of_cupy not in ([], list(arrays)):
-        raise InputError(f"of {', '.join(arrays)} only {', '.join(of_cupy)} is of CuPy; accepted: all of CuPy, or none")
+        raise InputError(
+            f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
+        )
     on_device = bool(of_cupy)
     by = _toolkit(toolkit, on_device=on_device)
     dtypes = DTYPES if dtype is None else (dtype,)
@@ -148,7 +150,7 @@ def _choose(
     fitting = able(quantile)
     if not fitting and (there := [f"{one:g}" for one in QUANTILES if able(one)]):
         raise InputError(
-            f"quantile is {quantile:g}: the table does not have it of {toolkit} in {' or '.join(near)}; "
+            f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(near)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
     right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
@@ -161,8 +163,8 @@ def _choose(
     at = "" if quantile == LARGEST else f" at quantile {quantile:g}"
     least = min([*(DIRECT_SUM[one].max for one in dtypes), *(own_error for _, own_error, _ in fitting)])
     raise InputError(
-        f"error is {error:g}{at}: nothing by {toolkit} in {' or '.join(dtypes)} is known to be so accurate for these "
-        f"{n:,} bodies; the least error is {least:.1e}"
+        f"error is {error:g}{at}: no variant for {toolkit} in {' or '.join(dtypes)} is known to be this accurate for "
+        f"{n:,} bodies; the smallest known error is {least:.1e}"
     )
 
 
@@ -240,7 +242,7 @@ def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
     if not on_device:
         return toolkit or _default()
     if toolkit not in (None, CUPY):
-        raise InputError(f"toolkit is {toolkit} and the arrays are of CuPy; accepted: cupy, or arrays of NumPy")
+        raise InputError(f"toolkit is {toolkit}, but the arrays are CuPy arrays; accepted: cupy, or NumPy arrays")
     return CUPY
 
 
@@ -279,7 +281,7 @@ def _softening(eps2: Any) -> float:
 def _check(name: str, array: Any) -> None:
     shape = "(n,)" if name == "mj" else "(n, 3)"
     if not isinstance(array, np.ndarray) and not _is_cupy(array):
-        raise InputError(f"{name} is a {type(array).__name__}; accepted: an array of NumPy or CuPy")
+        raise InputError(f"{name} is a {type(array).__name__}; accepted: a NumPy or CuPy array")
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name} has dtype {array.dtype}; accepted: real numbers")
     if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
@@ -303,6 +305,6 @@ def _check_size(name: str, largest: float, dtype: Dtype) -> None:
         raise InputError(f"{name} has values that are not finite in {dtype}; accepted: finite numbers")
     if name != "mj" and largest > _overflow(dtype):
         raise InputError(
-            f"{name} has coordinates of {largest:.2g}, the squares of whose distances may be infinite in {dtype}; "
+            f"{name} has coordinates of {largest:.2g}, whose squared distances may overflow {dtype}; "
             f"accepted: up to {_overflow(dtype):.2g}"
         )

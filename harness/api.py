@@ -30,17 +30,17 @@ def run(
 
     Args:
         sweep: what ``load`` returns, or the name or path of a configuration.
-        out: folder for the records; by default reports/CONFIG-DATE-TIME.
-        devices: ``cpu``, ``cuda:0``, ...; by default every GPU of the kind of the first one, and the processor.
-        resume: measure only what the records in ``out`` lack.
-        watcher: who is told how the run goes on.
+        out: the folder for the records; by default reports/CONFIG-DATE-TIME.
+        devices: ``cpu``, ``cuda:0``, ...; by default the CPU and all GPUs of the same kind as the first one.
+        resume: measure only the cases that are missing in ``out``.
+        watcher: receives the progress of the run.
 
     Returns:
-        The new records, in the order in which they were measured. Each is on the disk before the next case starts.
+        The new records, in the order in which they were measured. Each is on disk before the next case starts.
 
     Raises:
-        InputError: something is not accepted, no case is for the devices, ``out`` has records and ``resume`` was not
-            asked for, another process writes to it, or it cannot be written.
+        InputError: an argument is not accepted, no case can run on the devices, ``out`` has records and ``resume`` is
+            not set, another process is writing to it, or it cannot be written.
     """
     asked = load(sweep) if isinstance(sweep, str) else sweep
     chosen, no_gpu = select(list(devices))

@@ -57,8 +57,8 @@ def test_every_case_is_measured_on_each_card_of_a_kind_and_none_takes_over_anoth
     ("devices", "no_gpu", "said"),
     [
         ([Device(CPU, "a processor")], "no driver", "no driver"),
-        ([CARDS[0], Device(CPU, "a processor")], None, "of each kind there is one, cuda:0 (a card)"),
-        ([CARDS[0], OTHER], None, "one, cuda:0 (a card), cuda:3 (another card)"),
+        ([CARDS[0], Device(CPU, "a processor")], None, "there is only one of each kind, cuda:0 (a card)"),
+        ([CARDS[0], OTHER], None, "one of each kind, cuda:0 (a card), cuda:3 (another card)"),
     ],
 )
 def test_with_fewer_than_two_cards_of_a_kind_it_says_so_and_leaves_nothing_behind(
@@ -74,7 +74,7 @@ def test_with_fewer_than_two_cards_of_a_kind_it_says_so_and_leaves_nothing_behin
     monkeypatch.setattr(found, "select", lambda _: (devices, no_gpu))
     code, text = command("selftest", "sweep.yaml", "--across-devices")
     assert code == 2
-    assert text.startswith("--across-devices needs two GPUs of one kind, the same name and driver: ")
+    assert text.startswith("--across-devices needs two GPUs of one kind (the same name and driver): ")
     assert said in text
     assert not (tmp_path / "reports").exists()
 

@@ -125,7 +125,7 @@ def test_equal_records_are_one_point_of_the_front():
 
 def test_points_of_another_source_are_marked_and_counted():
     here = Here(discover())
-    said = f"{Origin.OTHER} {len(arenas(measured())[0].points)} points were measured with another source"
+    said = f"{Origin.OTHER} {len(arenas(measured())[0].points)} points were measured with different source"
     markdown = arena_markdown(measured(), here=here)
     assert said in markdown
     assert f"| barnes_hut {Origin.OTHER} | theta 0.3 |" in markdown
@@ -138,8 +138,8 @@ def test_the_table_says_which_are_on_the_front(width):
     assert re.search(r"^barnes_hut +theta 0\.5 +2 +2\.5e-03 +\* +cupy", text, re.MULTILINE)
     assert re.search(r"^barnes_hut +theta 0\.7 +3 +6\.0e-03 +cupy", text, re.MULTILINE)
     assert re.search(r"^kahan +direct sum +20 +6\.0e-08 +\* +cupy", text, re.MULTILINE)
-    assert "Smaller is better both ways." in " ".join(text.split())
-    assert "left out: 1 direct sum that another one beats" in text
+    assert "Smaller is better for both." in " ".join(text.split())
+    assert "left out: 1 direct sum no better in time or error" in text
 
 
 def test_markdown_has_the_arena_below_the_ladder(tmp_path):
@@ -165,7 +165,7 @@ def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
     assert "['99th percentile of the relative error', '(smaller is better)']" in text
     assert "ms of one evaluation (smaller is better)" in text
     assert {"shape", "strokeDash"} <= set(re.findall(r"'(shape|strokeDash)':", text))
-    assert "Smaller is better both ways" in figure.caption
+    assert "Smaller is better for both" in figure.caption
 
 
 def test_values_that_would_overlap_are_left_out_and_names_are_not():

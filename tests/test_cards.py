@@ -75,7 +75,7 @@ def test_where_no_anchor_is_on_several_cards_that_is_said():
     alone = [one for one in divided() if not (one.anchor and one.device_uuid == "GPU-2")]
     (records,) = together([alone])
     assert differences(records) == {f"{GPU} (one of 2)": []}
-    assert f"{GPU} (one of 2): no anchor was repeated on several of these cards" in flat(shown(records))
+    assert f"{GPU} (one of 2): no anchor was repeated on more than one of these cards" in flat(shown(records))
 
 
 def test_cards_that_measured_all_cases_each_and_single_cards_stay_as_they_are():

@@ -261,7 +261,7 @@ def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     found = ceilings.read(tmp_path)
     assert [one.name for one in found.ceilings] == list(host_ceilings.NAMES)
     assert all(one.median > 1e6 for one in found.ceilings)
-    assert "multiplications and additions" in " ".join(done.output.split())
+    assert "multiply-adds in float32" in " ".join(done.output.split())
     assert found.environment["processor"] in done.output
 
 
@@ -274,7 +274,7 @@ def test_a_name_that_is_no_ceiling_leaves_no_folder_behind(tmp_path, monkeypatch
 
 def test_ceilings_of_another_device_are_not_mixed(tmp_path):
     Ceilings(device="a card", ceilings=[one_ceiling("fma")]).write(tmp_path)
-    with pytest.raises(InputError, match="its ceilings are of a card"):
+    with pytest.raises(InputError, match="its ceilings were measured on a card"):
         CliRunner().invoke(
             app, ["ceilings", "--device", "cpu", "--only", "fma", "--out", str(tmp_path)], catch_exceptions=False
         )

@@ -136,6 +136,8 @@ print(sorted(heavy), time.process_time(), file=sys.stderr)
     assert done.stdout.count("Usage") == 5
     for command in ("list", "run", "check", "report", "doctor"):
         assert f" {command} " in done.stdout
+    # A bracket in a sentence would be taken for markup.
+    assert "(default: reports/CONFIG-DATE-TIME)" in " ".join(done.stdout.replace("│", " ").split())
     heavy, seconds = done.stderr.rsplit(" ", 1)
     assert heavy == "[]"
     # Five answers, a fifth of a second of computing for each where this was written.
@@ -195,12 +197,12 @@ WRONG = {
         "File name too long",
     ),
     "a run of a name too long": (["report", LONG], "no such run"),
-    "folders of a name too long": (["run", "folders.yaml"], "is no folder"),
+    "folders of a name too long": (["run", "folders.yaml"], "is not a folder"),
     "control characters": (["run", "\x1b[31m\n"], r"\x1b[31m\n: no such file"),
     "an option with control characters": (["run", "--\x1b[31m"], r"--\x1b[31m"),
     "a very long value": (["run", "tiny.yaml", "-p", "n=" + "x" * 100_000], "-p n=xxx"),
     "a pipe as the bodies": (["run", "tiny.yaml", "--bodies", "pipe.tab"], "no file nor a generator"),
-    "a variant that ends the program": (["run", "ends.yaml"], "wrong/ends.py, line 2: ends the program"),
+    "a variant that ends the program": (["run", "ends.yaml"], "wrong/ends.py, line 2: exits when it is imported"),
 }
 
 
@@ -324,7 +326,7 @@ def test_a_run_of_which_every_case_is_skipped_is_code_1_with_the_reason(folder, 
         f"n: [16, 20]\n{PROTOCOL}variants: [numpy_direct, {{variant: tiled, toolkit: numba}}]\n"
     )
     done = command("run", "both.yaml", "--out", "out", "--resume")
-    assert (done.returncode, "2 cases are in out already" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "2 cases are already in out" in done.stdout) == (0, True), done.stdout
 
 
 def test_the_newest_run_that_measured_anything_is_reported_and_named(folder, command):
@@ -369,7 +371,7 @@ def test_a_run_that_is_whole_is_kept_when_it_is_resumed(measured, command, tmp_p
     (out / RECORDS).write_bytes((run_of(folder) / RECORDS).read_bytes())
     done = command("run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
-    assert "2 cases are in out already" in done.stdout
+    assert "2 cases are already in out" in done.stdout
     assert (out / RECORDS).read_bytes() == (run_of(folder) / RECORDS).read_bytes()
 
 
@@ -381,7 +383,7 @@ def test_a_dry_run_prints_the_cases_and_an_estimate_and_writes_nothing(folder, c
     *cases, last = done.stdout.splitlines()
     assert all(line.startswith("numpy_direct cpu n=") and "up to about" in line for line in cases)
     assert last.startswith(f"{len(cases)} measurements, up to about ")
-    assert last.endswith("nothing was run")
+    assert last.endswith("nothing was measured")
     assert content(folder) == before
 
 
@@ -399,7 +401,7 @@ def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_
     before = content(tmp_path)
     done = command("check", "wrong.yaml", "--device", "cpu")
     assert done.returncode == 1, done.stderr
-    assert "(0.1 of the acceleration) is above what is accepted" in flat(done.stdout)
+    assert "(0.1 of the acceleration) exceeds the tolerance of" in flat(done.stdout)
     assert "the planted error" in done.stdout
     assert "1 right, 2 wrong, 0 skipped" in done.stdout
     assert content(tmp_path) == before

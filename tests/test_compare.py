@@ -221,9 +221,9 @@ def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be
         assert re.search(r"1,024 +\* +numba_parallel +cpu +UNCLEAR 2 +1,000 +1,000", text)
         said = " ".join(text.split())
         assert "n = 1,024, UNCLEAR: 2 configurations take 30 % (numba_symmetric cpu float32) to 500 %" in said
-        assert "than the fastest, numba_parallel cpu float32 with 1,000 ms, and cannot be told from it" in said
+        assert "than the fastest, numba_parallel cpu float32 with 1,000 ms, but cannot be distinguished from it" in said
         summary = " ".join(printed(found, width, full=False).split())
-        assert "UNCLEAR: up to 500 % slower by the median, but not told from the fastest." in summary
+        assert "UNCLEAR: up to 500 % slower by the median, but not distinguished from the fastest." in summary
         assert "n = 1,024, UNCLEAR" not in summary
     (of_64, of_1024) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"]
     assert (of_64["unclear"], of_1024["behind"], of_1024["as_good"]) == ([], None, [])
@@ -236,7 +236,7 @@ def test_too_few_samples_bound_no_ratio():
     found = best([record(1.0), record([0.9, 1.1, 1.2], variant="naive", axes={"p": 64})], DEFAULTS)
     (unclear,) = found[0].choices[0].unclear
     assert not unclear.sure
-    assert "the samples of it are too few to bound its time" in " ".join(printed(found).split())
+    assert "there are too few samples to bound the time of it" in " ".join(printed(found).split())
     (one,) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["unclear"]
     assert (one["ratio"], one["low"], one["high"]) == (pytest.approx(1.1), None, None)
     found = best([record(1.0, axes={"p": 64, "unroll": 8}), record([1.0, 1.01, 1.02])], DEFAULTS)
@@ -253,7 +253,7 @@ def test_the_best_of_a_run_that_drifted_says_so():
     assert re.search(r"^Imaginary CPU,[^^]*\^$", text, re.MULTILINE)
     said = " ".join(text.split())
     assert said.count("^") == 2
-    assert "^ DRIFT above 1 %: the medians of the anchor, measured 2 times, spread over 66.67 %; a smaller" in said
+    assert "^ DRIFT above 1 %: the medians of the anchor spread over 66.67 % in 2 measurements; smaller" in said
     gpu, cpu = choices_json(found, 1e-3, 0.02)["selections"]
     assert (gpu["drifts"], len(cpu["drifts"])) == ([], 1)
     assert cpu["drifts"][0]["spread"] == pytest.approx(2 / 3)
@@ -328,7 +328,7 @@ def test_ten_per_cent_more_cycles_are_not_hidden_by_a_higher_clock():
     assert not pair.is_same
     for text in (shown(hidden := compared([record(sm_clock_mhz=[1800])], [record()])), comparison_markdown(hidden)):
         assert "1.100" in text
-        assert "known of 1: 1 SLOWER" in " ".join(text.split())
+        assert "known for 1: 1 SLOWER" in " ".join(text.split())
         assert "SAME" in text
 
 
@@ -605,7 +605,7 @@ def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
     assert [one.device for one in best(records, DEFAULTS, device="imaginary 9")] == [GPU]
     with pytest.raises(InputError, match="--device tpu"):
         best(records, DEFAULTS, device="tpu")
-    with pytest.raises(InputError, match="the least error of a record is 1"):
+    with pytest.raises(InputError, match="the smallest error of a record is 1"):
         best(records, DEFAULTS, error=1e-9)
     for width in (80, 200):
         file = io.StringIO()
@@ -642,7 +642,7 @@ def test_rounds_are_judged_in_pairs_that_share_no_round():
     render_selftest(found, Console(width=80, file=file))
     assert max(map(len, file.getvalue().splitlines())) <= 80
     assert "False alarms, in seconds or in clock cycles: 1 of 2, 50 %" in file.getvalue()
-    assert re.search(r"shows when it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
+    assert re.search(r"shows if it exceeds the threshold by 0\.\d+ % in", " ".join(file.getvalue().split()))
     assert "round 5 has no partner" in file.getvalue()
 
 
@@ -723,7 +723,7 @@ def test_json_and_markdown_of_the_command(runs):
         (["one", "missing"], "no such run"),
         (["one", "same", "--threshold", "much"], "--threshold much"),
         (["one", "same", "--values", "cupy"], "--values needs --by"),
-        (["one", "same", "--json", "--markdown"], "exclude each other"),
+        (["one", "same", "--json", "--markdown"], "cannot be combined"),
         (["one", "--by", "color"], "--by color: no such field"),
     ],
 )
@@ -763,14 +763,14 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
     (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
     code, text = command("selftest", "tiny.yaml", "--device", "cpu", "--pairs", "1", "--out", "rounds")
     assert code == 0, text
-    assert "2 pairs of 2 cases with themselves" in text
+    assert "2 pairs of 2 cases compared with themselves" in text
     assert sorted(path.name for path in (tmp_path / "rounds").iterdir()) == ["round-1", "round-2"]
     code, again = command("selftest", "--from", "rounds", "--json")
     found = json.loads(again)
     assert (code, found["pairs"], found["rounds"], sum(found["counts"].values())) == (0, 2, 2, 2)
     assert command("compare", "rounds/round-1", "rounds/round-2")[0] == 0
     for words, answer in (
-        (["tiny.yaml", "--out", "rounds"], "it has rounds already"),
+        (["tiny.yaml", "--out", "rounds"], "it already has rounds"),
         (["tiny.yaml", "--from", "rounds"], "cannot be combined with CONFIG"),
         (["--from", "nowhere"], "it has 0 rounds"),
     ):
@@ -796,7 +796,7 @@ def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_the_document_says
     assert f"{counts[Verdict.SAME]} SAME, {counts[Verdict.UNCLEAR]} UNCLEAR" in said
     middle, worst = (f"{100 * width:.3g} %" for width in found.half_widths)
     assert f"at most {100 * found.rate_bound:.3g} %" in said
-    assert f"by {middle} in the median case, by {worst} in the worst" in said
+    assert f"by {middle} in the median case and by {worst} in the worst" in said
 
 
 EXAMPLES = re.findall(r"^gravbench (?:compare|best) h200.*?(?=\s*(?:#|$))", DOCUMENT, re.MULTILINE)

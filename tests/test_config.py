@@ -432,18 +432,18 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
         ("n: 64\nbodies: [plummer,\n  no.tab]\nvariants: naive", 3, 'bodies is "no.tab", no file'),
         ("n: 64\nvariant_folders: mine\nvariants: naive", 2, 'variant_folders is "mine"; accepted: a list'),
         ("n: 64\nvariant_folders:\n - none\nvariants: naive", 3, 'variant_folders has "none", but '),
-        ("seed: 1\nvariants: numpy_direct", 2, "n is missing, and plummer makes any number of bodies"),
-        ("n: 64\nvariants: naive\nn: 32", 3, 'the key "n" is there twice; accepted: once'),
-        ("n: 64\nvariants:\n - variant: tiled\n   p: 64\n   p: 128", 5, 'the key "p" is there twice'),
-        ("n: 64\n3: 4\nvariants: naive", 2, "3 is no key; accepted: text"),
-        ("n: 64\n? [a]\n: 4\nvariants: naive", 2, "['a'] is no key; accepted: text"),
-        ("n: 64\nvariants: [naive", 2, "no valid YAML: "),
-        ("n: 64\n\tvariants: naive", 2, "no valid YAML: "),
-        ("n: 64\nvariants: \x07", 2, "no valid YAML: "),
-        ("n: 64\nvariants: *all", 2, "no valid YAML: found undefined alias"),
-        ("n: 64\n---\nvariants: naive", 2, "no valid YAML: but found another document"),
+        ("seed: 1\nvariants: numpy_direct", 2, "n is missing, but plummer can make any number of bodies"),
+        ("n: 64\nvariants: naive\nn: 32", 3, 'the key "n" occurs twice; accepted: once'),
+        ("n: 64\nvariants:\n - variant: tiled\n   p: 64\n   p: 128", 5, 'the key "p" occurs twice'),
+        ("n: 64\n3: 4\nvariants: naive", 2, "3 is not a key; accepted: text"),
+        ("n: 64\n? [a]\n: 4\nvariants: naive", 2, "['a'] is not a key; accepted: text"),
+        ("n: 64\nvariants: [naive", 2, "invalid YAML: "),
+        ("n: 64\n\tvariants: naive", 2, "invalid YAML: "),
+        ("n: 64\nvariants: \x07", 2, "invalid YAML: "),
+        ("n: 64\nvariants: *all", 2, "invalid YAML: found undefined alias"),
+        ("n: 64\n---\nvariants: naive", 2, "invalid YAML: but found another document"),
         ("n: !!python/object:os.system 64\nvariants: naive", 1, 'tag "tag:yaml.org,2002:python/object:os.system"'),
-        ("n: 64\nvariants: &all [*all]", 2, "an alias inside what it stands for"),
+        ("n: 64\nvariants: &all [*all]", 2, "an alias inside its own anchor"),
         ("- naive", 1, "the file is ['naive']; accepted: keys and values"),
         ("naive", 1, 'the file is "naive"; accepted: keys and values'),
     ],
@@ -470,20 +470,20 @@ def test_the_documentation_has_the_same_limits_as_the_code():
     said = (ROOT / "docs" / "reference" / "limits.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| ([^|]+?) \| ([0-9,]+)[^|]* \|$", said, re.MULTILINE))
     assert {name: int(number.replace(",", "")) for name, number in rows.items()} == {
-        "combinations of a run, before `when` removes any; values of one key": limits.MOST_CASES,
+        "combinations in a run, before `when` removes any; values of one key": limits.MOST_CASES,
         "elements of `variants`": limits.MOST_ENTRIES,
         "values of one range": limits.MOST_RANGE,
         "size of a configuration file": limits.MOST_BYTES,
-        "lists and mappings within each other": limits.MOST_LEVELS,
-        "keys and values of a file, aliases written out": limits.MOST_PARTS,
-        "a `when`": limits.MOST_IN_CONDITION,
-        "digits of a whole number": limits.MOST_DIGITS,
+        "nesting of lists and mappings": limits.MOST_LEVELS,
+        "keys and values in a file, with aliases expanded": limits.MOST_PARTS,
+        "length of a `when` expression": limits.MOST_IN_CONDITION,
+        "digits in an integer": limits.MOST_DIGITS,
         "each time in `measure`": limits.MOST_SECONDS,
-        "a sentence about a mistake": MOST_CHARACTERS,
-        "bodies of a file": bodies_readers.MOST_BODIES,
-        "a file of a variant or an interaction": files.MOST_TEXT,
-        "the import of a variant's file": importing.SECONDS,
-        "files and folders below a folder of variants": importing.MOST_FILES,
+        "length of an error message": MOST_CHARACTERS,
+        "bodies in a file": bodies_readers.MOST_BODIES,
+        "size of the file of a variant or an interaction": files.MOST_TEXT,
+        "time to import the file of a variant": importing.SECONDS,
+        "files and folders in a folder of variants": importing.MOST_FILES,
     }
 
 
@@ -495,9 +495,9 @@ def test_the_documentation_has_the_same_limits_as_the_code():
         ("".join(f"k{i}: &k{i} [{f'*k{i - 1}' if i else 1}]\n" for i in range(25)), ", line 21: nested too deeply"),
         (
             "".join(f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 9) if i else 1}]\n" for i in range(10)),
-            ", line 6: too many values, aliases written out; accepted: up to 100000",
+            ", line 6: too many values with aliases expanded; accepted: up to 100000",
         ),
-        ("n: [" + "1, " * 100_000 + "1]", ", line 1: too many values, aliases written out; accepted: up to 100000"),
+        ("n: [" + "1, " * 100_000 + "1]", ", line 1: too many values with aliases expanded; accepted: up to 100000"),
         ("n: 64\nvariants: [" + "naive, " * 1000 + "naive]", "accepted: up to 1000 values"),
         ("n: [" + "1, " * 20_000 + "1]\nvariants: naive", "accepted: up to 20000 values"),
         ("n: 64\nvariants: naive\nmeasure: {timeout_seconds: 1e8}", "measure.timeout_seconds is 100000000; accepted"),
@@ -580,7 +580,7 @@ def test_twenty_thousand_cases_are_planned_in_seconds(write):
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_bytes(b"n: \xff\n")
-    assert refusal(str(path)) == f"{path}: byte 3 is no UTF-8; accepted: a text file in UTF-8"
+    assert refusal(str(path)) == f"{path}: byte 3 is not UTF-8; accepted: a text file in UTF-8"
 
 
 def test_nested_too_deeply_is_refused(write):
@@ -734,7 +734,7 @@ def test_an_override_may_leave_an_entry_nothing_to_do_but_not_the_sweep(write):
     path = write("n: 64\nvariants:\n - numba_parallel\n - {variant: numpy_direct, when: n <= 100}")
     assert grid(cases(path, ["n=1000"]), "variant") == [("numba_parallel",)]
     message = refusal(path, ["n=1000"], ["numpy_direct"])
-    assert message == f"{path}: no case is left, every combination is removed by when: n <= 100 (1)"
+    assert message == f"{path}: no case is left; every combination is removed by when: n <= 100 (1)"
 
 
 @pytest.mark.parametrize(
@@ -765,8 +765,8 @@ def test_a_mistake_in_an_override_is_named_with_its_text(two, text, words):
 
 
 def test_an_override_said_twice_is_refused(two):
-    assert refusal(two, ["n=8", "n=16"]) == "-p n=16: n is set already by -p n=8; accepted: once"
-    assert refusal(two, ["bodies=plummer"], bodies="uniform").startswith("--bodies uniform: bodies is set already")
+    assert refusal(two, ["n=8", "n=16"]) == "-p n=16: n is already set by -p n=8; accepted: once"
+    assert refusal(two, ["bodies=plummer"], bodies="uniform").startswith("--bodies uniform: bodies is already set")
 
 
 def test_an_axis_of_a_variant_that_is_not_selected_is_no_axis(two):
@@ -826,9 +826,9 @@ def test_a_configuration_is_found_by_stem_or_path(write, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("qick", f"qick: no such file, and no packaged configuration; did you mean quick? accepted: {ALL_PACKAGED}"),
-        ("configs/quik.yml", "configs/quik.yml: no such file, and no packaged configuration; did you mean quick?"),
-        (".", ".: a directory, and no packaged configuration; accepted: "),
+        ("qick", f"qick: no such file, and not a packaged configuration; did you mean quick? accepted: {ALL_PACKAGED}"),
+        ("configs/quik.yml", "configs/quik.yml: no such file, and not a packaged configuration; did you mean quick?"),
+        (".", ".: a directory, and not a packaged configuration; accepted: "),
         ("", '"": no such file'),
         ("a\0b", ": no such file"),
         ("a" * 5000, ": cannot be read: File name too long"),

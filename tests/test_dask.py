@@ -115,7 +115,7 @@ def test_what_a_worker_would_run_has_to_be_what_was_planned(sweep, tmp_path):
     swept, todo, _ = sweep(1)
     asked = [(todo.tasks[0].case, todo.tasks[0].fingerprint)]
     assert dask_post.objection(asked, swept.variant_folders) is None
-    assert "it has to be there under the same path" in dask_post.objection(asked, (tmp_path / "none",))
+    assert "it has to exist there under the same path" in dask_post.objection(asked, (tmp_path / "none",))
     edited = todo.tasks[0].fingerprint.model_copy(update={"code_sha256": "0" * 64})
     assert "another numpy_direct with cpu: its code_sha256 differ" in dask_post.objection(
         [(todo.tasks[0].case, edited)], ()
@@ -123,7 +123,7 @@ def test_what_a_worker_would_run_has_to_be_what_was_planned(sweep, tmp_path):
     bodies = tmp_path / "own.npz"
     bodies.write_bytes(b"")
     case = todo.tasks[0].case.model_copy(update={"bodies": str(bodies), "bodies_file_sha256": "0" * 64})
-    assert "another content of " in dask_post.objection([(case, todo.tasks[0].fingerprint)], ())
+    assert "different content in " in dask_post.objection([(case, todo.tasks[0].fingerprint)], ())
     missing = case.model_copy(update={"bodies": str(tmp_path / "no.npz")})
     assert "cannot be read" in dask_post.objection([(missing, todo.tasks[0].fingerprint)], ())
 
@@ -357,7 +357,7 @@ def test_a_scheduler_that_is_not_there_is_one_sentence_after_a_while(monkeypatch
     assert "no such file; accepted: tcp://HOST:PORT, a scheduler file, or local" in refusal("--dask", "scheduler.json")
     for content in ("", "{}", "[1]", "\xff"):
         (tmp_path / "file").write_text(content, "latin-1")
-        assert "is no scheduler file of Dask: " in refusal("--dask", str(tmp_path / "file"))
+        assert "is not a Dask scheduler file: " in refusal("--dask", str(tmp_path / "file"))
     (tmp_path / "file").write_text('{"address": "odd://1"}')
     assert "no Dask scheduler answers at odd://1" in refusal("--dask", str(tmp_path / "file"))
 

@@ -97,7 +97,7 @@ def test_the_summary_of_every_committed_run_fits_one_screen(monkeypatch, name, c
     lines = printed.splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines[:-1])) <= columns
-    assert lines[-1] == f"All of it: gravbench report h200/{name} --full"
+    assert lines[-1] == f"Full report: gravbench report h200/{name} --full"
     assert not RICH.search(printed)
 
 
@@ -105,7 +105,9 @@ def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
     said = " ".join(gravbench("report", run, columns=120).stdout.split())
     assert "1,024 tiled § cupy 1.00" in said
     assert "4.00 ± 0.01 naive" in said
-    assert "At n = 2,048 within an error of 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
+    assert (
+        "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
+    )
     assert "The ladder" not in said
 
 
@@ -307,9 +309,9 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     short, full = (gravbench("best", f"h200/{name}", *words).stdout for words in ((), ("--full",)))
     assert short.count("\n") <= 50
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
-    named = "and cannot be told from it" in " ".join(full.split())
+    named = "but cannot be distinguished from it" in " ".join(full.split())
     assert named == ("UNCLEAR: up to " in short) == (name != "bodin2026_direct")
-    assert "and cannot be told from it" not in " ".join(short.split())
+    assert "but cannot be distinguished from it" not in " ".join(short.split())
     assert all(len(line) <= 80 for line in short.splitlines())
 
 
@@ -430,8 +432,8 @@ def test_machine_code_is_printed_for_the_architecture_and_interaction_that_are_a
     assert "sm_80" in gravbench("source", "tiled", "--machine-code", "--arch", "sm_80").stdout
     hermite = gravbench("source", "tiled", "--machine-code", "--interaction", "hermite").stdout
     assert hermite.count("FFMA") > printed.count("FFMA")
-    assert "--arch is for --machine-code alone" in refused("source", "tiled", "--arch", "sm_80")
-    assert "--machine-code and --python exclude each other" in refused("source", "tiled", "--machine-code", "--python")
+    assert "--arch only works with --machine-code" in refused("source", "tiled", "--arch", "sm_80")
+    assert "--machine-code and --python cannot be combined" in refused("source", "tiled", "--machine-code", "--python")
     assert "no such architecture" in refused("source", "tiled", "--machine-code", "--arch", "hopper")
     assert "warp_tiles has no machine code without a GPU" in refused("source", "warp_tiles", "--machine-code")
 
@@ -501,7 +503,7 @@ def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architec
     ("words", "said"),
     [
         (["Fast"], "Fast: not a valid name; accepted: up to 60 lower-case letters"),
-        (["class"], "no Python keyword"),
+        (["class"], "not a Python keyword"),
         (["../x"], "not a valid name"),
         (["tiled"], "this variant exists already"),
         (["mine", "--parent", "tild"], "--parent tild: no such variant; did you mean tiled?"),
@@ -532,15 +534,15 @@ def test_folders_of_ones_own_are_known_to_list_and_source_where_they_were_used(m
 def test_a_report_knows_the_variants_of_ones_own(mine, monkeypatch):
     gravbench("run", f"{mine}/fast.yaml", "--device", "cpu", "--variant", "fast", "-p", "n=64", "-p",
               "measure.budget_seconds=0.05", "-p", "measure.processes=1", "--out", "out")  # fmt: skip
-    assert "no such variant here" not in gravbench("report", "out", "--full").stdout
+    assert "to no variant of this checkout" not in gravbench("report", "out", "--full").stdout
     monkeypatch.setattr(folders, "remembered", lambda: ())
-    assert "no such variant here" in " ".join(gravbench("report", "out", "--full").stdout.split())
+    assert "to no variant of this checkout" in " ".join(gravbench("report", "out", "--full").stdout.split())
 
 
 def test_a_folder_with_a_mistake_is_left_out_and_named(mine):
     (mine / "fast.py").write_text("import nosuch  # @variant(\n")
     done = gravbench("list")
-    assert "left out of your own variants: " in done.stderr
+    assert "one of your own variants was left out: " in done.stderr
     assert "fast.py, line 1: cannot be imported" in " ".join(done.stderr.split())
     assert "tiled" in done.stdout
     folders._file().write_text("nonsense")
@@ -582,7 +584,7 @@ def test_what_a_compiler_of_cuda_says_is_told_with_the_file_and_line(tmp_path, m
 def test_a_parent_that_is_none_is_told_with_the_line(mine):
     path = mine / "fast.py"
     path.write_text(path.read_text("utf-8").replace('parent="numba_direct"', 'parent="numba_dirct"'))
-    assert f"{path}, line 35: parent numba_dirct is no variant; did you mean numba_direct?" in refused(
+    assert f"{path}, line 35: parent numba_dirct is not a variant; did you mean numba_direct?" in refused(
         "check", f"{mine}/fast.yaml"
     )
 

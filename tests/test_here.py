@@ -54,7 +54,7 @@ def test_what_is_not_declared_here_is_said_to_be_gone(change: dict[str, str]) ->
     here = Here(VARIANTS)
     assert here.origin(gone) is Origin.GONE
     (note,) = here.notes([gone, measured("tiled")])
-    assert note.startswith("¶ 1 row is of no such variant here")
+    assert note.startswith("¶ 1 row belongs to no variant of this checkout")
     assert NOWHERE.notes([gone]) == []
 
 
@@ -83,9 +83,9 @@ def test_the_ladder_marks_the_rows_of_another_source_in_a_terminal_and_in_markdo
         assert "§" in lines["tiled"]
         assert "¶" in lines["gone"]
         assert not {"§", "¶"} & set(lines["naive"])
-        assert "1 row was measured with another source than the one here" in flat(text)
-        assert "--resume --out FOLDER measures them again" in flat(text)
-        assert "1 row is of no such variant here" in flat(text)
+        assert "1 row was measured with different source code from this checkout" in flat(text)
+        assert "to measure again: gravbench run SWEEP --resume --out FOLDER" in flat(text)
+        assert "1 row belongs to no variant of this checkout" in flat(text)
 
 
 def test_what_is_prepared_and_not_timed_stands_in_a_column_of_its_own() -> None:
@@ -122,7 +122,7 @@ def test_a_comparison_marks_the_side_that_is_of_another_source_and_shows_times()
         assert "§ BASE" in lines["tiled"]
         assert "§" not in lines["naive"]
         assert lines["tiled"].count("1,000") == 2
-        assert "1 row was measured with another source than the one here" in flat(text)
+        assert "1 row was measured with different source code from this checkout" in flat(text)
     pairs = {pair["variant"]: pair for pair in comparison_json(found, here)["pairs"]}
     assert (pairs["tiled"]["base_source"], pairs["tiled"]["new_source"]) == ("another", "as here")
 
@@ -140,7 +140,7 @@ def test_a_choice_of_another_source_is_marked_and_names_what_it_presupposes_and_
     assert "§" in next(line for line in text.splitlines() if line.split()[:1] == ["1,000"])
     assert "order 0.841" in next(line for line in text.splitlines() if line.split()[:1] == ["2,000"])
     assert "equal_mass=1" in text
-    assert "1 row was measured with another source than the one here" in flat(text)
+    assert "1 row was measured with different source code from this checkout" in flat(text)
     (selection,) = choices_json(found, 1e-3, 0.02, here)["selections"]
     assert [choice["use"]["source"] for choice in selection["choices"]] == ["another", "as here"]
     assert [choice["use"]["untimed_seconds"] for choice in selection["choices"]] == [{}, {"order": 0.8412}]

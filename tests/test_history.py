@@ -232,7 +232,7 @@ def test_wrong_inputs_get_a_sentence(repository, tmp_path, monkeypatch):
         history.export([run], tmp_path / "results")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(InputError, match="git has no history here"):
+    with pytest.raises(InputError, match="there is no git history here"):
         history.export([run], tmp_path / "results")
 
 

@@ -41,11 +41,11 @@ def declared(arguments):
 
 
 WRONG = {
-    "not Python": (GOOD + "def (:\n", ", line 9: no valid Python: "),
+    "not Python": (GOOD + "def (:\n", ", line 9: invalid Python: "),
     "a null byte": (GOOD + "\0", ": "),
     "an import that fails": (GOOD + "1 / 0\n", ", line 9: cannot be imported: ZeroDivisionError: division by zero"),
     "a missing module": ("import nosuch\n" + GOOD, ", line 1: cannot be imported: No module named 'nosuch'"),
-    "an end of the program": ("import sys\nsys.exit(0)\n" + GOOD, ", line 2: ends the program when it is imported"),
+    "an end of the program": ("import sys\nsys.exit(0)\n" + GOOD, ", line 2: exits when it is imported"),
     "any other exception": (GOOD + "raise BaseException('x')\n", ", line 9: cannot be imported: BaseException: x"),
     "recursion": (GOOD + "def f():\n    f()\n\n\nf()\n", "cannot be imported: RecursionError: "),
     "a message of many lines": (GOOD + "raise ValueError('a\\n\\x1b' * 9999)\n", r"ValueError: a\n\x1b"),
@@ -68,17 +68,17 @@ WRONG = {
     ),
     "a default without an axis": (
         declared('parent=None, source="", axes={"p": (1,)}, defaults={"p": 1, "pp": 1}'),
-        ", line 6: a default for pp, which is no axis; did you mean p? accepted: p",
+        ", line 6: a default for pp, which is not an axis; did you mean p? accepted: p",
     ),
     "a number type there is not": (
         declared('parent=None, source="", dtypes=("float16",)'),
         ", line 6: dtypes has 'float16'; accepted: float32, float64",
     ),
-    "no docstring": (GOOD.partition("\n")[2], ", line 5: a variant's file begins with a docstring"),
+    "no docstring": (GOOD.partition("\n")[2], ", line 5: the file of a variant begins with a docstring"),
     "no variant": ('"""Say @variant( only."""\n', ": declares 0 variants; accepted: one"),
     "two variants": (GOOD + GOOD.replace("prepare", "prepare_again"), ": declares 2 variants; accepted: one"),
-    "its own parent": (declared('parent="wrong", source=""'), ": parent wrong descends from wrong itself"),
-    "no such parent": (declared('parent="tilde", source=""'), ": parent tilde is no variant; did you mean tiled?"),
+    "its own parent": (declared('parent="wrong", source=""'), ": parent wrong is itself derived from wrong"),
+    "no such parent": (declared('parent="tilde", source=""'), ": parent tilde is not a variant; did you mean tiled?"),
 }  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_a_file_whose_import_failed_is_imported_again_when_it_is_mended(folder):
 def test_a_module_beside_a_variant_that_is_not_python_is_named_itself(folder):
     (folder / "beside_the_wrong.py").write_text("def (:\n")
     (folder / "wrong.py").write_text("import beside_the_wrong\n" + GOOD)
-    assert refusal(folder).startswith(f"{folder / 'beside_the_wrong.py'}, line 1: no valid Python: ")
+    assert refusal(folder).startswith(f"{folder / 'beside_the_wrong.py'}, line 1: invalid Python: ")
 
 
 @pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(99)"])
@@ -117,7 +117,8 @@ def test_an_import_that_does_not_end_is_given_up_and_other_alarms_still_ring(fol
     try:
         said = refusal(folder)
         assert said == (
-            f"{folder / 'wrong.py'}, line 1: its import has not ended after 0.2 s; accepted: a module that only defines"
+            f"{folder / 'wrong.py'}, line 1: its import took more than 0.2 s; accepted: a module that only contains "
+            "definitions"
         )
         assert 0 < signal.setitimer(signal.ITIMER_REAL, 0)[0] < 500
         signal.raise_signal(signal.SIGALRM)
@@ -137,7 +138,7 @@ def test_variants_are_found_from_any_thread(folder):
 
 def test_a_file_that_is_not_utf8_is_named_with_the_byte(folder):
     (folder / "wrong.py").write_bytes(GOOD.encode() + b"# \xff\n")
-    assert refusal(folder) == f"{folder / 'wrong.py'}: byte {len(GOOD) + 2} is no UTF-8; accepted: Python in UTF-8"
+    assert refusal(folder) == f"{folder / 'wrong.py'}: byte {len(GOOD) + 2} is not UTF-8; accepted: Python in UTF-8"
 
 
 def test_a_directory_a_pipe_and_a_dangling_link_are_one_sentence_each(folder):

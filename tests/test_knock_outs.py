@@ -69,8 +69,8 @@ def test_a_text_that_has_no_such_place_is_not_changed():
     variant = VARIANTS["tiled"]
     found, left = changes(variant, variant.complete({}), "extern void k();", 24)
     assert all(one.axes for one in found)
-    assert left["no square root"] == "its kernel has no such place"
-    assert left["half the registers"] == "it has only 24"
+    assert left["no square root"] == "its kernel has no such operation"
+    assert left["half the registers"] == "it uses only 24"
 
 
 def test_launch_shapes_are_those_that_the_variant_takes():
@@ -126,7 +126,7 @@ def test_predicted_and_measured_gains_stand_side_by_side():
     assert 0.4 < twice.predicted_gain < 0.7
     assert all(one.predicted_seconds for one in found.outcomes), [one.reason for one in found.outcomes]
     assert found.differences
-    assert found.left == {"no atomic additions": "its kernel has no such place"}
+    assert found.left == {"no atomic additions": "its kernel has no such operation"}
 
 
 def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):
@@ -216,7 +216,7 @@ def test_the_table_shows_what_has_no_figure_and_why(capsys):
     said = capsys.readouterr().out
     assert "1.110" in said
     assert "half the registers: it does not compile" in said
-    assert "differ by 8.1%" in said
+    assert "differ by a median of 8.1%" in said
 
 
 @pytest.mark.gpu

@@ -89,7 +89,7 @@ def test_the_report_shows_them_and_says_where_there_are_none(few):
     assert "latency 42 %" in row
     assert "the largest part of the time" in " ".join(told.split())
     without = " ".join(rendered(few, Limits()).split())
-    assert "`gravbench explain --limits RUN` finds it" in without
+    assert "`gravbench explain --limits RUN` to add a column" in without
     assert "time goes to" not in without
     assert all(len(line) <= 80 for line in rendered(few, Limits(limits=[limit(few[1])]), 80).splitlines())
 
@@ -137,14 +137,14 @@ def test_a_run_without_such_records_is_said_to_have_none(tmp_path, records):
     (tmp_path / "records.jsonl").write_text(f"{other.model_dump_json()}\n")
     done = CliRunner().invoke(app, ["explain", "--limits", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 1
-    assert "no record of a direct sum" in " ".join(done.output.split())
+    assert "no record is of a direct sum" in " ".join(done.output.split())
     assert not (tmp_path / limiting.FILE).exists()
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--limits", "a", "--records", "b"], "exclude each other"),
+        (["--limits", "a", "--records", "b"], "cannot be combined"),
         (["tiled", "--limits", "a"], "cannot be combined with VARIANT"),
         (["--limits", "a", "--json"], "cannot be combined with --json"),
         (["--limits", "a", "--html", "b"], "cannot be combined"),

@@ -360,7 +360,7 @@ def test_a_shard_that_was_stopped_before_its_end_is_refused_or_said(tiny, tmp_pa
     ]
     lacking = len(take(tiny, Shard(2, 2)).cases) - len(latest(RecordFile(folders[1]).read()))
     assert lacking > 0
-    said = f"b was stopped before its end: at least {lacking} of its results are missing"
+    said = f"b was stopped early: at least {lacking} of its results are missing"
     assert said in refused(folders, tmp_path / "out")
     (missing,) = merged(folders, tmp_path / "out", partial=True).missing
     assert said in missing
@@ -392,9 +392,9 @@ def test_runs_of_different_sweeps_are_refused(tiny, tmp_path):
 def test_a_run_whose_sweep_is_not_known_is_refused(tiny, tmp_path):
     first, second = shards_of(tiny, tmp_path, 2)
     change_starts(second, sweep_sha256=None)
-    assert "does not note which sweep was measured" in refused([first, second], tmp_path / "out")
+    assert "does not record which sweep was measured" in refused([first, second], tmp_path / "out")
     (second / ENVIRONMENT).unlink()
-    assert "is not there or empty" in refused([first, second], tmp_path / "out")
+    assert "is missing or empty" in refused([first, second], tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def test_a_folder_in_which_a_run_is_writing_is_refused(tiny, tmp_path):
     first, second = shards_of(tiny, tmp_path, 2)
     with alone(second):
         assert f"process {os.getpid()} on " in (said := refused([first, second], tmp_path / "out"))
-        assert said.endswith("merge it once that run has ended")
+        assert said.endswith("merge it when that run has finished")
     # Without its lock the file means nothing.
     (second / "run.lock").write_text("process 1 on a host that is gone")
     assert merged([first, second], tmp_path / "out").cases == len(tiny.cases)
@@ -482,4 +482,4 @@ def test_lines_that_are_no_records_are_said(tiny, tmp_path):
     said = []
     merging.merge([first, second], tmp_path / "out", say=said.append)
     assert len(said) == 1
-    assert "skipped 1 line that is no record" in said[0]
+    assert "skipped 1 line that is not a record" in said[0]

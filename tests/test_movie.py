@@ -239,12 +239,12 @@ def assert_said(done, name, folder):
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith(f"wrote {name}, ")
-    for words in ("4 frames", "t = 0 to 0.45", "40 bodies of", "3 steps of", "with copying", "energy", "error"):
+    for words in ("4 frames", "t = 0 to 0.45", "40 bodies of", "3 steps of", "including copying", "energy", "error"):
         assert words in done.out, words
     rates = [
         float(line.split()[-2].replace(",", ""))
         for line in lines
-        if "computing alone" in line or "with copying" in line
+        if "computing only" in line or "including copying" in line
     ]
     assert rates[0] > rates[1] > 0
     assert [path.name for path in folder.iterdir()] == [name]
@@ -365,7 +365,7 @@ WRONG = {
     "no such axis": (("-p", "p=3"), "numba_direct has no axis p"),
     "no such value": (("--variant", "barnes_hut_cpu", "-p", "theta=7"), "theta takes no 7"),
     "no such colouring": (("--colour=mass",), "accepted: origin, speed"),
-    "one origin": (("--bodies=plummer", "--colour=origin"), "have one origin; accepted: speed"),
+    "one origin": (("--bodies=plummer", "--colour=origin"), "have the same origin; accepted: speed"),
     "no size": (("--size=wide",), "accepted: WIDTHxHEIGHT, each from 64 to 4096"),
     "an odd size": (("--size=101x100",), "accepted: even numbers of pixels"),
     "the size of a page": (("--size=100x100", "--out=a.html"), "a page fills its window"),
@@ -402,7 +402,7 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(movie, tmp_path, wo
 def test_without_its_libraries_a_movie_says_what_to_install(movie, tmp_path, monkeypatch, name, needed):
     monkeypatch.setattr(files, "find_spec", lambda _: None)
     done = movie(*SMALL, f"--out={name}")
-    said = f"gravbench: --out {name}: this needs {needed}; install with: pip install 'gravbench[movie]'\n"
+    said = f"gravbench: --out {name}: this needs {needed}; install them with: pip install 'gravbench[movie]'\n"
     assert (done.code, done.err) == (2, said)
     assert not list(tmp_path.iterdir())
 

@@ -158,7 +158,9 @@ def test_whatever_writes_to_a_folder_that_is_held_is_refused(skipping, tmp_path)
     RecordFile(Path("run")).append(record(device_uuid="GPU-1"))
     before = Path("run", RECORDS).read_bytes()
     with alone(Path("run")), alone(Path("rounds", "round-1")), alone(Path("results")):
-        said = rf"^\S+: process {os.getpid()} on .* is writing to it; wait until it has ended, or name another folder$"
+        said = (
+            rf"^\S+: process {os.getpid()} on .* is writing to it; wait until it has finished, or name another folder$"
+        )
         for code, output in (
             command("run", "tiny.yaml", "--out", "run", "--resume"),
             command("run", "tiny.yaml", "--out", "rounds/round-1"),
@@ -279,7 +281,7 @@ def test_what_happens_to_the_file_during_a_run_ends_it_and_all_records_are_kept(
     ):
         runner.run(skipping, todo, store, Meddler(what, after))
     kept = tmp_path / "run-kept"
-    assert str(caught.value).endswith(f" are in {kept}: go on with --resume --out {kept}")
+    assert str(caught.value).endswith(f" are in {kept}: continue with --resume --out {kept}")
     # The case that was under way too.
     lines = len(SIZES) if after == len(SIZES) or what is edit else after + 1
     assert [one.n for one in RecordFile(kept).read()] == [1000, *SIZES[:lines]] or what is edit
@@ -325,7 +327,7 @@ def test_a_full_disk_loses_nothing_that_was_written_and_is_said_in_one_sentence(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     assert str(caught.value) == (
-        f"{store.path}: cannot be written: File too large; its records cannot be written anywhere else either"
+        f"{store.path}: cannot be written: File too large; nor can its records be written anywhere else"
     )
     assert store.path.read_bytes() == whole
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["other", RECORDS, "run"]
@@ -438,7 +440,7 @@ def test_an_environment_that_cannot_be_continued_is_left_as_it_is_and_said(skipp
     code, said = command("run", "tiny.yaml", "--out", "run")
     assert (code, said) == (
         2,
-        f"run/{ENVIRONMENT}: is no JSON list with an object per start of a run; mend it or move it away",
+        f"run/{ENVIRONMENT}: is not a JSON list with one object per start of a run; repair it or move it away",
     )
     assert Path("run", ENVIRONMENT).read_bytes() == content
     assert [path.name for path in Path("run").iterdir()] == [ENVIRONMENT]
@@ -452,7 +454,7 @@ def test_a_folder_may_be_called_what_it_likes(skipping, name):  # noqa: ARG001
     for options in ([], ["--resume"]):
         code, said = command("run", "tiny.yaml", "--out", name, *options)
         assert code == 1, said
-        assert f"records in {name}. Show them: gravbench report {shlex.quote(name)}\n" in said
+        assert f"records in {name}. To show them: gravbench report {shlex.quote(name)}\n" in said
     for n in SIZES:
         times = {"samples_seconds": [1.0] * 20, "median_seconds": 1.0, "ci_low": 1.0, "ci_high": 1.0}
         RecordFile(Path(name)).append(record(n=n, error_max=1e-9, error_rms=1e-9, **times))
@@ -470,7 +472,7 @@ def test_a_folder_whose_name_is_no_text_is_named_by_its_bytes(skipping, monkeypa
         monkeypatch.setattr(sys, "argv", ["gravbench", *words, os.fsdecode(b"own\xff")])
         with pytest.raises(SystemExit):
             main()
-    assert r"records in own\udcff. Show them: " in capsys.readouterr().out
+    assert r"records in own\udcff. To show them: " in capsys.readouterr().out
 
 
 # Stopping

@@ -42,8 +42,11 @@ def outcome_of(monkeypatch, change, settings=QUICK):
 
 
 NONSENSE = {
-    "no mapping": (["computed"], "insight() returned what no record can hold: Input should be a valid dictionary"),
-    "nothing": (None, "insight() returned what no record can hold: Input should be a valid dictionary"),
+    "no mapping": (
+        ["computed"],
+        "insight() returned something that a record cannot hold: Input should be a valid dictionary",
+    ),
+    "nothing": (None, "insight() returned something that a record cannot hold: Input should be a valid dictionary"),
     "another key": ({"compute": {}}, "compute: Extra inputs are not permitted"),
     "a number for a mapping": ({"computed": 3.0}, "computed: Input should be a valid dictionary"),
     "a text": ({"computed": {"body_body": "40"}}, "computed.body_body: Input should be a valid number"),
@@ -163,7 +166,7 @@ class OddError(InputError):
 @pytest.mark.parametrize(
     ("error", "status", "reason"),
     [
-        (OddError("made"), "skipped", "(its text cannot be made)"),
+        (OddError("made"), "skipped", "(its message cannot be shown)"),
         (InputError("half: \ud800"), "skipped", r"half: \ud800"),
         (ValueError("bell: \x07\nsecond"), "failed", r"ValueError: bell: \x07; second"),
         (MemoryError("\udfff"), "failed", r"out of memory: \udfff"),
@@ -210,7 +213,7 @@ def test_an_outcome_has_the_plain_types_of_a_record():
     found.errors = Errors().model_copy(update={"cycle": object()})
     failed = Outcome("ok", None, found).recordable()
     assert failed.status == "failed"
-    assert failed.reason.startswith("the errors found of it cannot be recorded: ")
+    assert failed.reason.startswith("its errors cannot be recorded: ")
     assert failed.found.preparation.compile_seconds == 2
 
 

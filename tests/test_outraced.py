@@ -43,9 +43,9 @@ def test_the_ladder_marks_what_was_outraced_and_counts_it_among_nothing_as_fast(
     (row,) = re.findall(r"^ *naive .*$", text.partition("The fastest configurations")[0], re.MULTILINE)
     assert f" {CUT_SHORT} " in row
     assert "~" not in row
-    assert f"{CUT_SHORT} outraced: sampled only until it was clear that another case is faster" in flat(text)
-    assert "outraced: how many of the configurations compared" in flat(text)
-    assert "3 ok, 0 invalid, 0 skipped, 0 failed; outraced: 2 of those ok" in flat(text)
+    assert f"{CUT_SHORT} outraced: sampling stopped once it was clear that another case is faster" in flat(text)
+    assert "outraced: how many of them a race stopped sampling" in flat(text)
+    assert "3 ok, 0 invalid, 0 skipped, 0 failed; 2 of the ok cases were outraced" in flat(text)
     markdown = ladder_markdown(raced(), PARENTS, {})
     assert re.search(rf"\| naive .*`{CUT_SHORT}`", markdown)
     assert f"`{CUT_SHORT}` outraced" in markdown
@@ -94,8 +94,8 @@ def test_the_best_is_never_what_was_outraced_nor_is_that_unclear():
     assert (choice.chosen.variant, len(choice.as_good), len(choice.unclear)) == ("tiled", 1, 0)
     assert (choice.compared, choice.outraced, choice.less) == (1, 3, 1)
     said = flat(printed(found))
-    assert "left out as outraced: 3 at n = 1,024" in said
-    assert "1 of them took less in these samples than the fastest of the others" in said
+    assert "left out because they were outraced: 3 at n = 1,024" in said
+    assert "In these samples 1 of them took less time than the fastest of the others" in said
     assert choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["outraced"] == 3
 
 
@@ -104,8 +104,8 @@ def test_where_all_that_is_right_enough_was_outraced_the_best_says_so():
     records = [sampled(1.0), sampled(1.0, n=64, error_max=1e-9), exact]
     (found,) = best(records, DEFAULTS, error=1e-8)
     assert ([choice.n for choice in found.choices], found.unmeasured) == ([64], {1024: 1})
-    assert "n = 1,024: all that is right enough was outraced, 1 configuration" in flat(printed([found]))
-    with pytest.raises(InputError, match="every record that is right enough was outraced"):
+    assert "n = 1,024: every configuration that is accurate enough was outraced (1)" in flat(printed([found]))
+    with pytest.raises(InputError, match="every record that is accurate enough was outraced"):
         best([sampled(1.0), exact], DEFAULTS, error=1e-8)
 
 
@@ -117,7 +117,7 @@ def test_a_comparison_with_what_was_outraced_is_unclear_and_counts_in_no_mean():
         assert (pairs[1024].verdict, pairs[1024].in_cycles) == (Verdict.UNCLEAR, Verdict.UNCLEAR)
         assert pairs[1024].reasons[0] is Reason.OUTRACED
         assert found.mean_ratio == pytest.approx(1.0)
-        assert "1 outraced on one side or both; geometric mean of NEW/BASE of the others 1.000" in summary(found)
+        assert "1 outraced on one or both sides; geometric mean of NEW/BASE of the others 1.000" in summary(found)
     alone = compared([late], [late])
     assert alone.mean_ratio is None
     assert "geometric mean of NEW/BASE: none" in summary(alone)

@@ -74,7 +74,7 @@ def test_errors_over_theta_have_a_line_for_each_quantile_that_records_have():
     assert "10 %" not in old.caption
     own = [one.model_copy(update={"error_median": 1e-4, "error_p90": 2e-4, "error_p99": 3e-4}) for one in trees]
     (new,) = insides.thetas(own)
-    assert "of the worst but 10 %, of the worst but 1 %, and the largest" in new.caption
+    assert "the 90th percentile, the 99th percentile and the largest" in new.caption
     shown = json.dumps(new.spec)
     assert all(f'"{kind}"' in shown for kind in ("rms", "median", "90 %", "99 %", "largest"))
 
@@ -249,7 +249,7 @@ def test_the_page_has_a_step_for_every_variant_with_its_source_and_what_differs(
     for listing in listings(VARIANTS["tiled"], VARIANTS):
         assert f"{listing.name}: " in text
         assert listing.text in text
-    assert "tiled.cu: what differs from float4's" in text
+    assert "tiled.cu: differences from float4" in text
     assert re.search(r"<ins>\+.*</ins>", made_up)
     assert re.search(r"<del>-.*</del>", made_up)
 
@@ -275,8 +275,8 @@ def test_a_source_that_is_not_that_of_the_records_is_said_to_be():
     assert changed_since(VARIANTS["tiled"], [old, new, old], Here(VARIANTS)) == 2
     step = new.model_copy(update={"timed": "step"})
     assert changed_since(VARIANTS["tiled"], [step], Here(VARIANTS)) == 1
-    assert "1 case was measured with another source" in page([Run("old", [old], [])], VARIANTS)
-    assert "measured with another source" not in page([Run("new", [new], [])], VARIANTS)
+    assert "1 case was measured with different source" in page([Run("old", [old], [])], VARIANTS)
+    assert "measured with different source" not in page([Run("new", [new], [])], VARIANTS)
 
 
 def test_text_of_a_run_is_no_markup():
@@ -341,8 +341,8 @@ def test_a_line_that_is_no_record_is_said_on_the_page_and_on_standard_error(tmp_
         file.write(store.path.read_bytes().replace(b'"tiled"', b'"<b>"'))
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--html", str(tmp_path / "page.html")])
     assert done.exit_code == 0, done.output
-    assert "skipped 1 line that is no record: line 2: variant: " in done.stderr
-    assert "skipped 1 line that is no record: line 2: variant: " in (tmp_path / "page.html").read_text("utf-8")
+    assert "skipped 1 line that is not a record: line 2: variant: " in done.stderr
+    assert "skipped 1 line that is not a record: line 2: variant: " in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypatch):
@@ -350,18 +350,18 @@ def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypat
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
     several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
     text = page([Run("many", several, [])], VARIANTS)
-    assert f"Of {len(several)} records the table has the last 30; gravbench export RUN" in text
-    assert "sets of conditions the 2 with most variants have figures" in text
+    assert f"The table has the last 30 of {len(several)} records; gravbench export RUN" in text
+    assert "sets of conditions, figures are drawn for the 2 with the most variants" in text
     assert block(text, "records-data")["count"] == 30
     assert "left_out" not in text
-    assert "the table has the last" not in page([Run("few", swept()[:20], [])], VARIANTS)
+    assert "The table has the last" not in page([Run("few", swept()[:20], [])], VARIANTS)
 
 
 def test_of_many_conditions_the_first_have_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
     several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
     found = Counter(one.title for one in html.every_figure([Run("many", several, [])], VARIANTS))
-    assert {found[title] for title in ("Occupancy and speed", "Stages", "Error and time over θ")} == {2}
+    assert {found[title] for title in ("Occupancy and speed", "Stages", "Error and time for each θ")} == {2}
 
 
 def test_of_many_configurations_a_figure_has_the_fastest_and_says_so(monkeypatch):
@@ -371,7 +371,7 @@ def test_of_many_configurations_a_figure_has_the_fastest_and_says_so(monkeypatch
     for title in ("Occupancy and speed", "Speed and error"):
         rows = drawn[title].spec["datasets"][charts.ROWS]
         assert Counter(row["n"] for row in rows) == {1024: 3, 2048: 3}
-        assert "Of more than 3 at one n the fastest." in drawn[title].caption
+        assert "At each n, at most the 3 fastest are shown." in drawn[title].caption
 
 
 def test_records_that_are_not_ok_and_a_run_without_any_make_a_page():
@@ -454,7 +454,7 @@ def test_the_page_begins_with_what_is_fastest_at_each_n_and_error(committed):
     assert headings == ["answer", "ladder", "speed", "arena", "stages", "published", "records", "environment"]
     assert re.findall(r'<li><a href="#(\w+)">', text) == headings
     first = text_of(text.partition('<h2 id="answer">')[2].partition('<h2 id="ladder">')[0])
-    assert re.match(r"What is fastest At n = [\d,]+ within an error of 1e-\d+, \w+.* times as fast as ", first)
+    assert re.match(r"What is fastest At n = [\d,]+ with an error of at most 1e-\d+, \w+.* times as fast as ", first)
     table = text.partition('<table class="winners">')[2].partition("</table>")[0]
     sizes = [int(n.replace(",", "")) for n in re.findall(r"</span>([\d,]+)</th>", table)]
     assert len(sizes) >= 5
@@ -524,7 +524,7 @@ def test_the_ticks_of_n_are_powers_of_two(sizes, ticks):
 def test_the_ladder_and_the_claims_are_tables_too(committed):
     text = committed.read_text("utf-8")
     ladder = text.partition('<h2 id="ladder">')[2].partition('<h2 id="speed">')[0]
-    assert ladder.count("<summary>The numbers of: the ladder at n = ") == 2
+    assert ladder.count("<summary>Numbers: the ladder at n = ") == 2
     assert re.search(
         r'<th scope="row">symmetric equal_<wbr>mass=1</th>\s*<td class="number">[\d,.]+(?: §)?</td>', ladder
     )
@@ -613,7 +613,7 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
         if kind == "stages":  # times of stages that were measured apart, without an interval
             continue
         for one in those:
-            assert "Unbounded, because the samples are too few for an interval" in one.caption, one.name
+            assert "Cases without a confidence interval, because they have too few samples" in one.caption, one.name
             rows = [row for row in one.spec["datasets"]["rows"] if row.get("kind") != "published"]
             assert all(row["open"] for row in rows)
             marks = [mark for mark, _ in marks_of(one.spec)]
@@ -655,12 +655,12 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
         for figure in told:
             assert figure.title.endswith(" ^"), figure.name
             assert "^ anchor drifted by " in figure.whole_title
-            assert "^ DRIFT above 1 %: the medians of the anchor, measured" in figure.caption
+            assert "^ DRIFT above 1 %: the medians of the anchor spread" in figure.caption
         assert not any("^" in figure.whole_title + figure.caption for figure in drawn if figure not in told)
     whole = page([own], VARIANTS)
     assert re.search(r'<p class="soft">[^<]* \^: \^ DRIFT above 1 %', whole)
     compared = page([run], VARIANTS).partition('id="published"')[2]
-    assert re.search(r"<summary>The numbers of: [^<]* \^</summary>", compared)
+    assert re.search(r"<summary>Numbers: [^<]* \^</summary>", compared)
     assert '<p class="soft">^ DRIFT above 1 %' in compared
     assert "^ DRIFT" not in page([Run("made-up", [*swept(), *steady], [])], VARIANTS)
     # The drift of a run marks no figure that has none of its records, and two anchors make one sentence.
@@ -722,11 +722,11 @@ def test_the_page_marks_other_sources_names_rows_and_shows_times():
         "barnes_hut": "cupy  0.05000 <§ (1.000 ms)",
         "gone": "cupy  0.3333 ¶ (3.000 ms)",
     }
-    assert "3 bars were measured with another source than the one here" in group.ladder.caption
-    assert "count what it computes" in group.ladder.caption
+    assert "3 bars were measured with different source code from this checkout" in group.ladder.caption
+    assert "count only the interactions it computes" in group.ladder.caption
     text = unescape(page([Run("run", records, [])], VARIANTS))
-    assert "3 records were measured with another source than the one here" in text
-    assert "1 record is of no such variant here" in text
+    assert "3 records were measured with different source code from this checkout" in text
+    assert "1 record belongs to no variant of this checkout" in text
     content = json.loads(re.search(r'id="records-data">(.*?)</script>', text, re.DOTALL).group(1))
     assert content["shown"]["signs"] == "signs"
     assert "untimed" not in content["shown"]
@@ -749,7 +749,7 @@ def test_the_first_screen_says_what_its_times_presuppose():
     equal = record("symmetric", 2e-4, timed="force", axes={"equal_mass": 1})
     first = page([Run("made-up", [ordered, equal], [])], VARIANTS).partition('id="ladder"')[0]
     assert "equal_mass=1 needs equal masses; terms=1 rounds" in first
-    assert "prepared and not timed, in s: tensor terms=1 (preparing 0.500)." in first
+    assert "preparation that is not timed, in s: tensor terms=1 (preparing 0.500)." in first
     assert "equal masses" not in page([Run("made-up", swept(), [])], VARIANTS).partition('id="ladder"')[0]
     assert winning.PRESUPPOSED.keys() >= ranking.PRESUPPOSED.keys()
 
@@ -775,7 +775,7 @@ def test_lines_of_approximations_say_what_they_count():
     exact = [record("tiled", 1e-3 * n, n=n) for n in (1024, 2048)]
     (group,) = figures.groups([*trees, *exact], {}, {})
     (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n")]
-    assert "Approximations count what they compute, not all n * n: barnes_hut." in drawn.caption
+    assert "Approximations count only the interactions they compute, not all n * n: barnes_hut." in drawn.caption
 
 
 def test_an_approximation_that_does_not_count_has_a_time_and_no_rate_on_the_page():
@@ -798,7 +798,7 @@ def test_an_approximation_that_does_not_count_has_a_time_and_no_rate_on_the_page
 def test_several_runs_need_a_page():
     done = CliRunner().invoke(app, ["report", *map(str, RUNS[:2])])
     assert done.exit_code
-    assert "a terminal shows one" in str(done.exception)
+    assert "the terminal shows one at a time" in str(done.exception)
 
 
 def test_ten_thousand_records_make_a_page_in_seconds_of_computing():
@@ -880,8 +880,8 @@ def test_filtering_sorting_and_opening_a_record(opened):
 
 
 def test_a_difference_opens_by_the_keyboard(opened):
-    summary = opened.find_element("xpath", "//summary[starts-with(text(), 'tiled.cu: what differs')]")
-    outer = opened.find_element("xpath", "//summary[text()='measured, and the source of tiled']")
+    summary = opened.find_element("xpath", "//summary[starts-with(text(), 'tiled.cu: differences')]")
+    outer = opened.find_element("xpath", "//summary[text()='measurements and source of tiled']")
     assert not summary.is_displayed()
     outer.send_keys("\n")
     until(summary.is_displayed)
@@ -955,7 +955,7 @@ def test_on_a_phone_every_bar_of_the_ladder_has_its_label_and_no_title_of_an_axi
 
 
 def test_on_a_phone_speed_and_time_of_the_ladders_table_are_in_view(phone):
-    summary = phone.find_element("xpath", "//summary[starts-with(text(), 'The numbers of: the ladder at n = 65')]")
+    summary = phone.find_element("xpath", "//summary[starts-with(text(), 'Numbers: the ladder at n = 65')]")
     phone.execute_script("arguments[0].parentNode.open = true; arguments[0].scrollIntoView();", summary)
     table = summary.find_element("xpath", "..").find_element("css selector", "table")
     headers = [one.text.replace("\n", " ") for one in table.find_elements("css selector", "th[scope=col]")]

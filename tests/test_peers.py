@@ -221,7 +221,7 @@ def test_ptx_becomes_machine_code_for_the_target_that_it_names():
     assert "sm_90a" in assembling.listing(made)
     assert "EXIT" in [one.opcode for one in parse(assembling.listing(made), "idle").instructions]
     assert assembling.linked(made.image, "sm_80") == made.image
-    with pytest.raises(InputError, match="nvJitLink does not take the PTX for sm_90"):
+    with pytest.raises(InputError, match="nvJitLink rejects the PTX for sm_90"):
         assembling.linked(text.replace(b"ret", b"rot"), "sm_90")
 
 

@@ -331,8 +331,8 @@ def test_a_missing_first_step_leaves_ratios_blank_and_says_so():
     assert [step.published_relative for step in steps] == [None, None, None]
     assert [step.measured_relative for step in steps] == [None, None, None]
     text = flat(shown(source(own), records))
-    assert "Blank under published: 1 cell (the page was cut)" in text
-    assert "the first step of the path has none" in text
+    assert "published is blank in 1 cell (the page was cut)" in text
+    assert "is blank where the first step of the path has no value" in text
 
 
 # Which record answers
@@ -354,15 +354,17 @@ def test_the_toolkit_with_most_answers_is_shown_and_the_others_by_their_ratio():
     (other,) = found.others
     assert (other.toolkit, other.answered) == ("cupy", 2)
     assert (other.lowest, other.highest) == pytest.approx((1 / 1.1, 1 / 1.1))
-    assert "cupy: 2 cells of these too, its values 0.9091 to 0.9091 times" in flat(shown(source(figure()), records))
+    assert "cupy also has 2 cells of these; its values are 0.9091 to 0.9091 times" in flat(
+        shown(source(figure()), records)
+    )
 
 
 def test_all_cells_are_answered_by_one_device_and_others_are_named():
     records = [tiled(1.0, p=64), tiled(1.0, p=128), tiled(0.1, p=256, device="Other", device_uuid="GPU-2")]
     assert measured(figure(), records) == [1.0, 1.0, None]
     text = flat(shown(source(figure()), records))
-    assert "Answered too, but not shown: Other, cupy" in text
-    assert "1 not in this run by the same toolkit under the same conditions" in text
+    assert "Also measured, but not shown: Other, cupy" in text
+    assert "1 not in this run with the same toolkit and conditions" in text
 
 
 def test_what_is_left_open_is_answered_by_the_fastest():
@@ -389,8 +391,8 @@ def test_the_cpu_answers_only_where_it_is_named():
 def test_blanks_have_their_number_and_their_reasons():
     failed = tiled(None, p=64, status="failed", reason="out of memory [here]")
     text = flat(shown(source(figure()), [failed, tiled(1.0, p=128)]))
-    assert "Blank under measured: 2 cells (1 failed: out of memory [here]; 1 not in this run)." in text
-    assert "Blank under measured: 3 cells (3 not in this run)." in flat(shown(source(figure()), []))
+    assert "measured is blank in 2 cells (1 failed: out of memory [here]; 1 not in this run)." in text
+    assert "measured is blank in 3 cells (3 not in this run)." in flat(shown(source(figure()), []))
 
 
 def test_a_value_that_is_not_known_is_blank():
@@ -402,9 +404,9 @@ def test_a_value_that_is_not_known_is_blank():
 
 
 def test_what_was_timed_otherwise_is_said():
-    assert "Not the same was timed" not in shown(source(figure()), [tiled(p=64)])
+    assert "The timings differ in scope" not in shown(source(figure()), [tiled(p=64)])
     text = flat(shown(source(figure(timed="call")), [tiled(p=64)]))
-    assert "Not the same was timed: by the source the library call, transfers included; here: force." in text
+    assert "The timings differ in scope: the source timed the library call, including transfers; here: force." in text
 
 
 def test_the_toolkit_that_timed_the_same_is_preferred():
@@ -444,7 +446,7 @@ def claim(**changes: Any) -> Claim:
 def test_a_claim_holds_or_not_or_cannot_be_tested(records, verdict):
     own = source(claims=[claim()])
     assert published.decide(own, own.claims[0], records).verdict == verdict
-    assert flat(shown(own, records)).count(f"{verdict}: more is faster. It asks for many > few;") == 1
+    assert flat(shown(own, records)).count(f"{verdict}: more is faster. Condition: many > few;") == 1
 
 
 def test_a_claim_names_the_figures_behind_it_with_units():
@@ -606,7 +608,7 @@ def test_counters_are_those_of_the_run_itself():
         html.Run("without", [without], [], "bodin2026", own),
     ]
     page = flat(html.page(runs_on_a_page, {}))
-    sentence = "without Morton order about 12 % of a warp is at work"
+    sentence = "without Morton order about 12 % of a warp is active"
     verdicts = [part.rsplit(">", 1)[0].rsplit("<", 1)[0].rsplit(">", 1)[1] for part in page.split(sentence)[:-1]]
     assert verdicts == ["holds", "cannot be tested"]
 
@@ -739,7 +741,7 @@ def test_every_source_fits_the_terminal_and_is_latin_1_with_all_cells_measured(n
     assert [line for line in text.splitlines() if len(line) > width] == []
     text.replace("─", "-").encode("latin-1")
     assert "\x1b" not in text
-    assert "Blank under measured" not in text
+    assert "measured is blank" not in text
     assert "None" not in text
 
 
@@ -750,7 +752,7 @@ def test_the_run_keeps_its_source_and_the_report_shows_it(tmp_path, monkeypatch)
     RecordFile(folder).append(tiled(p=64))
     assert runs.published(folder) is None
     report = ["report", "some"]
-    assert "Published and measured" not in CliRunner().invoke(app, report).output
+    assert "Published and measured values" not in CliRunner().invoke(app, report).output
     runner.write_environment(folder, [], [], configurations.load("gems3", ["n=1536"]))
     assert json.loads((folder / "environment.json").read_text("utf-8"))[-1]["published"] == "gems3"
     assert "GPU Gems 3, chapter 31" in flat(CliRunner().invoke(app, report).output)

@@ -105,11 +105,11 @@ def test_a_record_without_the_quantile_counts_as_not_known():
     (found,) = best([*old, known], DEFAULTS, quantile=0.9)
     assert [(one.n, one.chosen.variant, one.compared) for one in found.choices] == [(1024, "tiled", 1)]
     assert found.unknown == {64: 1, 1024: 1}
-    said = "left out, as their records lack the 90 % error: 1 at n = 64, 1 at n = 1,024."
+    said = "left out because their records lack the 90 % error: 1 at n = 64, 1 at n = 1,024."
     for width in (80, 200):
         text = printed([found], 1e-3, 0.9, width)
         assert said in text
-        assert "right within a relative error of 0.001 for 90 % of the bodies of one evaluation" in text
+        assert "with a relative error of at most 0.001 for 90 % of the bodies in one evaluation" in text
     told = choices_json([found], 1e-3, 0.02, quantile=0.9)
     assert told["quantile"] == 0.9
     assert told["selections"][0]["unknown"] == [{"n": 64, "records": 1}, {"n": 1024, "records": 1}]
@@ -126,7 +126,7 @@ def test_what_is_not_accurate_enough_is_said_by_its_quantile():
     records = [tailed(1.0, 1e-6, 1e-5, 1e-4, 1e-3), tailed(1.0, 1e-9, 1e-8, 1e-7, 1e-3, n=64)]
     (found,) = best(records, DEFAULTS, error=1e-6, quantile=0.99)
     assert found.missed == {1024: 1e-4}
-    with pytest.raises(InputError, match=r"the least 0\.9 quantile of the errors of a record is 1\.0e-08"):
+    with pytest.raises(InputError, match=r"the smallest 0\.9 quantile of the errors of a record is 1\.0e-08"):
         best(records, DEFAULTS, error=1e-9, quantile=0.9)
 
 
@@ -277,18 +277,18 @@ def test_force_chooses_by_the_quantile(chosen_of):
     assert {quantile: chosen_of(table, quantile=quantile) for quantile in given} == given
     assert chosen_of(table) == "tiled"
     assert chosen_of(table, error=5e-4, quantile=0.99) == "tiled"
-    with pytest.raises(InputError, match=r"error is 1e-12 at quantile 0\.99: .* the least error is 1\.0e-09"):
+    with pytest.raises(InputError, match=r"error is 1e-12 at quantile 0\.99: .* the smallest known error is 1\.0e-09"):
         chosen_of(table, error=1e-12, quantile=0.99)
 
 
 def test_force_says_that_a_table_does_not_have_the_quantile(chosen_of):
     table = made(measured(1.0, error_p99=1e-7), measured(2.0, dtype="float64", error_max=1e-14))
     said = (
-        r"quantile is 0\.9: the table does not have it of cupy in float32 or float64; accepted: 0\.99, 1, or a table of"
+        r"quantile is 0\.9: the table does not have it for cupy in float32 or float64; accepted: 0\.99, 1, or a table"
     )
     with pytest.raises(InputError, match=said):
         chosen_of(table, quantile=0.9)
-    with pytest.raises(InputError, match=r"does not have it of cupy in float64; accepted: 1, or"):
+    with pytest.raises(InputError, match=r"does not have it for cupy in float64; accepted: 1, or"):
         chosen_of(table, quantile=0.99, dtype="float64")
     assert chosen_of(table, quantile=0.99) == "tiled"
     # What the table does not have at all is summed by the kernel for two sets, which every quantile is right of.

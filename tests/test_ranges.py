@@ -44,7 +44,7 @@ def written(tmp_path, text):
 
 
 def test_a_softening_length_that_a_number_type_cannot_compute_with_is_refused_at_planning(tmp_path):
-    with pytest.raises(InputError, match=r"sweep\.yaml.*eps is 1e\+30; accepted in float32: up to 1e\+12, since eps"):
+    with pytest.raises(InputError, match=r"sweep\.yaml.*eps is 1e\+30; accepted in float32: up to 1e\+12, because eps"):
         load(written(tmp_path, "eps: [0.025, 1e30]\ndtype: [float32, float64]"))
     with pytest.raises(InputError, match=r"eps is 1e\+120; accepted in float64: up to 1e\+100"):
         load(written(tmp_path, "dtype: float64"), ["eps=1e120"])
@@ -116,7 +116,7 @@ def test_bodies_that_a_number_type_cannot_compute_with_fail_in_one_sentence(name
 def test_accelerations_that_are_all_zero_judge_nothing(bodies, zeros, monkeypatch):
     outcome = outcome_of(monkeypatch, bodies, zeros=zeros)
     assert outcome.status == "invalid"
-    assert outcome.reason.startswith("the accelerations expected of these bodies are all zero in float32")
+    assert outcome.reason.startswith("the expected accelerations of these bodies are all zero in float32")
 
 
 def test_a_body_alone_and_bodies_of_which_some_are_in_one_place_are_judged(monkeypatch):
@@ -131,5 +131,5 @@ def test_what_no_record_can_hold_is_a_failed_record():
     found = Found(measurement=Measurement().model_copy(update={"median_seconds": "soon"}))
     record = _record(task, Outcome("ok", None, found), 20.0, "2026-01-01T00:00:00+00:00")
     assert record.status == "failed"
-    assert record.reason.startswith("what was found of it makes no record: ")
+    assert record.reason.startswith("its results do not make a valid record: ")
     assert record.reason.isprintable()

@@ -267,7 +267,7 @@ def test_a_file_cut_off_at_any_byte_of_its_last_line_loses_at_most_that_line(tmp
             assert word is None
         else:
             assert str(store.path) in word
-            assert ("completed" if complete else f"half-written ({cut} bytes)") in word, cut
+            assert ("it was added" if complete else f"half-written ({cut} bytes)") in word, cut
         assert store.repair() is None
         store.append(record(n=4))
         assert [one.n for one in store.read()] == [1, 2, *([3] if complete else []), 4], cut
@@ -295,7 +295,7 @@ def test_a_spoilt_line_is_skipped_and_said_with_its_number_and_the_others_count(
     said = []
     assert [one.n for one in store.read(said.append)] == [n for n in (1, 2, 3) if n != place + 1]
     (message,) = said
-    assert message.startswith(f"{tmp_path / RECORDS}: skipped 1 line that is no record: line {place + 1}: ")
+    assert message.startswith(f"{tmp_path / RECORDS}: skipped 1 line that is not a record: line {place + 1}: ")
     assert "\n" not in message
     before = store.path.read_bytes()
     assert store.repair() is None
@@ -304,7 +304,7 @@ def test_a_spoilt_line_is_skipped_and_said_with_its_number_and_the_others_count(
 
 def test_many_spoilt_lines_are_one_sentence_and_a_warning_where_nobody_asks(tmp_path):
     (tmp_path / RECORDS).write_bytes(b"nonsense\n" * 10 + record().model_dump_json().encode() + b"\n")
-    with pytest.warns(UserWarning, match=r"skipped 10 lines that are no records: line 1: .*; and 7 more$"):
+    with pytest.warns(UserWarning, match=r"skipped 10 lines that are not records: line 1: .*; and 7 more$"):
         assert len(RecordFile(tmp_path).read()) == 1
 
 
@@ -379,7 +379,7 @@ def test_an_error_that_is_no_number_is_read_of_a_record_that_is_not_ok():
 
 @pytest.mark.parametrize("name", QUANTILES.values())
 def test_no_quantile_of_the_errors_of_what_is_right_is_no_number(name):
-    assert f"{name} is no number, and the status is ok" in said_of(
+    assert f"{name} is not a number, but the status is ok" in said_of(
         record(status="invalid", **{name: math.nan}).model_dump_json().replace('"invalid"', '"ok"').encode()
     )
 

@@ -225,9 +225,9 @@ def test_errors_up_to_the_tolerance_are_right(largest, rms):
     [
         (math.nan, math.nan, "NaN"),
         (math.inf, math.inf, "largest error inf"),
-        (1.0011e-3, 1e-6, "largest error 0.001 relative is above"),
-        (0.5, 0.5, "largest error 0.5 relative is above what is accepted, 0.001"),
-        (5e-4, 1.2e-5, "rms error 1.2e-05 relative is above what is accepted, 1e-05"),
+        (1.0011e-3, 1e-6, "largest error 0.001 relative exceeds"),
+        (0.5, 0.5, "largest error 0.5 relative exceeds the tolerance of 0.001"),
+        (5e-4, 1.2e-5, "rms error 1.2e-05 relative exceeds the tolerance of 1e-05"),
         (5e-4, math.nan, "rms"),
     ],
 )

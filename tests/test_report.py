@@ -335,7 +335,7 @@ def test_variants_no_file_declares_are_shown_without_parent() -> None:
     text = shown([record("naive", 2.0), record("mystery", 1.0)])
     cells = row(text, "mystery", "cupy").split()
     assert cells[3:7] == ["1,000", "0.001000", "1.00", "0.02000"]
-    assert "because no file declares them here: mystery" in text
+    assert "because this checkout does not have them: mystery" in text
     (_, mystery) = rungs([record("mystery", 1.0), record("naive", 2.0)])
     assert (mystery.best.variant, mystery.over_parent, mystery.over_root) == ("mystery", None, None)
 
@@ -367,7 +367,7 @@ def drifting() -> list[Record]:
     return found
 
 
-NOTE = "DRIFT above 1 %: the medians of the anchor, measured 4 times, spread over 2.93 %; a smaller difference may be"
+NOTE = "DRIFT above 1 %: the medians of the anchor spread over 2.93 % in 4 measurements; smaller differences may be"
 
 
 @pytest.mark.parametrize("render_section", [render, render_stages, render_accuracy, render_counters])
@@ -422,14 +422,14 @@ def test_anchor_that_stays_is_said_to_and_bad_repetitions_are_counted() -> None:
 def test_one_repetition_shows_no_drift_and_other_drivers_are_other_anchors() -> None:
     records = [record("naive", 1.0, anchor=1), record("naive", 2.0, anchor=2, driver="999.02")]
     assert [drift.spread for drift in ranking.drifts(records)] == [None, None]
-    assert flat(shown(records)).count("measured once: drift cannot be seen") == 2
+    assert flat(shown(records)).count("measured once: no drift can be seen") == 2
     assert "The anchor" not in shown([record("naive")])
 
 
 @pytest.mark.parametrize("ends", [{"ci_low": None, "ci_high": None}, {"ci_low": 0.0, "ci_high": math.inf}])
 def test_what_nothing_bounds_is_not_shown_as_exact(ends) -> None:
     records = [record("naive", 1.0, **ends), record("float4", 0.5)]
-    note = "unbounded: the samples are too few for an interval of the median"
+    note = "unbounded: too few samples for a confidence interval of the median"
     for width in (80, 200):
         text = shown(records, width)
         (line,) = [line for line in text.splitlines() if line.startswith("naive") and "± ?" in line]
@@ -456,8 +456,8 @@ def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:
         assert " ~ " in row(text, "tiled", "cupy")
         assert " !~ " in row(text, "symmetric", "cupy")
         assert not set("!~") & set(row(text, "naive", "cupy"))
-        assert "! throttled: the device slowed its clock down while this was measured (power cap)" in flat(text)
-        assert "~ sampling ended before the interval was as narrow as asked: budget, not recorded" in flat(text)
+        assert "! throttled: the device lowered its clock during the measurement (power cap)" in flat(text)
+        assert "~ sampling ended before the interval was as narrow as requested: budget, not recorded" in flat(text)
     clean = shown([record("naive")])
     assert "throttled" not in clean
 
@@ -490,8 +490,8 @@ def test_missing_numbers_leave_blanks_and_nan_is_said() -> None:
 
 
 def test_no_records_give_one_sentence() -> None:
-    assert shown([]) == "No records: a run writes them.\n"
-    assert ladder_markdown([], PARENTS, {}) == "No record is ok: there is no ladder to show.\n"
+    assert shown([]) == "There are no records yet; gravbench run writes them.\n"
+    assert ladder_markdown([], PARENTS, {}) == "No record is ok, so there is no ladder to show.\n"
 
 
 def test_markdown_has_one_table_a_device_with_hand_computed_rows() -> None:
@@ -638,7 +638,7 @@ def test_the_time_of_an_evaluation_and_gflops_stand_in_every_ladder_however_narr
 def test_an_approximation_carries_a_sign_that_says_which_interactions_count() -> None:
     tree = record("tiled", 0.001, n=1_000, computed={"body_body": 50.0, "body_cell": 10.0})
     for text in (shown([record("naive"), tree], 80), ladder_markdown([record("naive"), tree], PARENTS, {})):
-        assert "interactions/s and GFLOP/s count what it computes, not all n * n" in flat(text)
+        assert "interactions/s and GFLOP/s count only the interactions it computes, not all n * n" in flat(text)
         (line,) = (line for line in text.splitlines() if line.strip("| ").startswith("tiled "))
         assert "<" in line
     assert "<" not in shown([record("naive")], 80)

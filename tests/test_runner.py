@@ -84,16 +84,16 @@ def report_of(out):
 
 
 FAULTS = {
-    "wrong": ("invalid", "(0.1 of the acceleration) is above what is accepted"),
+    "wrong": ("invalid", "(0.1 of the acceleration) exceeds the tolerance of"),
     "nan": ("invalid", "NaN"),
     "unwritten": ("invalid", "NaN"),
     "raises": ("failed", "RuntimeError: the planted error"),
-    "raises_oddly": ("failed", "OddError: (its text cannot be made)"),
+    "raises_oddly": ("failed", "OddError: (its message cannot be shown)"),
     "raises_surrogates": ("failed", r"RuntimeError: half a pair: \ud800"),
-    "tells_nonsense": ("failed", "insight() returned what no record can hold: computed.half a pair"),
+    "tells_nonsense": ("failed", "insight() returned something that a record cannot hold: computed.half a pair"),
     "exhausts_memory": ("failed", "out of memory"),
     "late": ("invalid", "right at first, but after sample"),
-    "hangs": ("failed", "no end after 900 s (measure.timeout_seconds) while verifying"),
+    "hangs": ("failed", "no result within 900 s (measure.timeout_seconds) while verifying"),
     "killed": ("failed", "died while verifying: signal SIGKILL"),
     "crashes": ("failed", "died while verifying: signal SIGSEGV"),
 }
@@ -151,9 +151,9 @@ def test_every_fault_of_a_kernel_is_recorded_and_the_sweep_goes_on(tmp_path, nee
     need_toolkit("cupy")
     expected = {
         "gpu_illegal_address": ("failed", "illegal"),
-        "gpu_endless": ("failed", "no end after 20 s"),
+        "gpu_endless": ("failed", "no result within 20 s"),
         "gpu_nan": ("invalid", "nan"),
-        "gpu_wrong": ("invalid", "is above what is accepted"),
+        "gpu_wrong": ("invalid", "exceeds the tolerance of"),
         "gpu_out_of_memory": ("failed", "memory"),
     }
     config = write_config(tmp_path, [*expected, "tiled"], n=2000, of=FAULTY / "gpu")
@@ -262,8 +262,8 @@ def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(s
     text, _ = stopped.process.communicate(timeout=PATIENCE)
     assert stopped.process.returncode == 128 + number
     assert text.endswith(
-        f"gravbench: stopped; what was measured is in {stopped.out}. "
-        f"To go on: gravbench run {stopped.config} --resume --out {stopped.out} with the same options\n"
+        f"gravbench: stopped; the records so far are in {stopped.out}. "
+        f"To continue: gravbench run {stopped.config} --resume --out {stopped.out} with the same options\n"
     )
     assert "Traceback" not in text
     wait_until(lambda: not any(alive(pid) for pid in children))

@@ -50,13 +50,13 @@ def test_stages_over_n_and_what_bounds_them(width):
     assert row(text, "sum") == ["1.4", "4"]
     assert row(text, "together") == ["1", "1"]
     assert row(text, "upload, GB/s") == ["50", "5"]
-    assert row(text, "bound by  ") == ["traverse", "build"]
-    assert row(text, "its part") == ["64", "%", "75", "%"]
+    assert row(text, "longest  ") == ["traverse", "build"]
+    assert row(text, "its share") == ["64", "%", "75", "%"]
 
 
 def test_many_sizes_are_divided_among_tables():
     text = shown(render_stages, [tree(10**power) for power in range(1, 9)])
-    assert text.count("bound by  ") == 2
+    assert text.count("longest  ") == 2
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -75,7 +75,7 @@ def test_the_90_percent_quantile_of_errors_is_shown_where_a_record_has_it(width)
     assert row(text, "theta")[3:8] == ["median", "90", "%", "99", "%"]
     assert row(text, "  1.0")[3:8] == ["1.0e-03", "3.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
     assert row(text, "  0.3")[3:7] == ["1.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
-    assert "of the worst but 10 %" in " ".join(text.split())
+    assert "the 90th percentile" in " ".join(text.split())
     old = shown(render_accuracy, [one.model_copy(update={"error_p90": None}) for one in several], width)
     assert "90 %" not in old
     assert "10 %" not in old

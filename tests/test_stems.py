@@ -57,7 +57,7 @@ def test_a_kernel_for_no_toolkit_is_refused(stem, cuda_c):
     name = f"own_misspelt_{cuda_c is None}"
     with pytest.raises(InputError) as caught:
         stem(name, "numbaa_kernel", cuda_c=cuda_c)
-    assert f"{name}.py: numbaa_kernel is a kernel for no toolkit; did you mean numba_kernel? accepted: " in str(
+    assert f"{name}.py: numbaa_kernel is not a kernel for any toolkit; did you mean numba_kernel? accepted: " in str(
         caught.value
     )
     assert "\n" not in str(caught.value)

@@ -345,7 +345,7 @@ def test_a_call_that_returns_something_else_is_noticed():
     )
     assert call.objection() is None
     call.returned[7, 1] += 1e-3
-    assert "not those of the device" in call.finish()[1]
+    assert "not those on the device" in call.finish()[1]
 
 
 # The force between two sets of bodies
@@ -409,7 +409,7 @@ def test_arrays_of_cupy_stay_on_the_device(need_toolkit):
     result = force(*map(cupy.asarray, own), 0.01)
     assert isinstance(result, cupy.ndarray)
     assert_array_equal(result.get(), force(*own, 0.01, toolkit="cupy"))
-    with pytest.raises(InputError, match="accepted: all of CuPy"):
+    with pytest.raises(InputError, match="accepted: all CuPy arrays"):
         force(cupy.asarray(own[0]), *own[1:], 0.01)
 
 
@@ -422,11 +422,11 @@ XJ, MJ, XI = two_sets(3, 2)
         ((XJ[:, :2], MJ, XI, 1), {}, r"xj has shape \(3, 2\); accepted: \(n, 3\)"),
         ((XJ, MJ[:, None], XI, 1), {}, r"mj has shape \(3, 1\); accepted: \(n,\)"),
         ((XJ, MJ, XI[0], 1), {}, r"xi has shape \(3,\)"),
-        ((XJ, MJ, np.float64(1), 1), {}, "xi is a float64; accepted: an array"),
+        ((XJ, MJ, np.float64(1), 1), {}, "xi is a float64; accepted: a NumPy or CuPy array"),
         ((XJ, MJ, np.array(1.0), 1), {}, r"xi has shape \(\)"),
         ((XJ, MJ, XI[:0], 1), {}, r"xi has shape \(0, 3\); .* n of 1 or more"),
         ((XJ, MJ[:2], XI, 1), {}, "mj has 2 masses for 3 positions xj"),
-        ((XJ.tolist(), MJ, XI, 1), {}, "xj is a list; accepted: an array of NumPy or CuPy"),
+        ((XJ.tolist(), MJ, XI, 1), {}, "xj is a list; accepted: a NumPy or CuPy array"),
         ((XJ + 0j, MJ, XI, 1), {}, "xj has dtype complex128; accepted: real numbers"),
         ((XJ, MJ > 0, XI, 1), {}, "mj has dtype bool"),
         ((XJ, MJ, XI.astype(str), 1), {}, "xi has dtype <U"),

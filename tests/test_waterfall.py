@@ -158,10 +158,10 @@ def test_the_model_is_held_against_records_from_the_command_line(tmp_path, recor
     ("options", "says"),
     [
         ([], "needs a VARIANT"),
-        (["tiled", "--out", "x"], "--out is for --knock-outs alone"),
+        (["tiled", "--out", "x"], "--out only works with --knock-outs"),
         (["tiled", "--ceilings", "x"], "--ceilings needs"),
-        (["tiled", "--records", "a", "--knock-outs"], "exclude each other"),
-        (["tiled", "--knock-outs", "--device", "cpu"], "there is no GPU"),
+        (["tiled", "--records", "a", "--knock-outs"], "cannot be combined"),
+        (["tiled", "--knock-outs", "--device", "cpu"], "needs a GPU, but none was selected"),
     ],
 )
 def test_options_that_do_not_go_together_get_one_sentence(options, says):

@@ -99,7 +99,9 @@ def test_a_ratio_is_said_with_half_its_interval_as_far_as_there_is_one(interval,
 def test_the_sentence_names_the_next_and_the_first_step_once_each():
     field = wins_of([timed("naive", 4e-3), timed("tiled", 1e-3)])
     said = winning.sentence(field.wins[-1])
-    assert said == "At n = 1,024 within an error of 1e-4, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)."
+    assert (
+        said == "At n = 1,024 with an error of at most 1e-4, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)."
+    )
     alone = wins_of([timed("naive", 4e-3)])
     assert winning.sentence(alone.wins[-1]).endswith("only naive (cupy) was measured: 4.00 ms.")
 

@@ -13,8 +13,8 @@ from gravbench.cli.options import app
 
 HEAD = """# Commands
 
-Made from the commands themselves: `gravbench COMMAND --help` prints the same. Wrong input ends in one sentence and exit
-code 2.
+Generated from the code; `gravbench COMMAND --help` prints the same. Invalid input produces a one-sentence message and
+exit code 2.
 
 """
 

@@ -14,33 +14,33 @@ from gravbench.config.settings import Config, Entry, Measure, Settings
 
 HEAD = """# Configuration
 
-A sweep is a YAML file. [Run a sweep](../how-to/sweep.md#write-your-own) explains how to write one; this page lists its
-keys, from the models that read it. `-p KEY=VALUES` sets a key on the command line, such as `-p n=1024,4096` or
-`-p measure.budget_seconds=1`.
+A sweep is a YAML file. [Run a sweep](../how-to/sweep.md#write-your-own-sweep) explains how to write one; this page
+lists its keys. It is generated from the code. `-p KEY=VALUES` sets a key on the command line, such as
+`-p n=1024,4096` or `-p measure.budget_seconds=1`.
 
 """
 SAID = {
     "bodies": "initial conditions: `plummer`, `uniform`, `collision`, or a file",
-    "subset": "how n bodies are taken from a file",
-    "seed": "of the initial conditions",
+    "subset": "how n bodies are selected from a file",
+    "seed": "random seed of the initial conditions",
     "eps": "softening length; up to 1e12 in float32 and 1e100 in float64",
     "dtype": "number type of the computation",
     "interaction": "`gravity`, `hermite`, `lennard_jones`, or a file",
-    "timed": "what one evaluation is",
-    "integrator": "of `timed: step`",
-    "dt": "length of a step, of `timed: step`",
+    "timed": "what one evaluation includes: `force`, `step` or `call`",
+    "integrator": "integrator, with `timed: step`",
+    "dt": "length of a time step, with `timed: step`",
     "n": "numbers of bodies; without it, all bodies of a file",
-    "flops_per_interaction": "convention for GFLOP/s: a number, or one per interaction by name; by default that of "
-    "the interaction's file",
+    "flops_per_interaction": "convention for GFLOP/s: a number, or one number per interaction name; by default the "
+    "count in the file of the interaction",
     "measure": "how each case is measured: see below",
-    "search": "which cases are measured: a strategy, or the keys below",
-    "description": "what the sweep is for",
-    "published": "the source that the report sets beside the run",
-    "variant_folders": "folders with variants of your own",
-    "variants": "the variants: a name, `all`, or entries with the keys below",
+    "search": "which cases are measured: the name of a strategy, or the keys below",
+    "description": "purpose of the sweep",
+    "published": "the source with which the report compares the run",
+    "variant_folders": "folders with your own variants",
+    "variants": "names of variants, `all`, or entries with the keys below",
     "variant": "a variant, a list of variants, or `all`",
-    "toolkit": "only these toolkits; by default all that the variant has",
-    "when": "which combinations are kept",
+    "toolkit": "run only on these toolkits; by default on all that the variant supports",
+    "when": "condition for combinations to be kept",
 }
 """What a key means, where its model does not say."""
 
@@ -56,18 +56,18 @@ def page() -> str:
     return "\n".join(
         [
             HEAD,
-            "## For all cases",
+            "## Keys for all cases",
             "",
             *keys(Config, [name for name in Config.model_fields if name in alone]),
             "",
-            "## Swept",
+            "## Swept keys",
             "",
-            "A list is swept, a scalar is fixed. These keys may stand in the file, or in an entry of `variants`, where "
-            "they count for that entry alone.",
+            "Lists are swept, scalars are fixed. Use these keys at the top level of the file, or in an entry of "
+            "`variants`, where they apply only to that entry.",
             "",
             *keys(Config, list(Settings.model_fields)),
             "",
-            "## An entry of `variants`",
+            "## Keys of an entry of `variants`",
             "",
             "Every other key of an entry is an axis of its variants, such as `p: [64, 128]`.",
             "",

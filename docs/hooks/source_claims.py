@@ -35,7 +35,7 @@ def section(name: str) -> str:
     lines = [
         f"### {name}",
         "",
-        f"{source.source}. Measured there on: {source.device}. {len(decisions)} claims: {counts}.",
+        f"{source.source}. Device of the source: {source.device}. {len(decisions)} claims: {counts}.",
         "",
     ]
     if decisions:

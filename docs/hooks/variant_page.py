@@ -7,8 +7,8 @@ from gravbench.model.variant import Variant, discover
 
 HEAD = """# Variants
 
-Made from the declarations of the variants: `gravbench list` prints the same. Each entry says what the variant changes
-against its parent, and which values its axes take. Axes have the names of the literature: `p` threads per block and
+Generated from the code; `gravbench list NAME` prints the same. Each entry says what the variant changes compared with
+its parent, and which values its axes accept. Axes have the names of the literature: `p` threads per block and
 bodies per tile, `q` threads per body, `unroll`, `theta` the opening angle, `r` bodies per thread.
 
 """
@@ -25,11 +25,11 @@ def page() -> str:
 def section(one: Variant) -> str:
     """Return what one variant declares."""
     facts = {
-        "parent": f"[`{one.parent}`](#{one.parent})" if one.parent else "none: the first of its ladder",
+        "parent": f"[`{one.parent}`](#{one.parent})" if one.parent else "none; it is the first of its ladder",
         "source": one.source,
         "toolkits": ", ".join(one.toolkits),
         "number types": ", ".join(one.dtypes),
-        "combinations that can run": f"`{one.when}`" if one.when else "",
+        "valid combinations": f"`{one.when}`" if one.when else "",
         "loads from global memory per body": f"`{one.loads}`" if one.loads else "",
         "approximates": one.approximates or "",
         "file": f"`variants/{one.path.parent.name}/{one.path.name}`",

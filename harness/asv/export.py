@@ -77,11 +77,11 @@ def _timed(name: str, unit: str, meaning: str, scale: Callable[[Record, float], 
 
 
 TRACKED = (
-    _timed("picoseconds_per_interaction", "ps", "Time of an evaluation over the interactions it computes", picoseconds),
+    _timed("picoseconds_per_interaction", "ps", "Time of an evaluation divided by its interactions", picoseconds),
     _timed("milliseconds_per_evaluation", "ms", "Time of an evaluation", milliseconds),
     Tracked("force_error", "relative error", "Largest error against float64", lambda record: record.error_max),
-    Tracked("registers", "registers", "Registers of a thread", lambda record: record.registers),
-    Tracked("spilled_bytes", "bytes", "Local memory of a thread", lambda record: record.local_bytes),
+    Tracked("registers", "registers", "Registers per thread", lambda record: record.registers),
+    Tracked("spilled_bytes", "bytes", "Local memory per thread", lambda record: record.local_bytes),
 )
 
 
@@ -111,7 +111,7 @@ def export(
             writes to ``to``.
     """
     if machine is not None and not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", machine):
-        raise InputError(f"--machine {machine}: names a folder; accepted: letters, digits and . _ + -")
+        raise InputError(f"--machine {machine}: contains a path separator; accepted: letters, digits and . _ + -")
     if not runs and not to.is_dir():
         raise InputError(f"{to}: no such folder of results, and no run is named; name a run to export")
     done = Exported()
@@ -140,13 +140,13 @@ def _unusable(record: Record, dates: dict[str, int]) -> str:
     if record.status in ("skipped", "failed"):
         return record.status
     if record.outraced:
-        return "outraced (sampled only until it was clear that another case is faster)"
+        return "outraced (sampling stopped once it was clear that another case is faster)"
     if record.commit is None:
-        return "without a commit (their sources were no git checkout)"
+        return "without a commit (their sources were not a git checkout)"
     if record.commit.endswith("+changes"):
         return f"of changed sources ({record.commit[:8]}+changes: commit them and measure again)"
     if record.commit not in dates:
-        return f"of commit {record.commit[:8]}, which no branch or tag of this repository has"
+        return f"of commit {record.commit[:8]}, which is on no branch or tag of this repository"
     return ""
 
 
@@ -225,7 +225,7 @@ def _commit_dates() -> dict[str, int]:
         )
     except (OSError, subprocess.SubprocessError):
         raise InputError(
-            f"{Path.cwd()}: git has no history here; export from a clone of gravbench, where asv publishes"
+            f"{Path.cwd()}: there is no git history here; export from the clone of gravbench in which asv publishes"
         ) from None
     return {commit: int(seconds) * 1000 for commit, seconds in map(str.split, done.stdout.splitlines())}
 

@@ -77,7 +77,7 @@ def read(path: Path, version: int = FORMAT) -> Content:
     try:
         content: Content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}; move it away or mend it") from None
+        raise InputError(f"{path}: cannot be read as JSON: {error}; repair it or move it away") from None
     found = content.get("version") if isinstance(content, dict) else None
     if found != version:
         raise InputError(f"{path}: version {found} of asv's format; accepted: {version}. `asv update` brings it there")

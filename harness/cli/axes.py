@@ -41,5 +41,5 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
         axes[said.name] = value
     able = Condition(variant.when or "True", ["toolkit", *axes], str(variant.path))
     if broken := able.broken({"toolkit": toolkit, **axes}):
-        raise InputError(f"{variant.name} with these axes does not run, it needs {broken}")
+        raise InputError(f"{variant.name} does not run with these axes; it needs {broken}")
     return axes

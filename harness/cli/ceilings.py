@@ -1,4 +1,4 @@
-"""The command that measures what a device does at most: ceilings."""
+"""The command that measures the peak rates of a device: ceilings."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 @app.command()
 def ceilings(
-    device: Annotated[str | None, typer.Option(help="cuda:0 or cpu; default the first GPU.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda:0 or cpu (default: the first GPU).")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder to write ceilings.json to; default reports/ceilings-DATE-TIME.")
+        Path | None, typer.Option(help="Write ceilings.json to this folder (default: reports/ceilings-DATE-TIME).")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only this ceiling; may be repeated. What was measured is kept.")
+        list[str] | None,
+        typer.Option("--only", help="Measure only this ceiling; repeat for more. Others already in the file are kept."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure what a device does at most of each kind of work; exit code 1 where none could be measured."""
+    """Measure the peak rate of a device for each kind of work; exit code 1 if nothing could be measured."""
     from gravbench.explain import ceilings as kept
     from gravbench.explain.measured import check, measure
     from gravbench.model import runs
@@ -48,7 +49,9 @@ def ceilings(
     with alone(folder):
         before = kept.read(folder)
         if only and before.ceilings and (before.device, before.device_uuid) != (chosen.name, chosen.uuid):
-            raise InputError(f"--out {folder}: its ceilings are of {before.device}, and this device is {chosen.name}")
+            raise InputError(
+                f"--out {folder}: its ceilings were measured on {before.device}, but this device is {chosen.name}"
+            )
         with terminal.status("opening the device") if terminal.is_terminal else nullcontext() as status:
 
             def say(name: str) -> None:
@@ -66,7 +69,7 @@ def ceilings(
         typer.echo(found.model_dump_json(indent=1))
     else:
         show(found, terminal)
-    terminal.print(f"ceilings in {path}", markup=False, soft_wrap=True)
+    terminal.print(f"ceilings written to {path}", markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.ceilings else 1)
 
 
@@ -78,16 +81,18 @@ def show(found: Ceilings, terminal: Console) -> None:
     from gravbench.explain.ceilings import FILE
     from gravbench.report.terminal.printing import heading, say_lines
 
-    heading(terminal, f"ceilings of {found.device}")
+    heading(terminal, f"Ceilings of {found.device}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("ceiling", no_wrap=True)
     for name in ("value", "from", "to"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("MHz", justify="right", no_wrap=True)
-    table.add_column("of what, in which unit")
+    table.add_column("what it measures, and its unit")
     for one in found.ceilings:
         megahertz = "" if one.clock_mhz is None else f"{one.clock_mhz:,.0f}"
         numbers = [f"{value:.4g}" for value in (one.median, one.low, one.high)]
         table.add_row(*map(Text, (one.name, *numbers, megahertz, f"{one.what}: {one.unit}")))
     terminal.print(table)
-    say_lines(terminal, f"not measured ({FILE} says so too)", [f"{name}: {why}" for name, why in found.failed.items()])
+    say_lines(
+        terminal, f"Not measured (also noted in {FILE})", [f"{name}: {why}" for name, why in found.failed.items()]
+    )

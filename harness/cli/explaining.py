@@ -1,4 +1,4 @@
-"""Commands that say why a kernel is as fast as it is: explain, which needs no GPU."""
+"""The command that explains the speed of a kernel: explain. It needs no GPU."""
 
 from __future__ import annotations
 
@@ -25,58 +25,68 @@ TOOLKIT = "cupy"
 
 @app.command()
 def explain(
-    variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="Any that has CUDA C.")] = None,
+    variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="A variant with a CUDA C kernel.")] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="A value of an axis, e.g. p=128."),
+        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="Set an axis, e.g. p=128."),
     ] = None,
-    n: Annotated[str, typer.Option("--n", help="Bodies; some variants choose their launch by it.")] = "65536",
+    n: Annotated[
+        str, typer.Option("--n", help="Number of bodies; the launch shape of some variants depends on it.")
+    ] = "65536",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     arch: Annotated[
         str, typer.Option(metavar="A,B", help="Architectures from sm_75 to sm_120, such as sm_80,sm_90.")
     ] = "sm_90",
     against: Annotated[
-        str | None, typer.Option(metavar="VARIANT", help="Another variant, with its defaults, to set it against.")
+        str | None, typer.Option(metavar="VARIANT", help="Compare with this variant, at its defaults.")
     ] = None,
-    multiprocessors: Annotated[int, typer.Option(help="Of the card that the bound is for.", min=1, max=1024)] = 132,
-    mhz: Annotated[float, typer.Option(help="Its clock.", min=1, max=10_000)] = 1980,
+    multiprocessors: Annotated[
+        int, typer.Option(help="Multiprocessors of the card that the bound is for.", min=1, max=1024)
+    ] = 132,
+    mhz: Annotated[float, typer.Option(help="Clock of that card.", min=1, max=10_000)] = 1980,
     run: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="A run in which the case was measured: say where its time goes, too."),
+        typer.Option(metavar="RUN", help="Also divide up the time that this run measured for the case."),
     ] = None,
     ceilings: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Whose ceilings.json --run goes by; default the run's own.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder whose ceilings.json --run uses (default: that of the run)."),
     ] = None,
     records: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN", help="Instead: hold the model against the records of this run; may be repeated."),
+        typer.Option(metavar="RUN", help="Instead: compare the model with the records of this run; repeat for more."),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For --records: write a picture, and its numbers, into this folder."),
+        typer.Option(metavar="FOLDER", help="With --records: write a figure and its numbers to this folder."),
     ] = None,
     limits: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Instead: keep in the folder of this run what limits each record, for gravbench report."
+            metavar="RUN", help="Instead: save what limits each record in the folder of this run, for gravbench report."
         ),
     ] = None,
     knock_outs: Annotated[
-        bool, typer.Option("--knock-outs", help="Instead: change one thing of the kernel at a time, and measure that.")
+        bool,
+        typer.Option("--knock-outs", help="Instead: change one thing in the kernel at a time and measure the effect."),
     ] = False,
-    device: Annotated[str | None, typer.Option(help="The GPU for --knock-outs; default the first.")] = None,
+    device: Annotated[str | None, typer.Option(help="GPU for --knock-outs (default: the first).")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="For --knock-outs; default reports/knock-outs-DATE-TIME.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="With --knock-outs: write to this folder (default: reports/knock-outs-DATE-TIME)."
+        ),
     ] = None,
     as_json: AsJson = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead, one file that works offline.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write an HTML page instead: one file that works offline."),
     ] = None,
 ) -> None:
-    """Count what an interaction costs a kernel: its instructions by pipe and by line of source. Needs no GPU.
+    """Count the instructions that a kernel spends on an interaction, by pipe and by source line. Needs no GPU.
 
-    With --run it divides the measured time of the case among its causes, by the ceilings of `gravbench ceilings`. With
-    --knock-outs, on a GPU, it measures what changes of the kernel bring, beside what is predicted.
+    --run divides the measured time of the case among its causes, using the limits that `gravbench ceilings` measures.
+    --knock-outs, on a GPU, measures the effect of changes to the kernel and compares it with the prediction.
     """
     import json
 
@@ -87,19 +97,19 @@ def explain(
     from gravbench.model.variant import discover
 
     if (device or out) and not knock_outs:
-        raise InputError(f"{'--device' if device else '--out'} is for --knock-outs alone")
+        raise InputError(f"{'--device' if device else '--out'} only works with --knock-outs")
     if sum(map(bool, (records, limits, knock_outs, run))) > 1:
-        raise InputError("--records, --limits, --knock-outs and --run exclude each other; accepted: one of them")
+        raise InputError("--records, --limits, --knock-outs and --run cannot be combined; accepted: one of them")
     if ceilings and not (run or records or limits or knock_outs):
-        raise InputError("--ceilings needs --run, --records, --limits or --knock-outs, whose times they explain")
+        raise InputError("--ceilings needs --run, --records, --limits or --knock-outs")
     if html and (records or limits or knock_outs):
         raise InputError("--html shows the ledger; it cannot be combined with --records, --limits or --knock-outs")
     if limits and (variant or as_json):
         raise InputError(
-            f"--limits is for all of a run; it cannot be combined with {'VARIANT' if variant else '--json'}"
+            f"--limits covers a whole run; it cannot be combined with {'VARIANT' if variant else '--json'}"
         )
     if figures and not records:
-        raise InputError("--figures needs --records, whose times it draws")
+        raise InputError("--figures needs --records")
     if records:
         proving.show_errors(records, variant, ceilings, figures, as_json=as_json)
         return
@@ -109,10 +119,10 @@ def explain(
     if variant is None:
         raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")
     if as_json and html:
-        raise InputError("--json and --html exclude each other; accepted: one of them")
+        raise InputError("--json and --html cannot be combined; accepted: one of them")
     bodies = number(n)
     if not isinstance(bodies, int):
-        raise InputError(f"--n {n}: no whole number; accepted: 2 to {MOST_BODIES:,}")
+        raise InputError(f"--n {n}: not a whole number; accepted: 2 to {MOST_BODIES:,}")
     architectures = list(dict.fromkeys(word.strip() for word in arch.split(",")))
     variants = discover()
     asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
@@ -155,7 +165,7 @@ def asked_for(
         made_by = " and ".join(variant.toolkits)
         raise InputError(f"{option} {name} has no CUDA C, only a kernel for {made_by}; accepted: {with_it}")
     if dtype not in variant.dtypes:
-        raise InputError(f"--dtype {shown(dtype)}: not with {name}; accepted: {' or '.join(variant.dtypes)}")
+        raise InputError(f"--dtype {shown(dtype)}: {name} does not support it; accepted: {' or '.join(variant.dtypes)}")
     if not 2 <= n <= MOST_BODIES:
         raise InputError(f"--n {n}: accepted: 2 to {MOST_BODIES:,}")
     return Asked(variant, axes_of(variant, parameters, TOOLKIT), n, "float64" if dtype == "float64" else "float32")

@@ -38,52 +38,60 @@ USUAL = (1280, 720)
 def movie(
     variant: Annotated[
         str,
-        typer.Argument(metavar="VARIANT", help="What computes the accelerations.", autocompletion=completion.variants),
+        typer.Argument(
+            metavar="VARIANT", help="The variant that computes the accelerations.", autocompletion=completion.variants
+        ),
     ],
     parameter: Annotated[
         list[str] | None,
-        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="A value of an axis, e.g. p=128."),
+        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="Set an axis, e.g. p=128."),
     ] = None,
     toolkit: Annotated[
         str | None,
-        typer.Option(help="What compiles it (default: the first that works).", autocompletion=completion.toolkits),
+        typer.Option(help="Toolkit (default: the first that works).", autocompletion=completion.toolkits),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda:0, ... (default: the first GPU if it can).", autocompletion=completion.devices),
+        typer.Option(
+            help="cpu, cuda:0, ... (default: the first GPU, if the variant runs there).",
+            autocompletion=completion.devices,
+        ),
     ] = None,
     bodies: Annotated[
         str, typer.Option(help="Initial conditions: collision, plummer, uniform, or a file of bodies.")
     ] = "collision",
     subset: options.Subset = None,
     n: Annotated[
-        str | None, typer.Option("-n", "--n", help="Bodies (default: all of a file; 16384 on a CPU, 65536 on a GPU).")
+        str | None,
+        typer.Option(
+            "-n", "--n", help="Number of bodies (default: all of a file; otherwise 16384 on a CPU, 65536 on a GPU)."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of bodies that are generated (default: 1).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for generated bodies (default: 1).")] = None,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     eps: Annotated[float, typer.Option(help="Softening length.")] = 0.1,
     dt: Annotated[float, typer.Option(help="Time step of the leapfrog.")] = 0.05,
     frames: Annotated[int, typer.Option(help="Frames of the movie.", min=2, max=100_000)] = 200,
-    steps: Annotated[
-        int, typer.Option("--steps-per-frame", help="Steps from one frame to the next.", min=1, max=1_000_000)
-    ] = 5,
-    fps: Annotated[int, typer.Option(help="Frames per second at which it plays.", min=1, max=60)] = 25,
+    steps: Annotated[int, typer.Option("--steps-per-frame", help="Time steps per frame.", min=1, max=1_000_000)] = 5,
+    fps: Annotated[int, typer.Option(help="Playback speed in frames per second.", min=1, max=60)] = 25,
     colour: Annotated[
         str | None,
-        typer.Option(help="origin or speed (default: origin where the bodies have two groups, otherwise speed)."),
+        typer.Option(help="origin or speed (default: origin if the bodies form two groups, otherwise speed)."),
     ] = None,
     size: Annotated[
         str | None,
         typer.Option(metavar="WxH", help="Width and height of an MP4 or a GIF in pixels (default: 1280x720)."),
     ] = None,
-    zoom: Annotated[float, typer.Option(help="2 shows half the width, 0.5 twice the width.", min=0.01, max=100)] = 1.0,
+    zoom: Annotated[
+        float, typer.Option(help="Zoom factor: 2 shows half the width, 0.5 twice the width.", min=0.01, max=100)
+    ] = 1.0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .mp4, .gif or .html file (default: BODIES.mp4).")
     ] = None,
 ) -> None:
-    """Make a movie of bodies in motion: an MP4, a GIF, or an HTML file in which they can be turned.
+    """Make a movie of bodies in motion: an MP4, a GIF, or an interactive HTML file.
 
-    At its end it prints the frames per second, with and without drawing. Needs the extra `movie`.
+    At the end it prints the frames per second, with and without drawing. Needs the extra `movie`.
     """
     from gravbench.measuring.progress import duration
     from gravbench.model.variant import CPU
@@ -117,7 +125,7 @@ def movie(
     played = f"{frames:,} frames, {duration(frames / fps)} at {fps} frames/s, t = 0 to {simulation.steps * dt:g}"
     _tell(terminal, f"{played}: {title}")
     _show_rates(terminal, rates, steps)
-    changed = "was not computed for so many bodies" if drift is None else f"is {drift:+.1e}"
+    changed = "is not computed for this many bodies" if drift is None else f"is {drift:+.1e}"
     _tell(terminal, f"the relative change of the energy over the movie {changed}")
     errors = simulation.errors
     sizes = f"largest {errors.error_max:.1e}, rms {errors.error_rms:.1e}, of {errors.error_rows:,} bodies compared"
@@ -135,13 +143,13 @@ def _pixels(size: str | None, path: Path) -> tuple[int, int]:
     if size is None:
         return USUAL
     if path.suffix == HTML:
-        raise InputError(f"--size {size}: a page fills its window; accepted: with .mp4 or .gif")
+        raise InputError(f"--size {size}: a page fills its window; accepted: only with .mp4 or .gif")
     found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", size)
     pixels = (int(found[1]), int(found[2])) if found else (0, 0)
     if not all(SMALLEST <= one <= LARGEST for one in pixels):
         raise InputError(f"--size {size}: accepted: WIDTHxHEIGHT, each from {SMALLEST} to {LARGEST} pixels")
     if path.suffix == MP4 and any(one % 2 for one in pixels):
-        raise InputError(f"--size {size}: an MP4 has an even width and height; accepted: even numbers of pixels")
+        raise InputError(f"--size {size}: an MP4 needs an even width and height; accepted: even numbers of pixels")
     return pixels
 
 
@@ -193,11 +201,15 @@ def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str],
             checked = validated(Settings, {name: value if given is None else given}, f"--{name} {shown(value)}")
             (asked[name],) = getattr(checked, name)
     if asked["dtype"] not in variant.dtypes:
-        raise InputError(f"--dtype {asked['dtype']}: not with {variant.name}; accepted: {' or '.join(variant.dtypes)}")
+        raise InputError(
+            f"--dtype {asked['dtype']}: {variant.name} does not support it; accepted: {' or '.join(variant.dtypes)}"
+        )
     offered = available(asked["bodies"], asked["subset"])
     unused, why = ("subset", "generated") if offered is None else ("seed", "read from a file")
     if said[unused] is not None:
-        raise InputError(f"--{unused} {said[unused]}: has no effect, for the bodies are {why}; accepted: without it")
+        raise InputError(
+            f"--{unused} {said[unused]}: has no effect, because the bodies are {why}; accepted: without it"
+        )
     if offered is not None and said["n"] is None:
         asked["n"] = offered
     axes = axes_of(variant, parameters, toolkit)
@@ -248,12 +260,12 @@ def _show_rates(terminal: Console, rates: Rates, steps: int) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     each = f"{steps} step{'s' if steps > 1 else ''} of {number(1e3 * rates.step_seconds, 3)} ms"
     for what, rate in (
-        (f"computing alone, {each}", rates.computing),
-        ("with copying to the host, drawing and writing", rates.making),
+        (f"computing only, {each}", rates.computing),
+        ("including copying to the host, drawing and writing", rates.making),
     ):
         table.add_row(what, number(rate, 3), number(1e3 / rate, 3))
     terminal.print(table)
-    _tell(terminal, "a step is one evaluation of all accelerations, and the integrator")
+    _tell(terminal, "a step is one evaluation of all accelerations plus the integrator")
 
 
 def _tell(terminal: Console, sentence: str) -> None:

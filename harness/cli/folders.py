@@ -71,7 +71,7 @@ def known_variants(say: Callable[[str], object]) -> Mapping[str, Variant]:
         try:
             discover((*kept, folder))
         except InputError as error:
-            say(f"left out of your own variants: {error}")
+            say(f"one of your own variants was left out: {error}")
         else:
             kept = (*kept, folder)
     return discover(kept)

@@ -39,7 +39,7 @@ class FailOn(StrEnum):
 @app.command(rich_help_panel=READ)
 def compare(
     base: Annotated[
-        str, typer.Argument(metavar="BASE", help="A run's folder, or its name.", autocompletion=completion.runs)
+        str, typer.Argument(metavar="BASE", help="Folder or name of a run.", autocompletion=completion.runs)
     ],
     new: Annotated[
         str | None,
@@ -56,15 +56,15 @@ def compare(
         ),
     ] = None,
     values: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Compare only these values of --by: each with the first.")
+        str | None, typer.Option(metavar="A,B", help="Compare only these values of --by, each with the first.")
     ] = None,
     threshold: ThresholdOption = "2%",
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
             "--fail-on",
-            help="Exit with code 1 if any case is SLOWER in seconds, or in clock cycles, or if none was compared; "
-            "repeat for both.",
+            help="Exit with code 1 if any case is SLOWER in seconds or in clock cycles, or if none was compared; "
+            "repeat the option for both.",
         ),
     ] = None,
     everything: Everything = False,
@@ -73,7 +73,7 @@ def compare(
 ) -> None:
     """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case.
 
-    There is a verdict on seconds and, where the device tells its clock, one on clock cycles.
+    There is one verdict on seconds and, if the device reports its clock, one on clock cycles.
     """
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
@@ -81,9 +81,9 @@ def compare(
     from gravbench.verdicts import compare as judged
 
     if as_json and markdown:
-        raise InputError("--json and --markdown exclude each other; accepted: one of them")
+        raise InputError("--json and --markdown cannot be combined; accepted: one of them")
     if values is not None and by is None:
-        raise InputError("--values needs --by, the field whose values they are")
+        raise InputError("--values needs --by FIELD")
     if new is None and by is None:
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
     limit = judged.threshold(threshold)
@@ -130,10 +130,10 @@ def best(
     dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 (default: both).")] = None,
     threshold: ThresholdOption = "2%",
     full: Annotated[
-        bool, typer.Option("--full", help="Explain the columns, and name the configurations that are UNCLEAR.")
+        bool, typer.Option("--full", help="Explain the columns and name the configurations that are UNCLEAR.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="As --full, and list every configuration that is as good.")
+        bool, typer.Option("--all", help="Like --full, and list every configuration that is equally good.")
     ] = False,
     as_json: AsJson = False,
     save: Annotated[
@@ -143,7 +143,7 @@ def best(
         ),
     ] = None,
 ) -> None:
-    """Recommend what to use for each N: the simplest of the configurations that are as good as the fastest."""
+    """Recommend a configuration for each N: the simplest of those that are as good as the fastest."""
     from gravbench.model.runs import latest
     from gravbench.model.variant import discover
     from gravbench.report.here import Here
@@ -155,9 +155,9 @@ def best(
     from gravbench.verdicts.compare import threshold as parsed
 
     if full and as_json:
-        raise InputError("--json has everything; it cannot be combined with --full")
+        raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
-        raise InputError("--save writes every number type, so --dtype has no say; accepted: one of them")
+        raise InputError("--save writes all number types, so it cannot be combined with --dtype; accepted: one of them")
     check_quantile(quantile)
     limit = parsed(threshold)
     read = read_runs(run_names, NOT_JUDGED)

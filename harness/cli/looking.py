@@ -17,7 +17,7 @@ def list_variants(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="A variant or an interaction to describe in full.", autocompletion=completion.variants
+            metavar="NAME", help="Describe this variant or interaction in full.", autocompletion=completion.variants
         ),
     ] = None,
     as_json: AsJson = False,
@@ -31,7 +31,7 @@ def list_variants(
     variants = known_variants(warn)
     interactions = {own: find(own) for own in packaged()}
     if name is not None and name not in variants and name not in interactions:
-        raise InputError(f"{name} is no variant or interaction; {nearest(name, [*variants, *interactions])}")
+        raise InputError(f"{name} is neither a variant nor an interaction; {nearest(name, [*variants, *interactions])}")
     if as_json:
         own = {key: one for key, one in variants.items() if name in (None, key)}
         others = [one for key, one in interactions.items() if name in (None, key)]
@@ -57,16 +57,16 @@ def source(
         bool, typer.Option("--python", help="Print the Python file instead: axes, launch code and the Numba kernel.")
     ] = False,
     machine_code: Annotated[
-        bool, typer.Option("--machine-code", help="Print what its compiler makes of its float32 kernels instead.")
+        bool, typer.Option("--machine-code", help="Print the compiled machine code of its float32 kernels instead.")
     ] = False,
     arch: Annotated[
-        str | None, typer.Option(help="For --machine-code: the architecture, such as sm_80; default sm_90.")
+        str | None, typer.Option(help="Architecture for --machine-code, such as sm_80 (default: sm_90).")
     ] = None,
 ) -> None:
-    """Print the source of a variant: the CUDA C that the compiler gets, its file in another language, or its Python.
+    """Print the source of a variant: the CUDA C as it is compiled, the file in another language, or the Python.
 
-    With --machine-code, print the instructions that are made of its kernels, with the default of each axis. It needs no
-    GPU, but the compiler and nvdisasm.
+    With --machine-code, print the instructions of its compiled kernels, with the default of each axis. This needs the
+    compiler and nvdisasm, but no GPU.
     """
     from gravbench.explain.generated import machine_code as instructions
     from gravbench.model import files
@@ -75,16 +75,16 @@ def source(
 
     known = known_variants(warn)
     if variant not in known:
-        raise InputError(f"{variant} is no variant; {nearest(variant, list(known))}")
+        raise InputError(f"there is no variant {variant}; {nearest(variant, list(known))}")
     one = known[variant]
     computed = find(interaction)
     if computed.name != GRAVITY and not one.any_interaction:
         takers = ", ".join(name for name, other in known.items() if other.any_interaction)
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
     if arch and not machine_code:
-        raise InputError("--arch is for --machine-code alone")
+        raise InputError("--arch only works with --machine-code")
     if machine_code and python:
-        raise InputError("--machine-code and --python exclude each other; accepted: one of them")
+        raise InputError("--machine-code and --python cannot be combined; accepted: one of them")
     if machine_code:
         text, language = instructions(one, computed, arch or "sm_90"), "text"
     elif one.has_cuda_c and not python:

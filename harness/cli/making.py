@@ -43,7 +43,7 @@ def new(
 
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise InputError(
-            f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, and no Python keyword"
+            f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, not a Python keyword"
         )
     known = discover()
     if name in known:

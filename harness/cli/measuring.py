@@ -40,24 +40,29 @@ def run(
     subset: options.Subset = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Run only the K-th of N parts of the cases; merge joins the results."),
+        typer.Option(metavar="K/N", help="Measure only part K of N of the cases; gravbench merge joins the results."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write records to this folder (default: reports/CONFIG-DATE-TIME).")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Measure only what is missing from the run in --out, or from the newest run."),
+        typer.Option(
+            "--resume", help="Measure only what is missing from the run in --out, or from the newest run of this sweep."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the cases and the estimated time, and run nothing.")
+        bool, typer.Option("--dry-run", help="Print the cases and the estimated time without measuring.")
     ] = False,
     search: Annotated[
         StrategyName | None,
         typer.Option(help="How to choose the cases to measure; -p search.budget_trials=100 limits them."),
     ] = None,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Afterwards, run each GPU case once under ncu and record its counters.")
+        bool,
+        typer.Option(
+            "--counters", help="Afterwards, run each GPU case once under Nsight Compute (ncu) and record its counters."
+        ),
     ] = False,
     dask: Annotated[
         str | None,
@@ -104,13 +109,13 @@ def run(
             cluster.prepare(sweep, todo)
         out = out or runs.new_folder(sweep.folder_name)
         again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
-        hint = f"what was measured is in {out}. To go on: {again} with the same options"
+        hint = f"the records so far are in {out}. To continue: {again} with the same options"
         opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned)
         with hinting(hint), opened as (store, word):
             if word:
                 terminal.print(word, markup=False)
             if todo.reused:
-                terminal.print(f"{todo.reused} cases are in {out} already and are kept", markup=False)
+                terminal.print(f"{todo.reused} cases are already in {out} and are kept", markup=False)
             with ConsoleWatcher(terminal) as watcher:
                 try:
                     records = runner.run(sweep, todo, store, watcher, cluster)
@@ -124,7 +129,7 @@ def run(
     count = Counter(record.status for record in records)
     said = ", ".join(f"{count[status]} {status}" for status in ("ok", "invalid", "failed", "skipped"))
     show = shlex.join(["gravbench", "report", str(out)])
-    terminal.print(f"{said}; records in {out}. Show them: {show}", markup=False, soft_wrap=True)
+    terminal.print(f"{said}; records in {out}. To show them: {show}", markup=False, soft_wrap=True)
     if records and count["skipped"] == len(records) and not todo.reused:
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
@@ -164,10 +169,10 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
 
     for task, seconds in zip(todo.tasks, todo.estimates, strict=True):
         what = f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
-        again = ", anchor again" if task.anchor > 1 else ""
+        again = ", anchor repeated" if task.anchor > 1 else ""
         terminal.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
     cases = sum(not task.skip for task in todo.tasks)
-    terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was run")
+    terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
 
 
 @app.command(rich_help_panel=MEASURE)
@@ -225,18 +230,19 @@ def selftest(
         Path | None, typer.Option(help="Write the rounds to this folder (default: reports/selftest-DATE-TIME).")
     ] = None,
     from_folder: Annotated[
-        Path | None, typer.Option("--from", metavar="FOLDER", help="Measure nothing; judge the rounds in this folder.")
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Measure nothing; judge the rounds in this folder instead."),
     ] = None,
     across_devices: Annotated[
         bool,
         typer.Option(
-            "--across-devices", help="Measure every case once on each GPU of one kind instead, and compare the cards."
+            "--across-devices", help="Instead, measure every case once on each GPU of one kind and compare the cards."
         ),
     ] = False,
     everything: options.Everything = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure cases against themselves: how often compare is wrong here, and how small a change it detects."""
+    """Compare cases with themselves, to find out how often compare is wrong here and how small a change it detects."""
     import json
 
     from gravbench.config.load import load
@@ -264,7 +270,7 @@ def selftest(
             rounds = plan_rounds(sweep, devices, no_gpu, 2 * (pairs or 2))
         out = out or runs.new_folder("across-devices" if across_devices else "selftest")
         again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
-        with hinting(f"judge what was measured: {shlex.join(again)}"):
+        with hinting(f"to judge what was measured: {shlex.join(again)}"):
             if across_devices:
                 measure_on_each(planned, cards, out, sys.argv[1:], terminal)
             else:

@@ -29,7 +29,7 @@ def newest_of_all() -> Path:
         reverse=True,
     )
     if not found:
-        raise InputError(f"there is no run below {runs.REPORTS.resolve()} yet, `gravbench run quick` makes one")
+        raise InputError(f"there is no run below {runs.REPORTS.resolve()} yet; `gravbench run quick` makes one")
     return next((folder for folder in found if runs.has_measurements(folder)), found[0])
 
 

@@ -104,7 +104,7 @@ def gravbench(
     """Measure how fast a GPU or a CPU computes gravity between N bodies, and what each optimization is worth."""
 
 
-MEASURE, READ, LOOK, OWN = "Measure", "Read results (no GPU needed)", "What there is", "Write your own"
+MEASURE, READ, LOOK, OWN = "Measure", "Read results (no GPU needed)", "Look around", "Write your own"
 """Headings of ``--help``, under which the commands stand."""
 
 ConfigArgument = Annotated[
@@ -117,7 +117,7 @@ ConfigArgument = Annotated[
 ]
 RunsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Folders of runs, or their names.", autocompletion=completion.runs),
+    typer.Argument(metavar="RUN...", help="Folders or names of runs.", autocompletion=completion.runs),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -147,9 +147,9 @@ Bodies = Annotated[
 ]
 Subset = Annotated[str | None, typer.Option(help="How to pick n bodies from a file: even, lee or lee_last.")]
 ThresholdOption = Annotated[
-    str, typer.Option("--threshold", help="The smallest relative change that counts, e.g. 2% or 0.02.")
+    str, typer.Option("--threshold", help="The smallest relative change that matters, e.g. 2% or 0.02.")
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Show every case, not only the first of each verdict.")]
+Everything = Annotated[bool, typer.Option("--all", help="Show all cases, not only the first of each verdict.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

@@ -1,4 +1,4 @@
-"""What proves an explanation: changes of a kernel measured beside it, and the model held against records."""
+"""Evidence for an explanation: changes to a kernel measured beside it, and the model compared with records."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def knock_out(
 
     chosen = select([device] if device else [])[0][0]
     if not chosen.uuid:
-        raise InputError("--knock-outs measures kernels of CUDA C, and there is no GPU; accepted: --device cuda:0")
+        raise InputError(
+            "--knock-outs measures CUDA C kernels and needs a GPU, but none was selected; accepted: --device cuda:0"
+        )
     os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid  # before any library asks the driver which devices there are
     terminal = console(stderr=as_json)
     folder = out or runs.new_folder("knock-outs")
@@ -81,7 +83,7 @@ def knock_out(
         typer.echo(found.model_dump_json(indent=1))
     else:
         show(found, terminal)
-    terminal.print(f"changes in {path}", markup=False, soft_wrap=True)
+    terminal.print(f"results written to {path}", markup=False, soft_wrap=True)
 
 
 def show(found: KnockOuts, terminal: Console) -> None:
@@ -93,7 +95,7 @@ def show(found: KnockOuts, terminal: Console) -> None:
 
     from gravbench.report.terminal.printing import heading, say, say_lines
 
-    heading(terminal, f"changes of {found.variant}, n = {found.n:,}")
+    heading(terminal, f"Changes to {found.variant}, n = {found.n:,}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("change")
     for name in ("ms", "gain", "predicted", "registers"):
@@ -109,12 +111,12 @@ def show(found: KnockOuts, terminal: Console) -> None:
     terminal.print(table)
     say(
         terminal,
-        "A gain is the time of the original over that of the change; the changed results are wrong on purpose.",
+        "gain: the time of the original divided by that of the changed kernel, whose results are wrong on purpose.",
     )
     if found.differences:
-        say(terminal, f"Predicted and measured gains differ by {median(found.differences):.1%} in the median.")
+        say(terminal, f"Predicted and measured gains differ by a median of {median(found.differences):.1%}.")
     reasons = {one.name: one.reason for one in found.outcomes if one.reason}
-    say_lines(terminal, "without a figure", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
+    say_lines(terminal, "Not measured", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
 
 
 def show_errors(
@@ -159,7 +161,7 @@ def print_errors(found: Sequence[Errors], without: Mapping[str, str], terminal: 
     from gravbench.explain.own_record import typical
     from gravbench.report.terminal.printing import heading, say, say_lines
 
-    heading(terminal, "predicted against measured times")
+    heading(terminal, "Predicted and measured times")
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("variant", no_wrap=True)
     for name in ("records", "median error", "bias", "largest"):
@@ -170,8 +172,12 @@ def print_errors(found: Sequence[Errors], without: Mapping[str, str], terminal: 
     terminal.print(table)
     middle = typical(found)
     if middle is not None:
-        say(terminal, f"Of all records the median error is {middle:.1%}. A bias above zero: less time than predicted.")
-    say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+        say(
+            terminal,
+            f"The median error over all records is {middle:.1%}. With a bias above zero, the predicted times are too "
+            "long.",
+        )
+    say_lines(terminal, "Not modelled", [f"{name}: {why}" for name, why in without.items()])
 
 
 def keep_limits(run: str, ceilings: Path | None) -> None:
@@ -196,9 +202,9 @@ def keep_limits(run: str, ceilings: Path | None) -> None:
         found, without = limits_of(read_records(folder), kept.read(ceilings or folder))
         path = Limits(compiler=compiler(), limits=found).write(folder) if found else None
     if path is None:
-        terminal.print(f"{folder}: no record of a direct sum through the CUDA C of this checkout", markup=False)
+        terminal.print(f"{folder}: no record is of a direct sum with the CUDA C in this checkout", markup=False)
     else:
-        terminal.print(f"{len(found)} records explained in {path}", markup=False, soft_wrap=True)
-    say_lines(terminal, "without a model", [f"{name}: {why}" for name, why in without.items()])
+        terminal.print(f"{len(found)} records explained; written to {path}", markup=False, soft_wrap=True)
+    say_lines(terminal, "Not modelled", [f"{name}: {why}" for name, why in without.items()])
     if path is None:
         raise typer.Exit(1)

@@ -56,7 +56,7 @@ def report(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Compare with the numbers of this source; default: the source that the sweep names.",
+            help="Compare with the numbers of this source (default: the source that the sweep names).",
             autocompletion=completion.sources,
         ),
     ] = None,
@@ -81,7 +81,9 @@ def report(
         _write_report(folders, published, chosen, html, figures)
         return
     if len(folders) > 1:
-        raise InputError(f"{len(folders)} runs: a terminal shows one; accepted: several with --html or --figures")
+        raise InputError(
+            f"{len(folders)} runs: the terminal shows one at a time; accepted: several with --html or --figures"
+        )
     if quiet:
         _print_for_programs(folders[0], published, chosen, as_json=as_json)
     elif full or chosen or published:
@@ -207,7 +209,7 @@ def _write_report(
 @app.command(rich_help_panel=READ)
 def export(
     run_names: RunsArgument,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file, which ends in .csv or .parquet.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file: .csv or .parquet.")],
 ) -> None:
     """Export the newest record of each case as CSV or Parquet."""
     from gravbench.model.runs import latest
@@ -229,14 +231,14 @@ def export_history(
         list[str] | None,
         typer.Argument(
             metavar="RUN...",
-            help="Folders of runs, or their names; without any, only refresh the list of benchmarks.",
+            help="Folders or names of runs; without any, only refresh the list of benchmarks.",
             autocompletion=completion.runs,
         ),
     ] = None,
     to: Annotated[Path, typer.Option(help="The folder of asv's results.")] = Path(".asv/results"),
     machine: Annotated[
         str | None,
-        typer.Option(help="asv's name for the machine (default: its name for the host, or the name of the GPU)."),
+        typer.Option(help="Machine name in asv (default: asv's name for this host, or the name of the GPU)."),
     ] = None,
 ) -> None:
     """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""

@@ -21,18 +21,20 @@ def replay(
     run_names: RunsArgument,
     strategy: Annotated[
         list[StrategyOption] | None,
-        typer.Option(help="Only this strategy; repeat for more (default: all that are installed)."),
+        typer.Option(help="Use only this strategy; repeat for more (default: all that are installed)."),
     ] = None,
     repeat: Annotated[
         int, typer.Option(help="Number of searches per strategy, each with its own seed.", min=1, max=10_000)
     ] = 100,
-    within: Annotated[str, typer.Option(help="How much slower than the fastest still counts as found.")] = "1%",
+    within: Annotated[
+        str, typer.Option(help="A case counts as found if it is at most this much slower than the fastest.")
+    ] = "1%",
     threshold: ThresholdOption = "2%",
     kernel_tuner: Annotated[
         bool, typer.Option("--kernel-tuner", help="Also search with the strategies of Kernel Tuner.")
     ] = False,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw a figure: a file that ends in .svg or .html.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw a figure to this file: .svg or .html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,7 +15,7 @@ from gravbench.variants.common import body, layouts, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P):
-    """Twin of NAME.cu, for Numba; without it the variant runs with CuPy and PyCUDA alone."""
+    """The same kernel for Numba; without it, the variant runs only with CuPy and PyCUDA."""
     step = body.step_over_tile(cuda, real, interaction)
     width, zero, alignment = interaction.body_width, body.no_sums(real, interaction), body.alignment(cuda)
     load, store_body = body.load_row(cuda, width, len(interaction.body)), body.store_row(cuda, width)

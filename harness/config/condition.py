@@ -70,7 +70,7 @@ class Condition:
                 warnings.simplefilter("ignore")  # "\d" and the like: Python's advice on style
                 body = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise InputError(f"{self._begin} is no expression; accepted: {ACCEPTED}") from error
+            raise InputError(f"{self._begin} is not an expression; accepted: {ACCEPTED}") from error
         self._parts: list[tuple[ast.expr, set[str], str]] = []
         for part in body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]:
             used: set[str] = set()

@@ -70,10 +70,10 @@ def read(path: Path) -> Document:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is no UTF-8; accepted: a text file in UTF-8") from error
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; accepted: a text file in UTF-8") from error
     if wrong := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = f", line {text.count(chr(10), 0, wrong.start()) + 1}"
-        raise InputError(f"{path}{line}: no valid YAML: character {wrong[0]!r} is not accepted")
+        raise InputError(f"{path}{line}: invalid YAML: character {wrong[0]!r} is not accepted")
     try:
         _measure(path, text)
         root = yaml.compose(text, _Loader)
@@ -82,9 +82,9 @@ def read(path: Path) -> Document:
         mark = error.problem_mark or error.context_mark
         # libyaml sees the end of a file behind its last line.
         line = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
-        raise InputError(f"{path}{line}: no valid YAML: {error.problem or error.context}") from error
+        raise InputError(f"{path}{line}: invalid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise InputError(f"{path}: no valid YAML: {error}") from error
+        raise InputError(f"{path}: invalid YAML: {error}") from error
     if root is None or data is None:
         raise InputError(f"{path}: empty; accepted: keys and values, among them n and variants")
     return Document(path, data, root)
@@ -103,7 +103,7 @@ def _check(path: Path, part: yaml.Node | yaml.Event, levels: int, parts: int) ->
     if levels > MOST_LEVELS:
         raise InputError(f"{where}: nested too deeply; accepted: up to {MOST_LEVELS} levels")
     if parts > MOST_PARTS:
-        raise InputError(f"{where}: too many values, aliases written out; accepted: up to {MOST_PARTS}")
+        raise InputError(f"{where}: too many values with aliases expanded; accepted: up to {MOST_PARTS}")
 
 
 def plain(text: str) -> bool | int | float | str | None:
@@ -146,7 +146,7 @@ class _Values:
     def of(self, node: yaml.Node) -> _Value:
         found = self.made.get(id(node))
         if found is _UNFINISHED:
-            raise InputError(f"{self._where(node)}: an alias inside what it stands for")
+            raise InputError(f"{self._where(node)}: an alias inside its own anchor")
         if found is None:
             self.made[id(node)] = _UNFINISHED
             found = self.made[id(node)] = self._convert(node)
@@ -167,9 +167,9 @@ class _Values:
         for key_node, value_node in node.value:
             key = self.of(key_node).value
             if not isinstance(key, str):
-                raise InputError(f"{self._where(key_node)}: {shown(key)} is no key; accepted: text")
+                raise InputError(f"{self._where(key_node)}: {shown(key)} is not a key; accepted: text")
             if key in found:
-                raise InputError(f"{self._where(key_node)}: the key {shown(key)} is there twice; accepted: once")
+                raise InputError(f"{self._where(key_node)}: the key {shown(key)} occurs twice; accepted: once")
             found[key] = self.of(value_node)
         return self._holding(list(found.values()), lambda values: dict(zip(found, values, strict=True)))
 

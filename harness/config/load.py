@@ -91,7 +91,7 @@ def find(config: str) -> Path:
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
     where = shortened(config) or shown(config)
-    raise InputError(f"{where}: {reason}, and no packaged configuration; {nearest(path.stem, list(own))}")
+    raise InputError(f"{where}: {reason}, and not a packaged configuration; {nearest(path.stem, list(own))}")
 
 
 def load(
@@ -128,7 +128,7 @@ def load(
     for one in [*map(parse, overrides), *own]:
         if one.name in given:
             raise InputError(
-                f"{one.where}: {shortened(one.name)} is set already by {given[one.name].where}; accepted: once"
+                f"{one.where}: {shortened(one.name)} is already set by {given[one.name].where}; accepted: once"
             )
         given[one.name] = one
     if content.published is not None:
@@ -160,7 +160,7 @@ def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
             where = document.where(("variant_folders", index))
             raise InputError(
-                f"{where}: variant_folders has {shown(text)}, but {shortened(str(folder), 200)} is no folder"
+                f"{where}: variant_folders has {shown(text)}, but {shortened(str(folder), 200)} is not a folder"
             )
         folders.append(folder)
     return tuple(folders)

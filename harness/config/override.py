@@ -51,7 +51,7 @@ def _values(word: str, where: str) -> list[Scalar]:
         return [plain(word)]
     match = _RANGE.fullmatch(word)
     if match is None or len(word) > 100:
-        raise InputError(f"{where}: {shown(word)} is no range; {_FORM}")
+        raise InputError(f"{where}: {shown(word)} is not a range; {_FORM}")
     first, last, sign, by = match.groups()
     found: list[Decimal] = []
     try:
@@ -63,10 +63,12 @@ def _values(word: str, where: str) -> list[Scalar]:
             found.append(value)
             value = value * step if sign == "*" else value + step
     except ArithmeticError as error:
-        raise InputError(f"{where}: {shown(word)} leaves the range of numbers; {_FORM}") from error
+        raise InputError(f"{where}: {shown(word)} exceeds the range of numbers; {_FORM}") from error
     if not found:
         rule = "the first value above 0 and the factor above 1" if sign == "*" else "the step above 0"
-        raise InputError(f"{where}: {shown(word)} never grows to its end; accepted: {rule}, and the last not below")
+        raise InputError(
+            f"{where}: {shown(word)} never reaches its end; accepted: {rule}, and a last value not below the first"
+        )
     if len(found) > MOST_RANGE:
         raise InputError(f"{where}: {shown(word)} has more than {MOST_RANGE} values; accepted: fewer")
     return [int(value) if whole else float(value) for value in found]

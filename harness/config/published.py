@@ -174,7 +174,7 @@ def find(name: str) -> Path:
     own = packaged()
     if name not in own:
         raise InputError(
-            f"published is {shortened(name)}, no source with published numbers; {nearest(name, list(own))}"
+            f"published is {shortened(name)}, which is not a source with published numbers; {nearest(name, list(own))}"
         )
     return own[name]
 

@@ -231,4 +231,4 @@ def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str)
 
 def _nothing_left(removed: Counter[str]) -> str:
     reasons = "; ".join(f"{shortened(reason, 200)} ({count})" for reason, count in removed.items())
-    return f"no case is left, every combination is removed by {reasons}"
+    return f"no case is left; every combination is removed by {reasons}"

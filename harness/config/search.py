@@ -16,13 +16,13 @@ class Search(BaseModel, frozen=True, extra="forbid", strict=True):
     """In which order the cases of a sweep are measured, and when that ends.
 
     Attributes:
-        strategy: ``all`` measures every case; ``race`` begins every case, and stops those that cannot be the fastest;
-            ``random`` and ``tpe`` (a tree-structured Parzen estimator) let Optuna choose case by case.
-        budget_trials: end after this many cases, those of an earlier start of the run included; by default, measure
-            every case that the strategy asks for.
-        budget_seconds: begin no new case after this time, counted from this start of the run.
+        strategy: ``all`` measures every case; ``race`` starts every case and stops those that cannot be the fastest;
+            ``random`` and ``tpe`` (a tree-structured Parzen estimator) let Optuna choose the cases one by one.
+        budget_trials: end after this many cases, including those from earlier starts of the run; by default, measure
+            every case that the strategy requests.
+        budget_seconds: start no new case after this time, counted from this start of the run.
         seed: seed of the order and of random choices.
-        threshold: a case this much slower than the fastest, relative to it, still counts as equally fast.
+        threshold: a case that is slower than the fastest by at most this fraction counts as equally fast.
     """
 
     strategy: StrategyName = "all"

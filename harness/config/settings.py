@@ -74,27 +74,28 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
     """How each case is measured.
 
     Attributes:
-        half_width: stop when half the confidence interval of the median is at most this part of the median.
-        min_samples: least number of samples in each process.
-        budget_seconds: stop after this time in any event, all processes of a case together.
-        processes: processes that measure each case, one after the other, each with its part of the budget; by default
-            4 on a CPU and 1 on a GPU. No further process follows once the budget is spent. The first verifies the
-            kernel in every way; the others judge one launch before their samples and one after them.
+        half_width: stop when half the confidence interval of the median is at most this fraction of the median.
+        min_samples: minimum number of samples in each process.
+        budget_seconds: stop after this time in any case, counting all processes of a case.
+        processes: processes that measure each case, one after the other, each with its share of the budget; by
+            default 4 on a CPU and 1 on a GPU. Once the budget is spent, no further process starts. The first verifies
+            the kernel in full; the others verify one launch before their samples and one after them.
         warm_up_seconds: evaluate for this long before the first sample. On a device that has just measured another case
-            the warm-up ends earlier, once the times of batches, and the clock of a GPU, are steady. Of several
-            processes, all but the first take their part of it.
-        sample_seconds: least length of one sample; short evaluations are repeated to fill it.
+            the warm-up ends earlier, once the times of batches and the clock of a GPU are steady. If there are several
+            processes, all but the first use a share of this time.
+        sample_seconds: minimum length of one sample; short evaluations are repeated to fill it.
         timeout_seconds: a case fails after this time in one process.
-        memory_gigabytes: a case fails once its processes use more memory of the host than this; by default nine tenths
-            of what the machine or the container has.
-        log_megabytes: a case fails once it has printed more than this; ``worker.log`` beside the records has what it
+        memory_gigabytes: a case fails if its processes use more host memory than this; by default nine tenths of
+            what the machine or the container has.
+        log_megabytes: a case fails if it prints more than this; ``worker.log`` beside the records has what it
             printed before.
-        anchor_every: cases between two repetitions of the anchor case, each in a fresh process. By default ten, and
-            in a run of more than 200 cases a twentieth of them. In a run of more than ten cases the anchor is repeated
-            at least five times, whatever this says.
+        anchor_every: number of cases between two repetitions of the anchor, each in a fresh process. By default ten, or
+        a
+            twentieth of all cases in a run of more than 200. In a run of more than ten cases, the anchor is repeated at
+            least five times, whatever the setting.
         order_seed: seed of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
-            one each time. By default all on a GPU up to 1,048,576 bodies, elsewhere all up to 4,096.
+            one each time. By default all up to 1,048,576 bodies on a GPU and up to 4,096 on a CPU.
     """
 
     half_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005

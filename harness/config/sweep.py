@@ -62,7 +62,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             continue
         if settings["timed"] == "step" and settings["interaction"] not in steppable:
             wants = "ax, ay, az of positions"
-            removed[f"timed: step, whose integrator wants {wants}, and not {settings['interaction']}"] += 1
+            removed[f"timed: step, whose integrator needs {wants}, not {settings['interaction']}"] += 1
             continue
         contents: dict[str, Any] = {
             "bodies_file_sha256": bodies[settings["bodies"]],
@@ -107,7 +107,7 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
                 except InputError as error:
                     raise InputError(f"{block.where}: {error}") from error
                 if offered is None:
-                    said = f"n is missing, and {bodies} makes any number of bodies"
+                    said = f"n is missing, but {bodies} can make any number of bodies"
                     raise InputError(f"{block.where}: {said}; accepted: 1 or more")
                 values["n"] = values["n"] or [offered]
             for timed in values["timed"]:

@@ -116,16 +116,14 @@ def linked(code: bytes, architecture: str) -> bytes:
 
         handle = nvjitlink.create(1, [f"-arch={target[1].decode() if target else architecture}"])
     except (ImportError, RuntimeError) as error:
-        raise InputError(
-            f"PTX becomes machine code by nvJitLink, which is not usable here: {error}; {INSTALL}"
-        ) from error
+        raise InputError(f"compiling PTX needs nvJitLink, which is not usable here: {error}; {INSTALL}") from error
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), "kernel.ptx")
         nvjitlink.complete(handle)
         image = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, image)
     except nvjitlink.nvJitLinkError as error:
-        raise InputError(f"nvJitLink does not take the PTX for {architecture}: {error}") from error
+        raise InputError(f"nvJitLink rejects the PTX for {architecture}: {error}") from error
     finally:
         nvjitlink.destroy(handle)
     return bytes(image)

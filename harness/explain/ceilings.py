@@ -66,7 +66,7 @@ that of a launch is about what kernels of ten bodies take there.
 """
 PUBLISHED_CLOCK = 1980.0
 """MHz: the highest of an H100 or an H200."""
-PUBLISHED_FOR = "the published figure of sm_90, not measured on this device"
+PUBLISHED_FOR = "the published figure for sm_90, not measured on this device"
 
 
 class Ceiling(BaseModel, frozen=True):

@@ -51,12 +51,12 @@ def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[
     found: list[Change] = []
     left: dict[str, str] = {}
     texts: Sequence[tuple[str, str, tuple[str, int]]] = (
-        ("no square root", "each inverse square root is one multiplication", _rootless(source)),
-        ("no staging", "what a tile is filled with is not loaded", _unstaged(source)),
-        ("no atomic additions", "sums are computed, and not added to those in memory", _unadded(source)),
+        ("no square root", "each inverse square root is replaced by one multiplication", _rootless(source)),
+        ("no staging", "the loads that fill a tile are skipped", _unstaged(source)),
+        ("no atomic additions", "sums are computed, but not added to memory", _unadded(source)),
         (
             TWICE,
-            "every interaction is computed once more, with another softening length",
+            "every interaction is computed a second time, with another softening length",
             _doubled(source),
         ),
     )
@@ -72,24 +72,24 @@ def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[
                 )
             )
         else:
-            left[name] = "its kernel has no such place"
+            left[name] = "its kernel has no such operation"
     half = max(LEAST_REGISTERS, registers // 2 // WHOLE * WHOLE)
     free = BOUNDS.sub("", source)
     if half < registers:
         found.append(
             Change(
-                "half the registers", f"at most {half} registers of a thread instead of {registers}", free,
+                "half the registers", f"at most {half} registers per thread instead of {registers}", free,
                 (f"--maxrregcount={half}",)
             )
         )  # fmt: skip
     else:
-        left["half the registers"] = f"it has only {registers}"
+        left["half the registers"] = f"it uses only {registers}"
     shapes = _shapes(variant, axes)
     for shape in shapes:
         said = ", ".join(f"{name} {value}" for name, value in shape.items())
         found.append(Change(f"launched with {said}", f"blocks of another shape: {said}", source, axes=shape))
     if not shapes:
-        left["other launch shapes"] = "it has no axis p, or no other value of it goes with the other axes"
+        left["other launch shapes"] = "it has no axis p, or the other axes allow no other value of it"
     return found, left
 
 

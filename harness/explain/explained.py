@@ -88,7 +88,7 @@ class Explained:
         """Say for what the variants are compiled, and by what."""
         architectures = dict.fromkeys(ledger.architecture for ledger in self.ledgers)
         made = f"Compiled for {', '.join(architectures)} by {self.compiler}."
-        rest = [f"Kernels without a loop over interactions: {', '.join(self.without)}."] if self.without else []
+        rest = [f"Kernels with no loop over interactions: {', '.join(self.without)}."] if self.without else []
         return [*(one.conditions for one in self.asked), made, *rest]
 
     @property
@@ -157,7 +157,7 @@ def explain(
         own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
         if not own:
             raise InputError(
-                f"{one.variant.name}: no loop of its kernels has an inverse square root, so none is counted"
+                f"{one.variant.name}: none of its loops computes an inverse square root, so there is no loop to count"
             )
         sides.append(tuple(own))
         counted = {ledger.kernel for ledger in own}

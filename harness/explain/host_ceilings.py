@@ -92,7 +92,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
         out = np.full((pieces, WIDTH), begin, np.float32)
         kernel(out, a, b, FEW_TURNS)
         if not np.allclose(out, expected, rtol=1e-6):
-            raise WrongError(f"{name} computed {out[0, 0]} instead of {expected}: it is not measured")
+            raise WrongError(f"{name} computed {out[0, 0]} instead of {expected}, so it is not measured")
 
         def once() -> None:
             out[:] = begin
@@ -103,12 +103,12 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
     def bandwidth() -> Ceiling:
         values = np.arange(BYTES_READ // 8, dtype=np.int64)
         if (found := total(values)) != len(values) * (len(values) - 1) // 2:
-            raise WrongError(f"memory_read added up to {found}: it is not measured")
+            raise WrongError(f"memory_read added up to {found}, so it is not measured")
         return _sampled("memory_read", "bytes read from memory", BYTES, lambda: total(values), float(values.nbytes))
 
     return {
         "fma": lambda: arithmetic(
-            "fma", "multiplications and additions in float32", fma, (1.0, 1.0), 0.0, FEW_TURNS * IN_A_ROW, IN_A_ROW
+            "fma", "multiply-adds in float32", fma, (1.0, 1.0), 0.0, FEW_TURNS * IN_A_ROW, IN_A_ROW
         ),
         "sqrt": lambda: arithmetic(
             "sqrt", "square roots in float32", square_root, (0.0, 0.0), 3e38, 3e38 ** (0.5**FEW_TURNS)

@@ -169,7 +169,9 @@ def knock_out(
         raise InputError(f"{variant.name}: {original.reason}")
     todo, left = changes(variant, axes, source, original.registers or 0)
     if original.prepared.insight is not None:  # what is computed depends on results
-        left |= {change.name: "its results decide what it computes next" for change in todo if change.changes_results}
+        left |= {
+            change.name: "its results determine what it computes next" for change in todo if change.changes_results
+        }
         todo = [change for change in todo if not change.changes_results]
     candidates = [original, *map(_Candidate, todo)]
     for one in candidates[1:]:
@@ -247,7 +249,7 @@ def _predict(
     if one.shape is None or one.toolkit is None or one.prepared is None:
         return
     if not known:
-        one.reason = "not predicted: its data decide how often each of its loops turns"
+        one.reason = "not predicted: the trip counts of its loops depend on the data"
         return
     architecture = f"sm_{(one.toolkit.compute_capability or '9.0').replace('.', '')}"
     megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
@@ -258,7 +260,7 @@ def _predict(
         one.reason = shortened(f"not predicted: {error}", 600)
         return
     if one.predicted is None:
-        one.reason = "not predicted: no loop over interactions is found in it"
+        one.reason = "not predicted: it has no recognizable loop over interactions"
 
 
 def seconds_of(

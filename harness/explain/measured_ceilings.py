@@ -82,7 +82,7 @@ class _Bench:
 
     def __init__(self, toolkit: CudaToolkit, bench: Benchmark, read: Callable[[], Reading | None]) -> None:
         if bench.least and float(toolkit.compute_capability or 0) < float(bench.least):
-            raise RuntimeError(f"it needs compute capability {bench.least}, and this device has less")
+            raise RuntimeError(f"it needs compute capability {bench.least} or newer, which this device does not have")
         self.toolkit, self.bench, self.read = toolkit, bench, read
         self.grid = 1 if bench.chain else BLOCKS_EACH * toolkit.multiprocessors
         self.block = 32 if bench.chain else BLOCK
@@ -155,7 +155,7 @@ class _Bench:
             wanted = np.resize(np.asarray(expected), self.threads).astype(np.float64)
             right = bool(np.all(np.abs(found.astype(np.float64) - wanted) <= self.bench.tolerance * np.abs(wanted)))
         if not right:
-            raise WrongError(f"{self.bench.name} computed {found[:3]} instead of {expected}: it is not measured")
+            raise WrongError(f"{self.bench.name} computed {found[:3]} instead of {expected}, so it is not measured")
 
     def _turns(self) -> int:
         """Return the turns that a sample needs to last long enough."""
@@ -191,7 +191,7 @@ class _Bench:
 def _launches(toolkit: CudaToolkit) -> Ceiling:
     empty = toolkit.compile("empty")
     return _launch_ceiling(
-        "launch_stream", "an empty kernel behind another in one stream", lambda: toolkit.time(
+        "launch_stream", "time per empty kernel, launched back to back in one stream", lambda: toolkit.time(
             lambda: empty(1, 32), LAUNCHES
         ).seconds
     )  # fmt: skip
@@ -229,7 +229,7 @@ def _graph(toolkit: CudaToolkit) -> Ceiling:
 
     replay = toolkit.captured(several)
     return _launch_ceiling(
-        "launch_graph", f"an empty kernel in a CUDA graph of {GRAPH_LAUNCHES}", lambda: toolkit.time(
+        "launch_graph", f"time per empty kernel in a CUDA graph of {GRAPH_LAUNCHES}", lambda: toolkit.time(
             replay, LAUNCHES // GRAPH_LAUNCHES
         ).seconds / GRAPH_LAUNCHES
     )  # fmt: skip

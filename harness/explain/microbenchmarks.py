@@ -161,23 +161,23 @@ def _at(ring: int, step: int) -> Callable[[int], int]:
 
 BENCHMARKS: Sequence[Benchmark] = (
     Benchmark(
-        "fma_1", "multiplications and additions, one varying operand", LANES, 32, {"FFMA": 32},
+        "fma_1", "fused multiply-adds, one varying operand", LANES, 32, {"FFMA": 32},
         _fma(FACTORS[:1], FACTORS[:1]), (FACTORS,)
     ),
     Benchmark(
-        "fma_2", "multiplications and additions, two varying operands", LANES, 32, {"FFMA": 32},
+        "fma_2", "fused multiply-adds, two varying operands", LANES, 32, {"FFMA": 32},
         _fma(FACTORS[:8], FACTORS[:1]), (FACTORS,)
     ),
     Benchmark(
-        "fma_3", "multiplications and additions, three varying operands", LANES, 32, {"FFMA": 32},
+        "fma_3", "fused multiply-adds, three varying operands", LANES, 32, {"FFMA": 32},
         _fma(FACTORS[:8], FACTORS[8:]), (FACTORS,)
     ),
     Benchmark(
-        "alu", "logical operations of integers", LANES, 32, {"LOP3": 32},
+        "alu", "integer logic operations", LANES, 32, {"LOP3": 32},
         lambda turns: float(np.sum(_logic(4 * turns) * WEIGHTS.astype(np.uint32), dtype=np.uint32)), (LOGIC,), np.uint32
     ),
     Benchmark(
-        "alu_fma", "as many logical operations as multiplications and additions, both counted", LANES, 32,
+        "alu_fma", "integer logic operations and as many fused multiply-adds, both counted", LANES, 32,
         {"LOP3": 16, "FFMA": 16}, _logic_and_fma, (FACTORS, LOGIC)
     ),
     Benchmark(
@@ -185,50 +185,51 @@ BENCHMARKS: Sequence[Benchmark] = (
         tolerance=1e-5
     ),
     Benchmark(
-        "mufu_fma", "an inverse square root and eight multiplications and additions, all counted", LANES, 72,
+        "mufu_fma", "inverse square roots, each with eight fused multiply-adds, all counted", LANES, 72,
         {"MUFU.RSQ": 8, "FFMA": 64},
         lambda turns: _roots(turns) + float(np.sum(np.arange(CHAINS) + 8.0 * turns * float(ROOTS[CHAINS]) ** 2)),
         (ROOTS,),
         tolerance=1e-5
     ),
     Benchmark(
-        "fp64", "multiplications and additions in float64", LANES, 32, {"DFMA": 32},
+        "fp64", "fused multiply-adds in float64", LANES, 32, {"DFMA": 32},
         lambda turns: float(np.sum(np.arange(CHAINS) + 4.0 * turns * float(FACTORS[1]) ** 2)),
         (FACTORS[1:].astype(np.float64),), type_of_result=np.float64
     ),
     Benchmark(
-        "shuffle", "exchanges between the lanes of a warp", LANES, 32, {"SHFL": 32}, _rotated,
+        "shuffle", "shuffles between the lanes of a warp", LANES, 32, {"SHFL": 32}, _rotated,
         type_of_result=np.uint32
     ),
     Benchmark(
-        "transpose", "transposed matrices of 8 x 8 half-precision numbers of a warp, counted by lane", LANES, 32,
+        "transpose", "warp-level transposes of 8 x 8 half-precision matrices, counted by lane", LANES, 32,
         {"MOVM": 32}, lambda _: _rotated(0), type_of_result=np.uint32
     ),
     Benchmark(
-        "convert", "pairs of floats made half-precision numbers", LANES, 32, {"F2FP": 32},
+        "convert", "conversions of pairs of floats to half precision", LANES, 32, {"F2FP": 32},
         _converted, (ROOTS,), np.uint32, least="8.0"
     ),
     Benchmark(
-        "widen", "half-precision numbers made floats", LANES, 32, {"HADD2.F32": 32}, _widened, (ROOTS,), np.uint32
+        "widen", "conversions of half-precision numbers to floats", LANES, 32, {"HADD2.F32": 32},
+        _widened, (ROOTS,), np.uint32
     ),
     Benchmark(
-        "lds_32", "loads of 4 bytes from shared memory, one address for a warp", LANES, 32, {"LDS": 32}, _loads(1),
+        "lds_32", "4-byte loads from shared memory, one address per warp", LANES, 32, {"LDS": 32}, _loads(1),
         (WORDS,), np.uint32
     ),
     Benchmark(
-        "lds_128", "loads of 16 bytes from shared memory, one address for a warp", LANES, 32, {"LDS.128": 32},
+        "lds_128", "16-byte loads from shared memory, one address per warp", LANES, 32, {"LDS.128": 32},
         _loads(4), (WORDS,), np.uint32
     ),
     Benchmark(
-        "lds_lanes", "loads of 16 bytes from shared memory, those of all lanes side by side", LANES, 32,
+        "lds_lanes", "16-byte loads from shared memory, contiguous over the lanes", LANES, 32,
         {"LDS.128": 32}, _of_lanes, (WORDS,), np.uint32
     ),
     Benchmark(
-        "ldg_32", "loads of 4 bytes that the first cache holds, one address for a warp", LANES, 32, {"LDG": 32},
+        "ldg_32", "4-byte loads from the L1 cache, one address per warp", LANES, 32, {"LDG": 32},
         _loads(1), (WORDS,), np.uint32
     ),
     Benchmark(
-        "ldg_128", "loads of 16 bytes that the first cache holds, one address for a warp", LANES, 32, {"LDG": 32},
+        "ldg_128", "16-byte loads from the L1 cache, one address per warp", LANES, 32, {"LDG": 32},
         _loads(4), (WORDS,), np.uint32
     ),
     Benchmark(
@@ -244,11 +245,11 @@ BENCHMARKS: Sequence[Benchmark] = (
         rows=MEMORY_WORDS, kernel="read_rows"
     ),
     Benchmark(
-        "mma_8", "half-precision matrix products m16n8k8 of a warp", PRODUCTS, 16 / 32, {"HMMA.1688": 16},
+        "mma_8", "warp-level half-precision matrix products m16n8k8", PRODUCTS, 16 / 32, {"HMMA.1688": 16},
         lambda turns: 16.0 * 4 * turns * 8, (ONES,)
     ),
     Benchmark(
-        "mma_16", "half-precision matrix products m16n8k16 of a warp", PRODUCTS, 16 / 32, {"HMMA.16816": 16},
+        "mma_16", "warp-level half-precision matrix products m16n8k16", PRODUCTS, 16 / 32, {"HMMA.16816": 16},
         lambda turns: 16.0 * 4 * turns * 16, (ONES,), least="8.0"
     ),
     Benchmark(
@@ -257,39 +258,39 @@ BENCHMARKS: Sequence[Benchmark] = (
         lambda turns: _roots(2 * turns) + 12.0 * turns * 4 * 16, (ROOTS, ONES), tolerance=1e-5, least="8.0"
     ),
     Benchmark(
-        "red_distinct", "atomic additions, each thread to a place of its own", OPERATIONS, 4, {"RED": 4},
+        "red_distinct", "atomic additions, each thread to a separate address", OPERATIONS, 4, {"RED": 4},
         lambda turns: 4.0 * turns
     ),
     Benchmark(
-        "red_one", "atomic additions, all threads to one place", OPERATIONS, 4, {"RED": 4}, lambda _: None
+        "red_one", "atomic additions, all threads to the same address", OPERATIONS, 4, {"RED": 4}, lambda _: None
     ),
     Benchmark(
-        "latency_fma", "clocks from a multiplication and addition to the next that needs it", CLOCKS, IN_A_ROW,
+        "latency_fma", "latency of a dependent fused multiply-add", CLOCKS, IN_A_ROW,
         {"FFMA": IN_A_ROW}, lambda turns: float(IN_A_ROW * turns * FACTORS[0] ** 2), (FACTORS,), chain=True
     ),
     Benchmark(
-        "latency_mufu", "clocks from an inverse square root to the next that needs it", CLOCKS, IN_A_ROW,
+        "latency_mufu", "latency of a dependent inverse square root", CLOCKS, IN_A_ROW,
         {"MUFU.RSQ": IN_A_ROW}, lambda turns: float(ROOTS[0]) ** ((-0.5) ** (IN_A_ROW * turns)), (ROOTS,),
         tolerance=1e-5, chain=True
     ),
     Benchmark(
-        "latency_lds", "clocks from a load from shared memory to the next that needs it", CLOCKS, IN_A_ROW,
+        "latency_lds", "latency of a dependent load from shared memory", CLOCKS, IN_A_ROW,
         {"LDS": IN_A_ROW}, lambda turns: IN_A_ROW * turns * 5 % 32, type_of_result=np.uint32, chain=True
     ),
     Benchmark(
-        "latency_transpose", "clocks from a transposed matrix of 8 x 8 to the next that needs it", CLOCKS, 32,
+        "latency_transpose", "latency of a dependent 8 x 8 matrix transpose", CLOCKS, 32,
         {"MOVM": 32}, lambda _: np.arange(32), type_of_result=np.uint32, chain=True
     ),
     Benchmark(
-        "latency_mma", "clocks from a matrix product m16n8k16 to the next that adds to it", CLOCKS, IN_A_ROW,
+        "latency_mma", "latency of a matrix product m16n8k16 that adds to the previous one", CLOCKS, IN_A_ROW,
         {"HMMA.16816": IN_A_ROW}, lambda turns: 4.0 * 16 * IN_A_ROW * turns, (ONES,), chain=True, least="8.0"
     ),
     Benchmark(
-        "latency_l1", "clocks from a load that the first cache holds to the next that needs it", CLOCKS, IN_A_ROW,
+        "latency_l1", "latency of a dependent load from the L1 cache", CLOCKS, IN_A_ROW,
         {"LDG": IN_A_ROW}, _at(RING_NEAR, 8 * STEP_NEAR), type_of_result=np.uint64, chain=True, ring=RING_NEAR
     ),
     Benchmark(
-        "latency_l2", "clocks from a load that the L2 cache holds to the next that needs it", CLOCKS, IN_A_ROW,
+        "latency_l2", "latency of a dependent load from the L2 cache", CLOCKS, IN_A_ROW,
         {"LDG": IN_A_ROW}, _at(RING_FAR, 8 * STEP_FAR), type_of_result=np.uint64, chain=True, ring=RING_FAR
     ),
 )  # fmt: skip

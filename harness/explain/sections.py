@@ -9,17 +9,17 @@ from typing import Any
 from gravbench.explain.bars import Bar
 from gravbench.explain.explained import Explained, Row
 from gravbench.explain.ledger import Inner, Ledger, Line
-from gravbench.explain.pipes import PIPES, WORK
+from gravbench.explain.pipes import ISSUE, PIPES, WORK
 from gravbench.explain.waterfall import Part
 from gravbench.report.numbers import number
 from gravbench.report.terminal.table import Column
 
 SLOT = (
-    "An issue slot is one instruction for one warp: a scheduler gives out at most one per clock, so the instructions "
-    "of the inner loop are what each interaction costs at least, whatever the clock."
+    "Each scheduler issues at most one instruction per clock, for one warp, and each instruction takes one issue slot. "
+    "The instructions of the inner loop are therefore the least that an interaction can cost, whatever the clock."
 )
 MOST_LINES = 8
-"""Of the source, for each loop."""
+"""Source lines shown for each loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,30 @@ def sections(found: Explained) -> Iterator[Section]:
     named = _naming(found)
     yield Section(
         "Issue slots per interaction, by pipe",
-        "slots: instructions of the loop over the interactions of a turn. XU: roots and conversions. Empty: none.",
+        "slots: instructions per loop iteration, divided by the interactions per iteration. XU: inverse square roots "
+        "and conversions. A blank cell means none.",
         [*named, Column("slots", lambda row: _slots(row.inner.slots)), *map(_of_pipe, PIPES)],
         found.rows,
     )
     if len(found.main) > 1:
         yield _differences(found)
     yield Section(
-        "What they are there for",
-        "staging: what the loop around adds at most. It is per interaction where a tile has a fixed number of them, "
-        "and in instructions per turn of that loop where it has not.",
+        "What the instructions do",
+        "staging: the most that the enclosing loop adds, per interaction if the tile size is fixed, otherwise in "
+        "instructions per pass of that loop. per iteration: interactions per iteration of the inner loop.",
         [
             *named,
             *(_of_work(work, rank) for work, rank in zip(WORK, (0, 1, 1), strict=True)),
             Column("staging", _staging),
-            Column("a turn", lambda row: f"{row.inner.turn:,}", 3),
+            Column("per\niteration", lambda row: f"{row.inner.turn:,}", 3),
         ],
         found.rows,
     )
     yield Section(
-        "What may delay them",
-        "chain: the longest row of instructions in a turn that wait for one another. conflicts: instructions that read "
-        "three registers of one bank. Registers of a thread, bytes of spills and of a block's shared memory; warps: "
-        "those that a multiprocessor holds, by the limits of its architecture.",
+        "What can stall them",
+        "chain: the longest chain of dependent instructions in one iteration. conflicts: instructions that read three "
+        "registers of the same bank. registers: per thread. spilled: bytes per thread. shared: bytes of shared memory "
+        "per block. warps: resident warps per multiprocessor, by the limits of its architecture.",
         [
             *named,
             Column("chain", lambda row: f"{row.inner.chain:,}"),
@@ -80,39 +81,44 @@ def sections(found: Explained) -> Iterator[Section]:
 
 
 def conclusion(found: Explained) -> tuple[str, list[str]]:
-    """Say what bounds the loops: a sentence, and where there are several loops one of each to go with it."""
+    """Say what limits the loops: a sentence, and with several loops one more sentence for each."""
     begin = (
-        f"At 4 instructions per clock and multiprocessor, {found.multiprocessors:,} multiprocessors and "
-        f"{found.mhz:,.0f} MHz"
+        f"With {found.multiprocessors:,} multiprocessors at {found.mhz:,.0f} MHz, each issuing up to 4 instructions "
+        "per clock"
     )
     rows = found.rows
     if len(rows) == 1:
         return f"{begin}: {_bounded(found, rows[0])}.", []
     named = [f"{row.name} on {row.ledger.architecture}" if _several(found) else row.name for row in rows]
     said = [f"{name}: {_bounded(found, row)}" for name, row in zip(named, rows, strict=True)]
-    return f"{begin}, of each loop alone:", said
+    return f"{begin}, for each loop by itself:", said
 
 
 def shares(bar: Bar) -> Section:
     """Make the table of the parts of a measured time."""
-    begin = f"{bar.record.label}: {number(bar.picoseconds)} ps per interaction, of the whole device."
+    begin = f"{bar.record.label}: {number(bar.picoseconds)} ps per interaction, for the whole device."
     columns: list[Column[tuple[str, Part, float]]] = [
         Column("", lambda one: one[0], text=True),
         Column("part", lambda one: one[1].name, text=True),
         Column("ps", lambda one: f"{one[1].picoseconds:.4f}"),
         Column("%", lambda one: f"{100 * one[2]:.1f}"),
-        Column("how it is known", lambda one: one[1].reason, text=True, breaks=True),
+        Column("explanation", lambda one: one[1].reason, text=True, breaks=True),
     ]
-    reading = f"{begin} No parts: {bar.why}." if bar.why else begin
+    reading = f"{begin} The time cannot be divided: {bar.why}." if bar.why else begin
     return Section(f"Where the time goes: {bar.title}", reading, columns, list(bar.slices))
 
 
 def _bounded(found: Explained, row: Row) -> str:
     bound = found.bound(row)
-    others = [f"{name} {100 * part:.0f} %" for name, part in bound.used.items() if name not in bound.by and part >= 0.1]
-    busy = f" ({', '.join(others)})" if others else ""
+    others = [
+        f"{'issue slots' if name == ISSUE else name} {100 * part:.0f} %"
+        for name, part in bound.used.items()
+        if name not in bound.by and part >= 0.1
+    ]
+    busy = f" (in use: {', '.join(others)})" if others else ""
     most = f"at most {bound.interactions_per_second / 1e9:,.0f}e9 interactions/s"
-    return f"{most}; bound by: {' / '.join(bound.by)}{busy}"
+    limits = " and ".join("issue slots" if name == ISSUE else f"the {name} pipe" for name in bound.by)
+    return f"{most}, limited by {limits}{busy}"
 
 
 def _differences(found: Explained) -> Section:
@@ -127,8 +133,9 @@ def _differences(found: Explained) -> Section:
         return less(lambda inner: inner.pipes.get(pipe, 0.0), pipe, 1 + PIPES.index(pipe))
 
     return Section(
-        f"Less {base.name} on {base.ledger.architecture}",
-        "Slots per interaction of the loop with the most interactions in a turn, less those of the first such loop.",
+        f"Difference from {base.name} on {base.ledger.architecture}",
+        "Slots per interaction of the main loop (the one with the most interactions per iteration), minus those of the "
+        "first main loop.",
         [*_naming(found), less(lambda inner: inner.slots, "slots"), *map(of_pipe, PIPES)],
         others,
     )
@@ -145,10 +152,12 @@ def _lines(found: Explained, row: Row) -> Section:
         Column("line", lambda line: f"{line.file}:{line.number}", 1, text=True),
         Column("source", lambda line: line.text, text=True, breaks=True),
     ]
-    left = f" The other {len(inner.lines) - len(shown)} lines: {_slots(rest)}." if len(inner.lines) > len(shown) else ""
+    left = (
+        f" Remaining lines ({len(inner.lines) - len(shown)}): {_slots(rest)}." if len(inner.lines) > len(shown) else ""
+    )
     return Section(
         f"Most expensive lines of {row.name}{where}",
-        f"Slots per interaction of the loop at {row.place}.{left}",
+        f"Slots per interaction in the loop at {row.place}.{left}",
         columns,
         shown,
     )
@@ -179,7 +188,7 @@ def _of_work(work: str, rank: int) -> Column[Row]:
 def _staging(row: Row) -> str:
     inner = row.inner
     if inner.staging is None:
-        return f"{inner.per_tile:,} a turn"
+        return f"{inner.per_tile:,} per pass"
     return _slots(inner.staging) if inner.staging else "none"
 
 

@@ -48,5 +48,5 @@ def shape_of(record: Resources) -> Shape:
     """
     blocks, threads, resident = record.grid_blocks, record.threads_per_block, record.blocks_per_multiprocessor
     if not blocks or not threads or not resident or not record.waves or not math.isfinite(record.waves):
-        raise UnmodelledError("its record has no grid and no occupancy")
+        raise UnmodelledError("its record has no grid size and no occupancy")
     return Shape(blocks, -(-threads // LANES), resident, max(1, round(blocks / resident / record.waves)))

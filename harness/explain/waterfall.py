@@ -69,7 +69,7 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     launches = 1 if work.stage else work.launches
     at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
     parts = [
-        Part("arithmetic", needed * slot, f"{needed:.2f} instructions of products, sums and roots per interaction"),
+        Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
         Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
         Part("pipes", (units - everything) * slot, _units(work, costs.busy, units - everything, ceilings)),
         Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
@@ -78,7 +78,7 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
         Part(
             "clock",
             (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
-            f"it ran at {own:,.0f} MHz of {ceilings.clock:,.0f} MHz",
+            f"it ran at {own:,.0f} MHz; the highest clock is {ceilings.clock:,.0f} MHz",
         ),
         Part(
             "launch",
@@ -93,12 +93,13 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
         others = max(0.0, record.median_seconds - stages[work.stage])
         known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
         reason = (
-            f"what an evaluation takes beyond its stage {work.stage}, {1e6 * stages[work.stage]:.0f} µs; the others,"
-            f" each measured by itself, in µs: {known} (from the record)"
+            f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
+            "stages,"
+            f" each measured separately, in µs: {known} (from the record)"
         )
         parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
-    return (*parts, Part("unexplained", rest, f"what the model does not know, {rest / measured:+.1%} of the time"))
+    return (*parts, Part("unexplained", rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
 
 
 def _others(work: Work, extra: float) -> str:
@@ -107,12 +108,12 @@ def _others(work: Work, extra: float) -> str:
         shares: dict[str, float] = {}
         for part in work.parts:
             shares[part.name] = shares.get(part.name, 0.0) + part.done.length * part.times / work.length
-        return f"{more} and loops; of all instructions {_shares(shares)}"
+        return f"{more} and loop control; shares of all instructions: {_shares(shares)}"
     (part,) = work.parts
     staging = len(part.done.before) + len(part.done.after)
     if not staging:
-        return f"{more} and the loop"
-    return f"{more}, loops, and {staging} that stage the {1 / part.times:.0f} interactions of a tile"
+        return f"{more} and loop control"
+    return f"{more}, loop control, and {staging} that stage the {1 / part.times:.0f} interactions of a tile"
 
 
 def _shares(shares: Mapping[str, float]) -> str:
@@ -127,15 +128,15 @@ def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings)
         spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, busy)
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
-        f"{extra:.2f} clocks that warps wait for a pipe; the fullest, {fullest}, is busy for"
-        f" {spent[fullest]:.1f} clocks per interaction of a warp ({ceilings.source('mufu', 'lds_128', 'alu')})"
+        f"{extra:.2f} clocks in which warps wait for a pipe; the busiest, {fullest}, is busy for"
+        f" {spent[fullest]:.1f} clocks per warp interaction ({ceilings.source('mufu', 'lds_128', 'alu')})"
     )
 
 
 def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
     each = sum(max(pair) * part.done.turns * part.times for part in work.parts for pair in operands(part.done.inner))
     return (
-        f"{extra:.2f} clocks: the fuller bank of registers delivers {each:.1f} operands per interaction, one at a time"
+        f"{extra:.2f} clocks: the busier register bank delivers {each:.1f} operands per interaction, one per clock"
         f" ({ceilings.source('fma_3')})"
     )
 
@@ -143,26 +144,30 @@ def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
 def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
     warps = shape.warps_of(shape.most)
     return (
-        f"{extra:.2f} clocks in which none of {warps} warp{'s' if warps > 1 else ''} of a scheduler can go on"
+        f"{extra:.2f} clocks in which {_stalled(warps)}"
         f" ({ceilings.source('latency_mufu', 'latency_lds', 'latency_l2')})"
     )
+
+
+def _stalled(warps: int) -> str:
+    return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
 
 
 def _tail(shape: Shape, work: Work) -> str:
     if work.each is not None:
         length = np.array([part.done.length for part in work.parts]) @ work.each
         return (
-            f"{shape.blocks} blocks whose warps have different amounts of work: the longest runs"
+            f"{shape.blocks} blocks whose warps have different amounts of work: the longest warp executes"
             f" {length.max() / length.mean():.1f} times the mean number of instructions"
         )
     at_once = shape.resident * shape.multiprocessors
     if shape.blocks <= at_once:
         busiest = -(-shape.blocks // shape.multiprocessors)
         return (
-            f"{shape.blocks} blocks on {shape.multiprocessors} multiprocessors: the busiest has {busiest}, on the"
-            f" average {shape.blocks / shape.multiprocessors:.2f}"
+            f"{shape.blocks} blocks on {shape.multiprocessors} multiprocessors: the busiest has {busiest}, the"
+            f" average is {shape.blocks / shape.multiprocessors:.2f}"
         )
     return (
-        f"{shape.blocks} blocks in {shape.blocks / at_once:.2f} rounds of {at_once}: in the last one multiprocessors"
-        " have less to do"
+        f"{shape.blocks} blocks in {shape.blocks / at_once:.2f} waves of {at_once}: the last wave does not fill the"
+        " multiprocessors"
     )

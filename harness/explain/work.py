@@ -99,7 +99,7 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
     """
     variant = discover().get(record.variant)
     if variant is None or not variant.has_cuda_c or record.interaction_sha256:
-        raise UnmodelledError("its CUDA C is not here")
+        raise UnmodelledError("this checkout does not have its CUDA C")
     interaction = find(record.interaction)
     axes = variant.complete(record.axes)
     n = min(record.n, MOST_BODIES)
@@ -116,7 +116,7 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
             if found is not None:
                 alone = found.each is not None and PAIRS in record.stages_seconds
                 return replace(found, stage=PAIRS) if alone else found
-    raise UnmodelledError("no kernel of it has a loop over interactions")
+    raise UnmodelledError("none of its kernels has a loop over interactions")
 
 
 def _walk(
@@ -135,7 +135,7 @@ def _walk(
     centres = sorted(_centres(built, places(source)))
     found = parts_of_walk.parts(built.code, built.code.loops(), centres, dict(one.constants), walked)
     if found is None:
-        raise UnmodelledError("its walk has other loops than one over cells and one over bodies")
+        raise UnmodelledError("its walk does not consist of one loop over cells and one over bodies")
     parts = tuple(Part(done, times, name) for name, done, times in found)
     alone = STAGE in record.stages_seconds
     return _placed(Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else ""), built)
@@ -145,7 +145,7 @@ def _bodies_of(record: Record) -> Bodies:
     try:
         return initial_conditions.of_case(record)
     except InputError as error:
-        raise UnmodelledError(f"it depends on its bodies, which are not here: {error}") from error
+        raise UnmodelledError(f"it depends on its bodies, which are not available: {error}") from error
 
 
 def counting(one: Asked, bodies: Callable[[], Bodies], axes: Axes, shape: Shape) -> Count | None:

@@ -79,9 +79,9 @@ def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | N
         late = bool(np.isnan(first).any())
         toolkit.synchronize()
         if early:
-            return "it computes while the queue that is timed is held: its work runs in another"
+            return "it computes while the timed queue is held, so its work runs in another"
         if late:
-            return "its results come after the queue that is timed has ended"
+            return "its results arrive after the timed queue has ended"
         if looked:
             break
         buffers.spoil(toolkit, prepared, bodies)
@@ -139,8 +139,8 @@ def memory(
     if not slower():
         return None
     return (
-        f"a launch takes {fresh / again:.2g} times as long once a body has moved: it keeps what it found for bodies "
-        "that it has seen"
+        f"a launch takes {fresh / again:.2g} times as long once a body has moved: it reuses results for bodies "
+        "that it has already seen"
     )
 
 

@@ -229,7 +229,7 @@ def objection_to(errors: Errors, limits: Limits | Tolerance) -> str | None:
     beside = "" if errors.error_max == largest else f" ({errors.error_max:.2g} of the acceleration)"
     # Written so that no comparison with a NaN can pass.
     if not largest <= limits.max:
-        return f"largest error {largest:.2g} {of}{beside} is above what is accepted, {limits.max:.2g}"
+        return f"largest error {largest:.2g} {of}{beside} exceeds the tolerance of {limits.max:.2g}"
     if not rms <= limits.rms:
-        return f"rms error {rms:.2g} {of} is above what is accepted, {limits.rms:.2g}"
+        return f"rms error {rms:.2g} {of} exceeds the tolerance of {limits.rms:.2g}"
     return None

@@ -117,7 +117,7 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit, check=False)
         except subprocess.TimeoutExpired:
-            return [], f"no end after {limit} s under ncu"
+            return [], f"did not finish within {limit} s under ncu"
         text = log.read_text("utf-8", errors="replace") if log.exists() else ""
         found = by_case(rows(text))
         return found, _reason(text, done) if len(found) < len(cases) or not all(found) else None
@@ -163,5 +163,5 @@ def _reason(text: str, done: subprocess.CompletedProcess[str]) -> str:
     """Return the first complaint of ncu, or of the process under it."""
     complaints = re.findall(r"^==(?:ERROR|WARNING)== *(.*)$", text + "\n" + done.stdout, re.MULTILINE)
     last = [line.strip() for line in done.stderr.splitlines() if line.strip()][-1:]
-    said = next(iter([*complaints, *last]), f"it listed no kernel of the case (exit code {done.returncode})")
+    said = next(iter([*complaints, *last]), f"it reported no kernel of the case (exit code {done.returncode})")
     return f"ncu: {said[:300]}"

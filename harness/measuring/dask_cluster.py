@@ -52,7 +52,7 @@ LOOK_SECONDS = 1.0
 """Between two looks at which workers there are."""
 KEEP_SECONDS = 15.0
 """Between two words that keep the posts; less than a third of ``LEASE_SECONDS``."""
-STARTED_ANEW = "its process was started anew"
+STARTED_ANEW = "its process was restarted"
 
 Say = Callable[[str], None]
 
@@ -103,7 +103,7 @@ def _address(where: str) -> str:
             try:
                 return str(json.loads(path.read_text("utf-8"))["address"])
             except (OSError, ValueError, LookupError, TypeError) as error:
-                raise InputError(f"--dask {where}: is no scheduler file of Dask: {said(error)}") from None
+                raise InputError(f"--dask {where}: is not a Dask scheduler file: {said(error)}") from None
     if ":" not in where:
         raise InputError(f"--dask {where}: no such file; accepted: tcp://HOST:PORT, a scheduler file, or {LOCAL}")
     return where

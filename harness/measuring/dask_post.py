@@ -186,14 +186,14 @@ def objection(asked: Sequence[tuple[Case, Fingerprint]], folders: tuple[Path, ..
     """Say why what would run here for cases is not what was planned; None where it is."""
     for path in folders:
         if not path.is_dir():
-            return f"cannot read the folder {path} of variants; it has to be there under the same path"
+            return f"cannot read the folder of variants {path}; it has to exist there under the same path"
     try:
         variants = discover(folders)
         for case, planned in asked:
             if initial_conditions.file_sha256(case.bodies) != case.bodies_file_sha256:
-                return f"has another content of {case.bodies}"
+                return f"has different content in {case.bodies}"
             if case.interaction_sha256 and interaction_files.code_sha256(case.interaction) != case.interaction_sha256:
-                return f"has another content of {case.interaction}"
+                return f"has different content in {case.interaction}"
             own = environment.fingerprint(case, variants[case.variant], None)
             differing = [
                 name
@@ -203,7 +203,7 @@ def objection(asked: Sequence[tuple[Case, Fingerprint]], folders: tuple[Path, ..
             if differing:
                 return f"would run another {case.variant} with {case.toolkit}: its {' and '.join(differing)} differ"
     except (InputError, OSError, SyntaxError, KeyError) as error:
-        return f"cannot prepare what was planned: {error}"
+        return f"cannot prepare the planned cases: {error}"
     return None
 
 

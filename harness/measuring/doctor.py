@@ -51,7 +51,7 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
         finally:
             worker.stop()
     if outcome.status != "ok":
-        hint = "it is installed but does not work; see whether its CUDA version suits the driver, and reinstall it"
+        hint = "it is installed but does not work; check that its CUDA version suits the driver, and reinstall it"
         if entry.extras:
             hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
         if entry.nvcc and environment.nvcc() is None:
@@ -63,7 +63,7 @@ def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
 
 def _mend_device() -> str:
     if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
-        return "if there is a card, show it again with: unset CUDA_VISIBLE_DEVICES"
+        return "if there is a card, make it visible with: unset CUDA_VISIBLE_DEVICES"
     return "if there is a card, install its driver: apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu)"
 
 

@@ -66,7 +66,7 @@ class Outcome:
                 setattr(found, part.name, own)
             except Exception as error:
                 if status != "failed":
-                    status, reason = "failed", f"the {part.name} found of it cannot be recorded: {said(error)}"
+                    status, reason = "failed", f"its {part.name} cannot be recorded: {said(error)}"
         return Outcome(status, reason and printable(reason), found, self.broken)
 
 
@@ -99,7 +99,9 @@ def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise CaseError(f"insight() returned what no record can hold: {where and where + ': '}{first['msg']}") from None
+        raise CaseError(
+            f"insight() returned something that a record cannot hold: {where and where + ': '}{first['msg']}"
+        ) from None
     interactions = sum(told.computed.values())
     if told.computed and not 0 < interactions <= n:
         raise CaseError(
@@ -114,7 +116,7 @@ def said(error: BaseException) -> str:
     try:
         text = printable(str(error))
     except Exception:
-        return "(its text cannot be made)"
+        return "(its message cannot be shown)"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "; ".join(lines[:4])[:1000]
 

@@ -139,7 +139,7 @@ def plan(
     on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
     for case in sweep.cases:
         fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "no device was chosen that runs it"
+        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "none of the chosen devices can run it"
         if not reason and case.gpus > 1:
             most = max(on_host[device] for device in fitting)
             reason = too_few(case.gpus, most) if most < case.gpus else None
@@ -164,9 +164,7 @@ def plan(
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
-        raise InputError(
-            f"{where}: no case of {sweep.path} runs on it; what is asked for needs a device for {toolkits}"
-        )
+        raise InputError(f"{where}: no case of {sweep.path} runs on it; the sweep needs a device for {toolkits}")
 
     def on(task: Task, device: Device) -> Task:
         if task.device == device:

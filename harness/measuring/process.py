@@ -102,7 +102,7 @@ class Worker:
         except Exception as error:  # not a message, so that nothing that follows can be trusted
             said = f"the worker sent what cannot be read while {phase}: {type(error).__name__}"
             return Outcome("failed", said, broken=True)
-        said = f"no end after {self.timeout:g} s (measure.timeout_seconds) while {phase}"
+        said = f"no result within {self.timeout:g} s (measure.timeout_seconds) while {phase}"
         return Outcome("failed", said, broken=True)
 
     def _ending(self) -> tuple[str, str]:

@@ -144,7 +144,7 @@ class ConsoleWatcher(Watcher):
         """Name what won each contest, and how many others cannot be told from it."""
         for cases in fastest:
             said = f"fastest on {device} at n = {cases[0].n:,}: {cases[0].label}"
-            more = f", and {len(cases) - 1} that cannot be told from it" if len(cases) > 1 else ""
+            more = f", and {len(cases) - 1} that cannot be distinguished from it" if len(cases) > 1 else ""
             self.console.print(said + more, markup=False, highlight=False, soft_wrap=True)
 
     def over(self, seconds: Mapping[str, float]) -> None:

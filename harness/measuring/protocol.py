@@ -36,7 +36,7 @@ ENERGY_SECONDS = 0.5
 """The energy counter of a GPU is updated a few times per second, so a shorter time says nothing."""
 
 NARROW = "interval"
-DIFFERENT = "each process has its interval, but the processes differ by more"
+DIFFERENT = "each process has a narrow interval, but the processes differ by more"
 """Why sampling ended, beside the budget."""
 
 STAGED = 7

@@ -47,7 +47,7 @@ def measure_rounds(
         InputError: ``out`` has rounds already, another process writes to one, or they cannot be written.
     """
     if round_folder(out, 1).exists():
-        raise InputError(f"--out {out}: it has rounds already; judge them with --from {out}, or name another folder")
+        raise InputError(f"--out {out}: it already has rounds; judge them with --from {out}, or name another folder")
     for number, one in enumerate(rounds, 1):
         console.print(f"round {number} of {len(rounds)}", markup=False)
         _measure(one, devices, round_folder(out, number), arguments, console)
@@ -65,8 +65,8 @@ def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) ->
     cards = [device for kind in found if len(kind) > 1 for device in kind]
     if not cards:
         there = ", ".join(f"{kind[0].selector} ({kind[0].name})" for kind in found)
-        why = f"of each kind there is one, {there}" if there else no_gpu or "no GPU was chosen"
-        raise InputError(f"--across-devices needs two GPUs of one kind, the same name and driver: {why}")
+        why = f"there is only one of each kind, {there}" if there else no_gpu or "no GPU was chosen"
+        raise InputError(f"--across-devices needs two GPUs of one kind (the same name and driver): {why}")
     # A search would ask for each case once.
     whole = replace(sweep, search=Search())
     return (whole, plan(whole, cards, None, chosen=True, each=True)), cards

@@ -276,7 +276,7 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     try:
         return _made(task, outcome, flops, started)
     except (ValueError, ArithmeticError) as error:
-        return _made(task, Outcome("failed", f"what was found of it makes no record: {said(error)}"), flops, started)
+        return _made(task, Outcome("failed", f"its results do not make a valid record: {said(error)}"), flops, started)
 
 
 def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
@@ -317,7 +317,8 @@ def recorded(folder: Path, *, resume: bool) -> list[Record]:
         return []
     if not resume:
         raise InputError(
-            f"{store.path} exists already; add --resume to measure only what is missing from it, or name another --out"
+            f"{store.path} exists already; add --resume to measure only what is missing from it, or choose another "
+            "--out"
         )
     return store.read()
 

@@ -64,6 +64,6 @@ def check_resumed(folder: Path, sweep: Sweep) -> None:
         )
     if own and any(entry.get("sweep_sha256") != sweep.sha256 for entry in entries):
         raise InputError(
-            f"{folder / ENVIRONMENT}: the run there is of shard {own} of another sweep, which is split otherwise; "
-            "resume it with the configuration, options and files that it was begun with, or name another folder"
+            f"{folder / ENVIRONMENT}: the run there is of shard {own} of another sweep, which is split differently; "
+            "resume it with the configuration, options and files that it was started with, or name another folder"
         )

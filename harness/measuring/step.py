@@ -151,7 +151,7 @@ class Stepper(Timed):
                 right[name] &= self._small(found[name][axis] - wanted, scale)
         self._rewind()
         wrong = [name for name, is_right in right.items() if not is_right]
-        return f"one step did not move the {' and '.join(wrong)} as its formula says" if wrong else None
+        return f"one step did not update the {' and '.join(wrong)} as its formula says" if wrong else None
 
     def finish(self) -> tuple[Stepping, str | None]:
         """Return what drifted over the first ``DRIFT_STEPS`` steps, unless they take too long."""

@@ -117,5 +117,5 @@ class Call(Timed):
         # The worker judges the device's sums; those returned have to be the same to the last bit.
         device = buffers.sums(self.toolkit, self.prepared)
         if not np.array_equal(returned[:, : device.shape[1]], device):
-            return "the accelerations returned to the host are not those of the device"
+            return "the accelerations returned to the host are not those on the device"
         return None

@@ -160,7 +160,7 @@ class Judge:
         finally:
             self._place(self.own, self.values)
         if objection:
-            return f"right on its own bodies, but on others: {objection}"
+            return f"right for its own bodies, but for others: {objection}"
         if not and_back:
             return None
         _, objection = self.launched()
@@ -208,7 +208,7 @@ class Judge:
         # A NaN is not nothing.
         if self.bodies.n == 1 or not reference.largest < np.finfo(self.toolkit.real).tiny:
             return None
-        return f"the accelerations expected of these bodies are all zero in {self.dtype}, so that none can be judged"
+        return f"the expected accelerations of these bodies are all zero in {self.dtype}, so nothing can be judged"
 
     def _sum_of_forces(self, found: NDArray[Any], reference: Reference, limits: Limits) -> str | None:
         """Judge what no sample of bodies shows: forces that do not sum to zero."""

@@ -77,7 +77,7 @@ class Bodies:
         if not (math.isfinite(self.eps) and self.eps >= SMALLEST_EPS):
             raise InputError(
                 f"softening eps is {self.eps}; accepted: a finite number of {SMALLEST_EPS:g} or more, "
-                f"since a body's pull on itself is computed too and eps^-3 must be finite in float32"
+                f"because the pull of a body on itself is computed too, and eps^-3 must be finite in float32"
             )
 
     @property
@@ -130,7 +130,9 @@ class Bodies:
 def unfit_eps(eps: float, dtype: str) -> str | None:
     """Say why a softening length is too large for kernels in a number type; None where it is not."""
     most = RANGES[dtype].length
-    return f"eps is {eps:g}; accepted in {dtype}: up to {most:g}, since eps^-3 underflows above" if eps > most else None
+    return (
+        f"eps is {eps:g}; accepted in {dtype}: up to {most:g}, because eps^-3 underflows above" if eps > most else None
+    )
 
 
 def unfit(bodies: Bodies, dtype: str) -> str | None:

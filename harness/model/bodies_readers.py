@@ -174,10 +174,10 @@ def read_npz(path: Path) -> Floats:
             raise
         except _DAMAGED as error:
             size = os.fstat(file.fileno()).st_size
-            raise InputError(f"{path}: truncated, damaged, or no archive ({size} bytes); {accepted}") from error
+            raise InputError(f"{path}: truncated, damaged, or not an archive ({size} bytes); {accepted}") from error
     for name, one in arrays.items():
         if not isinstance(one, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
-            raise InputError(f"{path}: {name} is no array; {accepted}")
+            raise InputError(f"{path}: {name} is not an array; {accepted}")
     n = arrays["mass"].size
     if n == 0:
         raise InputError(f"{path}: holds no bodies; accepted: at least one")

@@ -43,7 +43,7 @@ def sources(folder: Path) -> list[Path]:
             seen += len(folders) + len(names)
             if seen > MOST_FILES:
                 said = f"more than {MOST_FILES} files and folders below it"
-                raise InputError(f"{folder}: {said}; accepted: a folder that has the variants alone")
+                raise InputError(f"{folder}: {said}; accepted: a folder that contains only variants")
             found += [Path(place, name) for name in names if name.endswith(".py") and not name.startswith(".")]
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
@@ -112,11 +112,11 @@ def _said(error: BaseException) -> str:
         case InputError():
             return str(error)
         case SyntaxError():
-            return f"no valid Python: {error.msg}"
+            return f"invalid Python: {error.msg}"
         case SystemExit():
-            return "ends the program when it is imported; accepted: a module that only defines"
+            return "exits when it is imported; accepted: a module that only contains definitions"
         case _Endless():
-            return f"its import has not ended after {SECONDS:g} s; accepted: a module that only defines"
+            return f"its import took more than {SECONDS:g} s; accepted: a module that only contains definitions"
         case ImportError():
             return f"cannot be imported: {shortened(str(error), 300)}"
         case _:

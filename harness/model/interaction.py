@@ -123,7 +123,7 @@ class Interaction:
         lines = "".join(f"    {_CUDA_C.line(line)};  // {line.flops}\n" for line in self.lines)
         additions = "".join(f"    sums.{name} += others.{name};\n" for name in self.sums)
         return (
-            f"// {self.summary} {self.flops} FLOPs an interaction.\n"
+            f"// {self.summary} {self.flops} FLOPs per interaction.\n"
             f"struct __align__(16) Body {{ real {', '.join(body)}; }};\n"
             f"struct __align__(16) Sums {{ real {', '.join(sums)}; }};\n\n"
             "__device__ __forceinline__ void interact(Sums& sums, const Body& i, const Body& j, real eps2) {\n"

@@ -81,7 +81,7 @@ def find(name: str) -> Interaction:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        said = f"interaction {name}: no packaged one, and no file ({reason})"
+        said = f"interaction {name}: neither a packaged interaction nor a file ({reason})"
         raise InputError(f"{said}; {nearest(name, list(own))}") from None
     if name in own:
         return parse(text, name, str(path), ending="")
@@ -115,7 +115,9 @@ def parse(text: str, name: str, where: str, *, ending: str = ENDING) -> Interact
     module, comments = interaction_text.parsed(text, where)
     summary = (ast.get_docstring(module) or "").partition("\n")[0]
     if not summary:
-        raise InputError(f"{where}: no docstring; an interaction's file begins with one that says what it computes")
+        raise InputError(
+            f"{where}: no docstring; the file of an interaction begins with a docstring that says what it computes"
+        )
     if not summary.isprintable():
         raise InputError(
             f"{where}: the first line of the docstring is {_short(repr(summary))}; accepted: printable characters"
@@ -130,7 +132,9 @@ def parse(text: str, name: str, where: str, *, ending: str = ENDING) -> Interact
     lines = tuple(reader.line(node) for node in found[0].body if not python_code.is_text(node))
     sums = tuple(dict.fromkeys(line.target for line in lines if line.adds))
     if not sums:
-        raise InputError(f"{where}: interact adds to no sum; accepted: at least one line such as sums.ax += ...")
+        raise InputError(
+            f"{where}: interact does not add to any sum; accepted: at least one line such as sums.ax += ..."
+        )
     if len(sums) > interaction_text.SUMS:
         raise InputError(f"{where}: {len(sums):,} sums; accepted: at most {interaction_text.SUMS}")
     body = tuple(name for name in BODY if name in ALWAYS or name in reader.read)
@@ -162,7 +166,7 @@ class _Reader:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     if not _CONSTANT.fullmatch(name):
-                        raise self._error(node, f"the name {_short(name)} is not accepted; accepted: capitals")
+                        raise self._error(node, f"the name {_short(name)} is not accepted; accepted: capital letters")
                     self.constants[name] = self._number(_literal(value), value)
                 case ast.ImportFrom(module=source, names=names) if all(
                     one.name in _IMPORTS.get(source, ()) and one.asname is None for one in names
@@ -186,14 +190,14 @@ class _Reader:
                 target = self._free(name, node, FUNCTIONS) + self.ending
                 line = Line(target, False, self._value(value))
                 if name in self.written or name in _PARAMETERS:
-                    raise self._error(node, f"{_short(name)} has a value already; accepted: each name once")
+                    raise self._error(node, f"{_short(name)} already has a value; accepted: each name once")
                 self.written[name] = target
             case _:
                 raise self._error(node, "not accepted; accepted: name = ..., sums.name += ... and sums.name -= ...")
         # A comment that begins with a number counts the floating-point operations of its line.
         said = re.match(r"#\s*0*([0-9]+)\b", self.comments.get(node.end_lineno or 0, ""))
         if said and said[1] != str(line.flops):
-            count = f"its comment counts {_short(said[1])} floating-point operations, and it has {line.flops}"
+            count = f"its comment says {_short(said[1])} floating-point operations, but it has {line.flops}"
             raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
         return line
 
@@ -236,10 +240,10 @@ class _Reader:
             try:
                 values = [value_of_constants(node, real) for real in (np.float32, np.float64)]
             except FloatingPointError as error:
-                said = f"{self._shown(node)} is no number in float32 or float64 ({error})"
+                said = f"{self._shown(node)} is not a number in float32 or float64 ({error})"
                 raise self._error(node, f"{said}; accepted: {_NUMBERS}") from None
             if divides and min(map(abs, values)) < SMALLEST:
-                raise self._error(node, f"{self._shown(node)} is zero; accepted: divisors that are not")
+                raise self._error(node, f"{self._shown(node)} is zero; accepted: a nonzero divisor")
             return
         for part in ast.iter_child_nodes(node):
             divisor = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and part is node.right
@@ -254,7 +258,9 @@ class _Reader:
 
     def _free(self, name: str, node: ast.stmt, taken: Sequence[str]) -> str:
         if name in taken or not _NAME.fullmatch(name):
-            accepted = "small letters and digits, single underscores between them, and no word of C++ or function"
+            accepted = (
+                "lower-case letters and digits with single underscores between them, but no C++ keyword or function"
+            )
             raise self._error(node, f"the name {_short(name)} is not accepted; accepted: {accepted}")
         return name
 

@@ -27,7 +27,7 @@ CHOICES = 50
 SUMS = 64
 """Numbers added up for a body; Numba's time to compile grows with their square."""
 
-_DEEP = f"an expression has more than {LEVELS} levels; accepted: parts of it with names of their own"
+_DEEP = f"an expression has more than {LEVELS} levels; accepted: assign parts of it to names"
 _OPERATION = (ast.BinOp, ast.UnaryOp, ast.Call, ast.IfExp, ast.AugAssign)
 
 
@@ -45,7 +45,7 @@ def read(path: Path) -> str:
         return files.text(path)
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8; accepted: a text in UTF-8") from None
+        raise InputError(f"{path}, line {line}: not UTF-8; accepted: UTF-8 text") from None
 
 
 def parsed(text: str, where: str) -> tuple[ast.Module, dict[int, str]]:

@@ -85,12 +85,12 @@ def _locked(path: Path) -> int:
             holder = _holder(descriptor)
             os.close(descriptor)
             raise InputError(
-                f"{path.parent}: {holder} is writing to it; wait until it has ended, or name another folder"
+                f"{path.parent}: {holder} is writing to it; wait until it has finished, or name another folder"
             ) from None
         except OSError as error:
             os.close(descriptor)
             raise InputError(
-                f"{path}: cannot be locked ({error.strerror}), so that nothing would keep a second run out; "
-                "name a folder on a local disk"
+                f"{path}: cannot be locked ({error.strerror}), so a second run could write to it too; "
+                "use a folder on a local disk"
             ) from None
         os.close(descriptor)

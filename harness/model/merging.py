@@ -120,21 +120,23 @@ def _read(folder: Path, say: Callable[[str], object]) -> Source:
     # A run that begins while its records are read is seen by the second look.
     for step in ("before", "after"):
         if holder := writer(folder):
-            raise InputError(f"{folder}: {holder} is writing to it; merge it once that run has ended")
+            raise InputError(f"{folder}: {holder} is writing to it; merge it when that run has finished")
         if step == "before":
             records = RecordFile(folder).read(say)
     path = folder / ENVIRONMENT
     entries = runs.starts(folder)
     if not entries:
-        raise InputError(f"{path}: is not there or empty, so that it is not known which sweep was measured")
+        raise InputError(f"{path}: is missing or empty, so the sweep is not known")
     try:
         starts = [Start.model_validate(entry) for entry in entries]
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"{path}: {where} is not what `gravbench run` writes there; mend it") from None
+        raise InputError(f"{path}: {where} is not what `gravbench run` writes there; repair it") from None
     shards = {parse(start.shard, f"{path}: shard") for start in starts if start.shard}
     if shards and not all(start.shard for start in starts):
-        raise InputError(f"{path}: some of its starts are of a shard and others of a whole sweep; accepted: either")
+        raise InputError(
+            f"{path}: some of its starts belong to a shard and others to a whole sweep; accepted: one or the other"
+        )
     return Source(folder, records, entries, starts, frozenset(shards))
 
 
@@ -155,7 +157,7 @@ def _of_one_sweep(sources: Sequence[Source]) -> None:
         for start in source.starts:
             if start.sweep_sha256 is None:
                 raise InputError(
-                    f"{source.folder / ENVIRONMENT}: does not note which sweep was measured, as runs of an older "
+                    f"{source.folder / ENVIRONMENT}: does not record which sweep was measured, as in older versions of "
                     "gravbench; measure it again"
                 )
             agree(
@@ -164,7 +166,7 @@ def _of_one_sweep(sources: Sequence[Source]) -> None:
                 start.sweep_sha256[:8],
                 "accepted: runs of one configuration, with the same options and the same files",
             )
-        agree(source, "what they are", "shards" if source.shards else "whole runs", "accepted: either of them alone")
+        agree(source, "what they are", "shards" if source.shards else "whole runs", "accepted: one or the other")
         for shard in sorted(source.shards):
             agree(source, "the number of shards", shard.count, "accepted: shards K/N of one N")
     held: dict[Shard, Path] = {}
@@ -186,7 +188,7 @@ def _missing(sources: Sequence[Source]) -> list[str]:
     if lacking := count - len(there):
         found.append(f"of {count:,} shards {lacking:,} {'is' if lacking == 1 else 'are'} missing: {listed(some)}")
     return found + [
-        f"{source.folder} was stopped before its end: at least {source.lacking:,} of its results are missing, "
+        f"{source.folder} was stopped early: at least {source.lacking:,} of its results are missing, "
         "which `gravbench run` with --resume measures"
         for source in sources
         if source.lacking

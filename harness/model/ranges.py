@@ -15,13 +15,13 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Every number from ``least`` to ``most`` that a kernel can be built for, and the ``reason`` for these bounds.
+    """All numbers from ``least`` to ``most`` that a kernel can be compiled for, and the ``reason`` for these bounds.
 
-    If both bounds are whole, only whole numbers. With ``step``, only its multiples; with ``divides``, only numbers
-    that divide it without a remainder.
+    If both bounds are integers, only integers; with ``step``, only its multiples; with ``divides``, only its
+    divisors.
 
     Raises:
-        InputError: it holds no number, or has no reason.
+        InputError: the range contains no number, or has no reason.
     """
 
     least: int | float

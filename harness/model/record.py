@@ -37,11 +37,11 @@ Words = Annotated[list[Text], Field(max_length=1_000)]
 
 
 class Fingerprint(BaseModel, frozen=True):
-    """What a result depends on beside its case: while any of it differs, an old result is not reused.
+    """What a result depends on besides its case. If any of it differs, an old result is not reused.
 
-    What is unknown because a toolkit or a device is missing is None. ``code_sha256`` is the hash of what ran, as
-    ``harness/model/identity.py`` makes it. None marks a record as stale: it is not known which code ran, so its result
-    is never reused, and counts as measured with other source code.
+    Fields are None if a toolkit or a device is missing. ``code_sha256`` is the hash of the code that ran, as computed
+    by ``harness/model/identity.py``. None marks a record as stale: it is not known which code ran, so its result is
+    never reused, and counts as measured with different source code.
     """
 
     code_sha256: Hash | None = None
@@ -56,9 +56,9 @@ class Preparation(BaseModel, frozen=True):
     """What was found before the first evaluation was judged.
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is the time, by name, that a variant
-    spends once on preparing for these positions before it is timed, such as for ordering the bodies.
-    ``start_seconds`` is the time from starting the worker's process to a usable device. ``gpus_linked_by`` says how the
-    GPUs that share an evaluation are linked (by peer access, or through the host); it is None for a single GPU.
+    spends once on preparation for these positions before it is timed, such as sorting the bodies. ``start_seconds`` is
+    the time from the start of the worker process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
+    evaluation are connected (by peer access, or through the host); it is None for a single GPU.
     """
 
     bodies_sha256: Hash | None = None
@@ -73,19 +73,18 @@ class Preparation(BaseModel, frozen=True):
 class Errors(BaseModel, frozen=True):
     """Relative errors of the accelerations against float64 direct sums, over ``error_rows`` bodies.
 
-    ``error_p90`` and ``error_p99`` are the errors that 90 % and 99 % of the bodies do not exceed; older records lack
-    ``error_p90``.
+    ``error_p90`` and ``error_p99`` are the 90th and 99th percentiles over the bodies; older records lack ``error_p90``.
 
     ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
-    body, and a case is judged by them: where the pulls cancel, the other errors are large although the arithmetic is
+    body, and a case is judged by them: if the pulls cancel, the other errors are large although the arithmetic is
     right.
 
-    If an interaction has several sums, each vector and each number has errors of its own, and the fields have the
-    largest; ``error_max_of`` has the largest error of each by its name (hermite: a, j, potential), and is empty for a
+    If an interaction has several sums, each vector and each scalar has separate errors, and the fields have the largest
+    of them; ``error_max_of`` has the largest error of each by name (hermite: a, j, potential), and is empty for a
     single vector.
 
-    An approximation that covers all pairs in ``cycle`` evaluations has the errors of one evaluation here, and those of
-    the mean over a cycle in ``error_cycle_max`` and ``error_cycle_rms``; it is judged by the latter.
+    For an approximation that covers all pairs in ``cycle`` evaluations, these are the errors of one evaluation; those
+    of the mean over a cycle are in ``error_cycle_max`` and ``error_cycle_rms``; the case is judged by the latter.
     """
 
     error_max: Error | None = None
@@ -105,18 +104,18 @@ class Errors(BaseModel, frozen=True):
 class Measurement(BaseModel, frozen=True):
     """What measuring a verified case gave. Times are seconds per evaluation of all bodies.
 
-    If a step or a call is timed, it takes the place of the evaluation.
-    ``samples_seconds`` holds every sample, each the mean over ``batch`` evaluations in a row; ``ci_low`` and
-    ``ci_high`` bound the median with a nominal confidence of 95 % (sampling stops when they are close, which
-    makes the true one somewhat smaller). ``launch_seconds`` is the time the host needs to hand over one
-    evaluation; it is not part of the samples, unless ``launch_bound`` says that the device waited for the host.
-    Clock, power and temperature have one reading per sample, taken once its work is queued; ``throttled``
-    is None if the device does not tell. ``joules`` is the energy per evaluation by the device's counter, from the first
-    sample to the last, idle time in between included; it is None if that took less than half a second.
+    If a step or a call is timed, it takes the place of the evaluation. ``samples_seconds`` holds every sample, each the
+    mean over ``batch`` evaluations in a row; ``ci_low`` and ``ci_high`` bound the median with a nominal confidence of
+    95 % (sampling stops when they are close, which makes the true confidence slightly lower). ``launch_seconds`` is the
+    time the host needs to launch one evaluation; it is not part of the samples, unless ``launch_bound`` says that the
+    device waited for the host. Clock, power and temperature have one reading per sample, taken once its work is queued;
+    ``throttled`` is None if the device does not report it. ``joules`` is the energy per evaluation from the counter of
+    the device, from the first sample to the last, including idle time in between; it is None if that took less than
+    half a second.
 
     ``processes`` has a number for each sample: the process of the run that took it. The samples of several processes
     are listed one process after the other; ``median_seconds`` is then the geometric mean of the medians of the
-    processes, and ``batch`` that of the first process. It is empty in records from before processes were noted.
+    processes, and ``batch`` that of the first process. It is empty in older records.
     """
 
     samples_seconds: Annotated[list[Duration], Field(max_length=1_000_000)] = Field(default_factory=list)
@@ -147,10 +146,10 @@ class Stepping(BaseModel, frozen=True):
     """What the stepping of a case with ``timed: step`` gave; None for others.
 
     Over ``drift_steps`` steps from the initial conditions, in float64: ``energy_drift`` is (energy after - energy
-    before) / |energy before|, None above 4,096 bodies on a CPU and 65,536 on a GPU; ``momentum_drift`` is the length of
-    the change of the momentum over the sum of mass |velocity|. Both are None where the steps take longer than two
-    seconds.
-    ``damping`` is the damped Euler integrator's factor.
+    before) / |energy before|, None above 4,096 bodies on a CPU and 65,536 on a GPU; ``momentum_drift`` is the magnitude
+    of the change of the momentum divided by the sum of mass |velocity|. Both are None if the steps take longer than
+    two seconds.
+    ``damping`` is the factor of the damped Euler integrator.
     """
 
     steps_per_second: Amount | None = None
@@ -166,10 +165,10 @@ class Inside(BaseModel, frozen=True):
     ``stages_seconds`` are medians over a few evaluations in which every stage waits for the one before it, so that
     their sum exceeds the time of a launch whose stages overlap; ``stages_bytes`` are the bytes moved by the stages that
     move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in
-    a launch that is not timed. ``uncounted`` says that the variant approximates and tells nothing of that: how much an
-    evaluation computes is not known, and the record has a time and no rate. ``walk_overlap`` says how alike the walks
-    of a warp's bodies are, counted in the same way: of the threads of a warp, the part that has to visit a node,
-    averaged over all nodes that any of them visits.
+    a launch that is not timed. ``uncounted`` marks an approximation that does not count its interactions: how much an
+    evaluation computes is not known, so the record has a time but no rate. ``walk_overlap`` says how similar the walks
+    of a warp's bodies are, counted in the same way: the fraction of the threads of a warp that need to visit a node,
+    averaged over all nodes that any visits.
     """
 
     stages_seconds: dict[Text, Amount] = Field(default_factory=dict)
@@ -183,10 +182,10 @@ class Inside(BaseModel, frozen=True):
 class Counters(BaseModel, frozen=True):
     """What Nsight Compute counted of the case's longest kernel in a second pass; empty where it was not asked for.
 
-    ``achieved_occupancy``, ``issue_slots`` and the pipes are fractions of the peak. ``instructions`` are of warps,
-    ``threads_an_instruction`` the active threads, of 32, per instruction; ``executed_flop`` are those of one launch (an
-    FMA is two; square roots are not counted); ``stalled_...`` are the warps that wait, by reason, per issued
-    instruction. ``counters_unavailable`` says why there are none.
+    ``achieved_occupancy``, ``issue_slots`` and the pipes are fractions of the peak. ``instructions`` are warp
+    instructions, ``threads_an_instruction`` the active threads per instruction, of 32. ``executed_flop`` are those of
+    one launch (an FMA is two; square roots are not counted). ``stalled_...`` are the waiting warps, by reason, per
+    issued instruction. ``counters_unavailable`` says why there are no counters.
     """
 
     counters: dict[Text, Amount] = Field(default_factory=dict)
@@ -194,11 +193,11 @@ class Counters(BaseModel, frozen=True):
 
 
 class Resources(BaseModel, frozen=True):
-    """What the driver says of a compiled kernel and its launch.
+    """What the driver reports for a compiled kernel and its launch.
 
-    ``occupancy`` is resident warps over the largest number of warps that a multiprocessor holds, where a warp that is
-    not full counts as a whole one; ``occupancy_limiter`` names what limits it. ``waves`` is blocks of the grid over
-    blocks that the device holds at once.
+    ``occupancy`` is the number of resident warps divided by the most that a multiprocessor can hold; a partly filled
+    warp counts as a whole one. ``occupancy_limiter`` names what limits it. ``waves`` is the number of blocks in the
+    grid divided by the number of blocks that the device can hold at once.
     """
 
     registers: Count | None = None
@@ -240,7 +239,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """Refuse what each field may be by itself and no record can be: reports divide by it, sort it or name it."""
         axes = self.axes
         if not PARTS.keys().isdisjoint(axes):
-            raise ValueError(f"axes: {' and '.join(axes.keys() & PARTS.keys())} is no axis but a field of a case")
+            raise ValueError(f"axes: {' and '.join(axes.keys() & PARTS.keys())} is a field of a case, not an axis")
         if not PROBLEM_AXES.keys().isdisjoint(axes) and any(isinstance(axes.get(name), str) for name in PROBLEM_AXES):
             raise ValueError(f"axes: {' and '.join(PROBLEM_AXES)}: accepted: a number")
         if self.dt is not None and self.integrator is None:
@@ -252,7 +251,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         if self.status == "ok":
             for name in QUANTILES.values():
                 if math.isnan(getattr(self, name) or 0.0):
-                    raise ValueError(f"{name} is no number, and the status is ok")
+                    raise ValueError(f"{name} is not a number, but the status is ok")
         return self
 
     @classmethod

@@ -106,7 +106,7 @@ def find(run: str) -> Path:
             f"{shortened(run)}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}"
         )
     raise InputError(
-        f"{shortened(run)}: no such run; there is none below {REPORTS.resolve()} yet, `gravbench run quick` makes one"
+        f"{shortened(run)}: no such run; there is none below {REPORTS.resolve()} yet; `gravbench run quick` makes one"
     )
 
 
@@ -131,7 +131,7 @@ def starts(folder: Path) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         entries = None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{path}: is no JSON list with an object per start of a run; mend it or move it away")
+        raise InputError(f"{path}: is not a JSON list with one object per start of a run; repair it or move it away")
     return entries
 
 
@@ -264,10 +264,10 @@ class RecordFile:
         files = {RECORDS: self._content} | ({ENVIRONMENT: self.environment} if self.environment else {})
         place = keep_elsewhere(self._absolute, files)
         if place is None:
-            return InputError(f"{self.path}: {objection}; its records cannot be written anywhere else either")
+            return InputError(f"{self.path}: {objection}; nor can its records be written anywhere else")
         return InputError(
             f"{self.path}: {objection}; all records of the run ({count}) are in {place}: "
-            f"go on with --resume --out {shlex.quote(str(place))}"
+            f"continue with --resume --out {shlex.quote(str(place))}"
         )
 
     def _read(self) -> bytes:
@@ -302,11 +302,11 @@ class RecordFile:
                 del self._content[whole:]
                 return (
                     f"{self.path}: the last line was half-written ({half} bytes); "
-                    "removed it, its case will be measured again"
+                    "it was removed and its case will be measured again"
                 )
             self._content += b"\n"
             write_all(self._file, b"\n")
-        return f"{self.path}: the last line lacked its end; completed it"
+        return f"{self.path}: the last line had no line end; it was added"
 
     def read(self, say: Callable[[str], object] = warnings.warn, without: Collection[str] = ()) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
@@ -327,7 +327,7 @@ class RecordFile:
         if bad and not records:
             raise InputError(f"{self.path}, {bad[0]}; accepted: a file with records, which `gravbench run` writes")
         if bad:
-            which = "1 line that is no record" if len(bad) == 1 else f"{len(bad):,} lines that are no records"
+            which = "1 line that is not a record" if len(bad) == 1 else f"{len(bad):,} lines that are not records"
             more = f"; and {len(bad) - MOST_SAID:,} more" if len(bad) > MOST_SAID else ""
             say(f"{self.path}: skipped {which}: {'; '.join(bad[:MOST_SAID])}{more}")
         return records
@@ -349,7 +349,7 @@ class RecordFile:
                         if line.endswith(b"\n"):
                             pass_over(f"line {number}: {_why(error)}")
         except FileNotFoundError:
-            raise InputError(f"{self.path}: no such file; a run writes it") from None
+            raise InputError(f"{self.path}: no such file; gravbench run writes it") from None
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 

@@ -76,21 +76,21 @@ Lap = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What ``prepare`` returns once everything is uploaded and compiled: only ``launch`` is timed.
+    """What ``prepare`` returns after uploading and compiling. Only ``launch`` is timed.
 
-    ``bodies`` is what ``launch()`` reads: a device array of rows as the interaction has them (gravity:
+    ``bodies`` is what ``launch()`` reads: a device array of rows as defined by the interaction (gravity:
     x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
-    ``launch()`` writes completely: a device array whose rows begin with the interaction's sums (gravity:
+    ``launch()`` overwrites completely: a device array whose rows begin with the sums of the interaction (gravity:
     the accelerations), or three device arrays of shape (n,). ``kernel`` is the kernel whose registers and
-    occupancy the record states (None where there is no device).
+    occupancy go into the record (None without a device).
 
-    An approximation that computes another part of the pairs in each launch covers every pair once in ``cycle``
-    launches; the mean of their accelerations is then what an exact method gives in one launch.
+    An approximation that computes a different part of the pairs in each launch covers every pair once in ``cycle``
+    launches; the mean of their accelerations is what an exact method computes in one launch.
 
-    With ``on_host``, bodies and accelerations are arrays of the host, and a launch has ended when it returns.
-    ``stages`` is a launch that calls its argument with the name of each stage after that stage; ``insight`` returns
-    what is counted of an evaluation but not timed: fields of ``gravbench.model.record.Inside``. ``kernels`` is the
-    least number of kernels that one ``launch()`` puts in the device's queue.
+    With ``on_host``, bodies and accelerations are host arrays, and a launch has finished when it returns.
+    ``stages`` is a launch that calls its argument with the name of each stage after that stage. ``insight`` returns
+    untimed counts of an evaluation: fields of ``gravbench.model.record.Inside``. ``kernels`` is the minimum number of
+    kernels that one ``launch()`` queues on the device.
     """
 
     launch: Callable[[], None]
@@ -106,10 +106,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Largest errors of the accelerations (of one body, and rms over all) that count as right.
+    """Accepted errors of the accelerations: the largest of any body, and the rms over all.
 
-    They are relative to the sum of the magnitudes of the pulls on a body, which cancellation does not make small. With
-    ``of_rounding``, a direct sum is judged more strictly: by what a plain sum of the same pulls reaches.
+    They are relative to the sum of the magnitudes of the pulls on a body, which does not become small where pulls
+    cancel. With ``of_rounding``, a direct sum is judged more strictly, by the error of a plain sum of the same pulls.
     """
 
     max: float
@@ -137,22 +137,21 @@ class Declaration:
     Attributes:
         parent: the variant that this one is derived from, None for the first of a ladder.
         source: where the technique was published.
-        axes: the values of each axis that are worth a sweep.
-        defaults: the value of each axis that is used unless another is asked for.
-        ranges: for axes that are numbers, all values that the kernel can be built for; an axis without a range takes
-            the values of ``axes`` only.
-        when: which combinations can run at all, an expression over the axes and ``toolkit``. Where the kernel of one
-            toolkit ignores an axis, it excludes the other values there.
+        axes: the values of each axis that are worth sweeping.
+        defaults: the default value of each axis.
+        ranges: for numeric axes, all values that the kernel can be compiled for; an axis without a range accepts only
+            the values in ``axes``.
+        when: the condition for combinations that can run, an expression over the axes and ``toolkit``. If the kernel
+            for one toolkit ignores an axis, it excludes the other values there.
         loads: loads from global memory per body, an expression over n and the axes.
-        approximates: what is not computed exactly, None where everything is.
-        any_interaction: whether it computes any interaction, not only gravity.
+        approximates: what is not computed exactly; None if everything is.
+        any_interaction: whether it can compute any interaction, not only gravity.
         dtypes: the number types that it computes in.
-        mixed: whether its float32 kernel computes in float64 too, which is a mistake in all others.
-        of_positions: whether what is prepared suits the positions that it was prepared for; at other positions a launch
-            is as accurate, but not as fast. It may be a function of the axes, of which an older record may lack some.
-        mutual: whether a pair that is computed once serves both its bodies, or the name of the function of its CUDA C
-            in which it does.
-        tolerance: the errors that count as right, for each number type, or a function of the axes that returns them.
+        mixed: whether its float32 kernel also computes in float64, which is a mistake in all others.
+        of_positions: whether the preparation depends on the positions; at other positions, a launch is as accurate but
+            not as fast. May be a function of the axes, of which an older record may lack some.
+        mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
+        tolerance: the accepted errors for each number type, or a function of the axes that returns them.
     """
 
     parent: str | None
@@ -234,9 +233,9 @@ class Variant(Declaration):
 
 
 class variant(Declaration):  # noqa: N801 - it is a decorator
-    """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` to be the variant of its file.
+    """Declare the decorated ``prepare(toolkit, bodies, *, AXIS...)`` as the variant of its file.
 
-    The name is the file's stem and the summary the first line of its docstring.
+    Its name is the stem of the file, and its summary the first line of the docstring.
 
     Raises:
         InputError: the declaration says something that is not accepted, or the file has no docstring.
@@ -261,7 +260,7 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
         path = Path(module.__file__ or "").resolve()
         explanation = (module.__doc__ or "").strip()
         if not explanation:
-            raise InputError("a variant's file begins with a docstring that says what it changes and why")
+            raise InputError("the file of a variant begins with a docstring that says what it changes and why")
         cuda_c = path.with_suffix(CUDA_C).exists()
         toolkits = tuple(
             name
@@ -296,11 +295,13 @@ def _check(declared: Declaration) -> None:
             raise InputError(f"axis {axis} needs a default; accepted: one of {listed(map(str, values))}")
     for axis, numbers in declared.ranges.items():
         if axis not in declared.axes:
-            raise InputError(f"a range for {axis}, which is no axis; {nearest(axis, list(declared.axes))}")
+            raise InputError(f"a range for {axis}, which is not an axis; {nearest(axis, list(declared.axes))}")
         if not isinstance(numbers, Range):
             raise InputError(f"the range of axis {axis} is {numbers!r}; accepted: Range(least, most, reason)")
     if unknown := [axis for axis in declared.defaults if axis not in declared.axes]:
-        raise InputError(f"a default for {unknown[0]}, which is no axis; {nearest(unknown[0], list(declared.axes))}")
+        raise InputError(
+            f"a default for {unknown[0]}, which is not an axis; {nearest(unknown[0], list(declared.axes))}"
+        )
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
         raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
 
@@ -378,7 +379,7 @@ def _load(path: Path) -> Variant:
         toolkit = kernel.removesuffix(KERNEL)
         if toolkit not in catalogue():
             accepted = [f"{other}{KERNEL}" for other in catalogue()]
-            raise InputError(f"{path}: {kernel} is a kernel for no toolkit; {nearest(kernel, accepted)}")
+            raise InputError(f"{path}: {kernel} is not a kernel for any toolkit; {nearest(kernel, accepted)}")
         if toolkit not in one.toolkits:
             raise InputError(f"{path}: {kernel} stands below prepare; accepted: above it")
     return one
@@ -390,7 +391,7 @@ def _declares(path: Path) -> bool:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is no UTF-8; accepted: Python in UTF-8") from error
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; accepted: Python in UTF-8") from error
 
 
 @lru_cache
@@ -415,11 +416,11 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
                 continue
             one = _load(path)
             if one.name in found:
-                raise InputError(f"{path}: variant {one.name} is declared already by {found[one.name].path}")
+                raise InputError(f"{path}: variant {one.name} is already declared by {found[one.name].path}")
             found[one.name] = one
     for one in found.values():
         if one.parent is not None and one.parent not in found:
-            raise InputError(f"{_at(one)}: parent {one.parent} is no variant; {nearest(one.parent, list(found))}")
+            raise InputError(f"{_at(one)}: parent {one.parent} is not a variant; {nearest(one.parent, list(found))}")
 
     def ladder(parent: str | None) -> Iterator[Variant]:
         for one in found.values():
@@ -429,7 +430,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
 
     ordered = {one.name: one for one in ladder(None)}
     if circle := [one for name, one in found.items() if name not in ordered]:
-        raise InputError(f"{_at(circle[0])}: parent {circle[0].parent} descends from {circle[0].name} itself")
+        raise InputError(f"{_at(circle[0])}: parent {circle[0].parent} is itself derived from {circle[0].name}")
     return ordered
 
 

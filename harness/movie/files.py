@@ -39,11 +39,12 @@ def check(path: Path, fps: int) -> None:
     missing = [name for module, name in LIBRARIES[path.suffix].items() if find_spec(module) is None]
     if missing:
         needed = " and ".join(missing)
-        raise InputError(f"--out {path}: this needs {needed}; install with: pip install 'gravbench[movie]'")
+        raise InputError(f"--out {path}: this needs {needed}; install them with: pip install 'gravbench[movie]'")
     if path.suffix == GIF and HUNDREDTHS % fps:
         exact = [str(one) for one in range(1, HUNDREDTHS // 2 + 1) if HUNDREDTHS % one == 0]
         raise InputError(
-            f"--fps {fps}: a GIF shows a frame for whole hundredths of a second; accepted: {', '.join(exact)}"
+            f"--fps {fps}: a GIF shows each frame for a whole number of hundredths of a second; accepted: "
+            f"{', '.join(exact)}"
         )
 
 

@@ -55,7 +55,7 @@ def colouring_of(case: Case, colour: str | None) -> Colouring:
     if len(names) > 1 and colour != "speed":
         return ByOrigin(names, groups)
     if colour == "origin":
-        raise InputError(f"--colour origin: the bodies of {case.bodies} have one origin; accepted: speed")
+        raise InputError(f"--colour origin: the bodies of {case.bodies} all have the same origin; accepted: speed")
     return by_speed(of_case(case))
 
 

@@ -65,7 +65,7 @@ def write_html(
             shown = drawn(frame.bodies.n, count)
             figure.add_traces(_traces(frame.bodies, shown, view, colouring, whole=True))
             left_out = "" if shown.size == frame.bodies.n else f"{shown.size:,} of them are drawn. "
-            figure.update_layout(title_text=f"{title}<br>{left_out}Drag to turn, scroll to zoom.")
+            figure.update_layout(title_text=f"{title}<br>{left_out}Drag to rotate, scroll to zoom.")
         traces = _traces(frame.bodies, shown, view, colouring, whole=False)
         made.append(go.Frame(data=traces, name=str(frame.number), traces=list(range(len(traces)))))
         named.append({"args": [[str(frame.number)], _at_once(0)], "label": f"{frame.time:.2f}", "method": "animate"})

@@ -9,10 +9,9 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
 
 READING = (
-    "ms is the time of one evaluation, error the 99th percentile of the relative error of the accelerations against "
-    "float64 direct sums: all but 1 % of the bodies are more accurate. Smaller is better both ways. Each method stands "
-    "at each of its accuracies in its fastest configuration. On the front (*): no other point is as fast and as "
-    "accurate."
+    "ms is the time of one evaluation; error is the 99th percentile over the bodies of the relative error against "
+    "float64 direct sums. Smaller is better for both. Each method is shown in its fastest configuration for each of "
+    "its accuracies. Front (*): no other point is at least as fast and as accurate."
 )
 FRONT = "*"
 HEADERS = ("method", "accuracy", "ms", "error", "front", "toolkit", "configuration")
@@ -40,8 +39,6 @@ def notes(arena: Arena, here: Here = NOWHERE) -> list[str]:
     if arena.left_out:
         said.append(f"left out: {count(arena.left_out, 'record')} without a 99th percentile of the error.")
     if arena.dominated:
-        said.append(
-            f"left out: {count(arena.dominated, 'direct sum')} that another one beats or equals in both time and error."
-        )
+        said.append(f"left out: {count(arena.dominated, 'direct sum')} no better in time or error than another one.")
     said += here.notes((point.record for point in arena.points), "point")
     return said + [CUT_SHORT_NOTE] * any(point.record.outraced for point in arena.points)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from gravbench.report.numbers import number, percent
 from gravbench.verdicts.cards import Difference
 
-HEADERS = ("anchor", "card", "times", "ms", "differs by %", "its interval, %")
+HEADERS = ("anchor", "card", "times", "ms", "differs by %", "interval, %")
 READING = (
-    "Cards of one kind that share the cases are one device above. This is how they differ, by the anchors that each "
-    "repeated so many times: ms is the geometric mean of the medians, and the interval holds the difference to the "
-    "first card with 95 % confidence, by Student's t."
+    "The tables above treat cards of one kind that share the cases as one device. This one shows how these cards "
+    "differ, by the anchors that each repeated. times: repetitions. ms: the geometric mean of the medians. interval: "
+    "of the difference from the first card, with 95 % confidence by Student's t."
 )
 
 
 def unknown(device: str) -> str:
     """Say that nothing tells how the cards of a device differ."""
-    return f"{device}: no anchor was repeated on several of these cards, so that it is not known how they differ."
+    return f"{device}: no anchor was repeated on more than one of these cards, so their differences are not known."
 
 
 def cells(found: Difference) -> list[str]:

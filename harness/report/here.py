@@ -15,19 +15,21 @@ from gravbench.verdicts.ranking import is_partial
 NOT_RECORDED = "not recorded"
 PARTIAL = "<"
 """The sign of a row whose interactions per second are those of an approximation."""
-PARTIAL_NOTE = f"{PARTIAL} an approximation: interactions/s and GFLOP/s count what it computes, not all n * n"
+PARTIAL_NOTE = (
+    f"{PARTIAL} an approximation: interactions/s and GFLOP/s count only the interactions it computes, not all n * n"
+)
 
 UNCOUNTED = "‡"
 """The sign of a row that has a time and no interactions per second."""
 UNCOUNTED_NOTE = (
-    f"{UNCOUNTED} an approximation that does not count its interactions: it has a time and no interactions/s"
+    f"{UNCOUNTED} an approximation that does not count its interactions, so it has a time but no interactions/s"
 )
 
 CUT_SHORT = "¬"
 """The sign of a row whose record was outraced."""
 CUT_SHORT_NOTE = (
-    f"{CUT_SHORT} outraced: sampled only until it was clear that another case is faster; how far it is behind was not "
-    "measured: gravbench run SWEEP --search all --resume --out FOLDER does"
+    f"{CUT_SHORT} outraced: sampling stopped once it was clear that another case is faster; to measure how far it is "
+    "behind: gravbench run SWEEP --search all --resume --out FOLDER"
 )
 
 
@@ -105,14 +107,14 @@ class Here:
         if other:
             were = f"{noun} was" if other == 1 else f"{noun}s were"
             said.append(
-                f"{Origin.OTHER} {other:,} {were} measured with another source than the one here: "
-                "gravbench run SWEEP --resume --out FOLDER measures them again"
+                f"{Origin.OTHER} {other:,} {were} measured with different source code from this checkout; to "
+                "measure again: gravbench run SWEEP --resume --out FOLDER"
             )
         if gone:
-            of = f"{noun} is" if gone == 1 else f"{noun}s are"
+            of = f"{noun} belongs" if gone == 1 else f"{noun}s belong"
             said.append(
-                f"{Origin.GONE} {gone:,} {of} of no such variant here: no file declares the variant, with this toolkit "
-                "and a packaged interaction, so that nothing can be measured again"
+                f"{Origin.GONE} {gone:,} {of} to no variant of this checkout (with that toolkit and a packaged "
+                "interaction) and cannot be measured again"
             )
         return said
 

@@ -93,7 +93,7 @@ def card_name(record: Record) -> str:
 
 DRIFTED = "^"
 """The sign of a table whose run has an anchor that drifted."""
-WORST_BUT_TENTH = "of the worst but 10 %, "
+WORST_BUT_TENTH = "the 90th percentile, "
 """What is said of errors where a record has their 90 % quantile, which older ones lack."""
 
 
@@ -109,9 +109,11 @@ def drift_notes(drifts: Iterable[Drift]) -> list[str]:
         return []
     most = max(beyond, key=lambda drift: drift.spread or 0.0)
     which = "the anchor" if len(beyond) == 1 else f"the worst of {len(beyond)} anchors"
-    spread = f"measured {count(most.repetitions, 'time')}, spread over {percent(most.spread)} %"
+    spread = f"spread over {percent(most.spread)} % in {count(most.repetitions, 'measurement')}"
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
-    return [f"{DRIFTED} DRIFT above {limit}: the medians of {which}, {spread}; a smaller difference may be drift alone"]
+    return [
+        f"{DRIFTED} DRIFT above {limit}: the medians of {which} {spread}; smaller differences may be nothing but drift"
+    ]
 
 
 def drift_sentence(drift: Drift) -> str:
@@ -121,9 +123,9 @@ def drift_sentence(drift: Drift) -> str:
     lost = f" ({count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
     sentence = f"{drift.anchor.label}{where}, measured {times}{lost}:"
     if drift.spread is None:
-        return f"{sentence} drift cannot be seen."
+        return f"{sentence} no drift can be seen from that."
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
     spread = f"the medians spread over {percent(drift.spread)} % ((largest - smallest) / median)"
     if drift.beyond:
-        return f"{sentence} {spread}. DRIFT above {limit}: a smaller difference between cases may be drift alone."
+        return f"{sentence} {spread}. DRIFT above {limit}: smaller differences between cases may be nothing but drift."
     return f"{sentence} {spread}, no drift above {limit}."

@@ -32,9 +32,9 @@ from gravbench.verdicts.ranking import Conditions
 SLOPE_FROM = 1000
 """Number of bodies below which a time is mostly that of starting."""
 NOT_THERE = "not in this run"
-ELSEWHERE = "not in this run by the same toolkit under the same conditions"
+ELSEWHERE = "not in this run with the same toolkit and conditions"
 """Why a selection has no answer, where no record says why."""
-NOT_IN_FULL = "outraced: sampled only until it was clear that another case is faster"
+NOT_IN_FULL = "outraced: sampling stopped once it was clear that another case is faster"
 
 Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested"]
 

@@ -15,10 +15,10 @@ from gravbench.report.published import Answer, Column, Comparison, Decision
 
 TIMED: dict[Timed, str] = {
     "force": "the accelerations alone",
-    "step": "a step, force and integrator",
-    "call": "the library call, transfers included",
+    "step": "a step: force and integrator",
+    "call": "the library call, including transfers",
     "frame": "a frame: force, step and drawing",
-    "process": "the whole process, start-up of the device included",
+    "process": "the whole process, including start-up of the device",
 }
 
 OF_SEVERAL: Mapping[published.Verdict, str] = {
@@ -91,26 +91,27 @@ def remarks(found: Comparison) -> Iterable[str]:
     timed = {step.answer.record.timed for step in found.steps if step.answer.record}
     if timed - {figure.timed}:
         here = " and ".join(sorted(timed))
-        yield f"Not the same was timed: by the source {TIMED[figure.timed]}; here: {here}."
+        yield f"The timings differ in scope: the source timed {TIMED[figure.timed]}; here: {here}."
     lost = sum(step.cell.published is None for step in found.steps)
     if lost:
-        yield f"Blank under published: {count(lost, 'cell')} ({figure.blank})."
+        yield f"published is blank in {count(lost, 'cell')} ({figure.blank})."
     reasons = Counter(step.answer.why for step in found.steps if step.answer.value is None)
     if reasons:
         why = "; ".join(f"{times:,} {reason}" for reason, times in reasons.most_common())
-        yield f"Blank under measured: {count(reasons.total(), 'cell')} ({why})."
+        yield f"measured is blank in {count(reasons.total(), 'cell')} ({why})."
     if any(step.answer.value is not None and step.measured_relative is None for step in found.steps):
-        yield "Blank under measured relative beside a value: the first step of the path has none."
+        yield "measured relative is blank where the first step of the path has no value."
     if found.not_shown:
-        yield f"Answered too, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
+        yield f"Also measured, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
     for other in found.others:
         yield (
-            f"{other.toolkit}: {count(other.answered, 'cell')} of these too, "
-            f"its values {number(other.lowest, zeros=False)} to {number(other.highest, zeros=False)} times those shown."
+            f"{other.toolkit} also has {count(other.answered, 'cell')} of these; "
+            f"its values are {number(other.lowest, zeros=False)} to {number(other.highest, zeros=False)} times those "
+            "shown."
         )
     slopes = {"published": found.slope("published"), "here": found.slope("measured")}
     if told := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
-        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} on: {', '.join(told)}."
+        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} upwards: {', '.join(told)}."
     if figure.note:
         yield f"Note: {figure.note}"
 
@@ -129,7 +130,7 @@ def evidence(decision: Decision) -> str:
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
         for name, answer in decision.answers.items()
     )
-    reason = f"It asks for {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
+    reason = f"Condition: {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
     reason += published.ratio_words(decision)
     return f"{figures} {reason}"
 

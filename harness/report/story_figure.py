@@ -81,7 +81,7 @@ def draw(told: Story, said: Mapping[str, str], theme: str) -> str:
         f'role="img" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
         f"<title>{escape(alternative(told))}</title>",
         f'<rect width="{width:g}" height="{height}" fill="{colours.paper}"/>',
-        _text(LEFT, 22, "Milliseconds per evaluation, faster upwards", colours.ink, 14, weight=600),
+        _text(LEFT, 22, "Milliseconds per evaluation; faster is higher", colours.ink, 14, weight=600),
         _text(LEFT, 40, told.title, colours.faint, 12),
     ]
     for tick in filter(scale.shows, TICKS):
@@ -123,7 +123,7 @@ def _around(point: Point, radius: float) -> Box:
 def alternative(told: Story) -> str:
     """Return what the picture shows, for those who cannot see it."""
     times = ", ".join(f"{step.name} {number(step.milliseconds, 3)} ms" for step in told.path)
-    return f"Time of one evaluation from step to step: {times} ({told.title})"
+    return f"Time per evaluation, step by step: {times} ({told.title})"
 
 
 def _line(scale: _Scale, one: Step, other: Step, colour: str, width: int, dashes: str = "") -> str:

@@ -17,8 +17,8 @@ from gravbench.verdicts.winners import Field, Win, error_of
 Thing = TypeVar("Thing")
 
 READING = (
-    "The fastest configuration at each n whose error is within the limit. error: the relative error of the "
-    "accelerations that 99 % of the bodies do not exceed, or the largest in older records."
+    "The fastest configuration at each n whose error is within the limit. error: the 99th percentile over the bodies "
+    "of the relative error of the acceleration, or the largest error in older records."
 )
 
 PRESUPPOSED: Mapping[str, str] = {
@@ -63,12 +63,12 @@ def presupposed(records: Iterable[Record], here: Here = NOWHERE) -> str:
     names = {word.partition("=")[0] for record in there for word in ranking.named(record).split()[1:]}
     said = [text for axis, text in PRESUPPOSED.items() if axis in names]
     prepared = dict.fromkeys(f"{ranking.named(one)} ({here.untimed(one)})" for one in there if here.untimed(one))
-    said += [f"prepared and not timed, in s: {', '.join(prepared)}"] if prepared else []
+    said += [f"preparation that is not timed, in s: {', '.join(prepared)}"] if prepared else []
     return f"{'; '.join(said)}." if said else ""
 
 
 def lead_words(win: Win) -> str:
-    """Say how many times as fast the winner is as the next variant, and where the two cannot be told apart."""
+    """Say how many times as fast the winner is as the next variant, and whether the two cannot be distinguished."""
     if win.next is None:
         return ""
     return times(win.next.interval, sure=win.next.sure) + " UNCLEAR" * win.tied
@@ -94,9 +94,9 @@ def sentence(win: Win) -> str:
     beaten = [one for one in (win.next, win.root) if one is not None]
     if win.next and win.root and win.next.record is win.root.record:
         beaten = beaten[:1]
-    first = f"At n = {win.n:,} within an error of {limit_words(win.limit)}"
+    first = f"At n = {win.n:,} with an error of at most {limit_words(win.limit)}"
     if not beaten:
-        return f"{first} only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+        return f"{first}, only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
     parts = [_as_fast(one) for one in beaten]
     unclear = "; UNCLEAR: the interval includes 1" if win.tied else ""
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{unclear}."

@@ -100,7 +100,7 @@ def missing() -> str | None:
     """Say that Kernel Tuner is not installed; None where it is."""
     if importlib.util.find_spec("kernel_tuner") is not None:
         return None
-    return "Kernel Tuner is not installed, so that its strategies are left out: pip install 'gravbench[kernel-tuner]'"
+    return "Kernel Tuner is not installed, so its strategies are left out: pip install 'gravbench[kernel-tuner]'"
 
 
 def simulate(

@@ -58,9 +58,7 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     enough = [own for own in known if len(own) >= FEWEST]
     if not enough:
         most = max(map(len, known), default=0)
-        raise InputError(
-            f"the most cases that compete at one n are {most}; accepted: records of a sweep with {FEWEST} or more"
-        )
+        raise InputError(f"at most {most} cases compete at one n; accepted: records of a sweep with {FEWEST} or more")
     if late := sum(record.outraced for own in enough for record in own):
         raise InputError(
             f"{late:,} records were outraced, sampled only until it was clear that another case is faster; accepted: "

@@ -24,7 +24,7 @@ def missing() -> str | None:
     """Say that Optuna is not installed; None where it is."""
     if importlib.util.find_spec("optuna") is not None:
         return None
-    return f"Optuna is not installed, so that {' and '.join(SAMPLED)} are left out: pip install 'gravbench[search]'"
+    return f"Optuna is not installed, so {' and '.join(SAMPLED)} are left out: pip install 'gravbench[search]'"
 
 
 class Sampled(Strategy):

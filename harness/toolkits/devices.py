@@ -107,7 +107,7 @@ def gpus() -> tuple[list[Device], str | None]:
     except Exception as error:  # NVML's own error classes exist only once its library is loaded
         return [], f"no NVIDIA GPU: NVML says: {error}"
     if not names:
-        return [], f"no NVIDIA GPU: the driver {driver} is there, but finds no card"
+        return [], f"no NVIDIA GPU: the driver {driver} is installed but finds no card"
     found = [Device(f"cuda:{index}", names[uuid], uuid, driver) for index, uuid in enumerate(_visible(list(names)))]
     if not found:
         setting = os.environ["CUDA_VISIBLE_DEVICES"]

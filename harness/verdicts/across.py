@@ -62,5 +62,5 @@ def judge_cards(records: Sequence[Record], threshold: float) -> list[Across]:
         }
         found.append(Across(name, driver, list(cards), threshold, comparisons))
     if not found:
-        raise InputError("--across-devices: no two cards of one kind are among the records; accepted: those of several")
+        raise InputError("--across-devices: the records include no two cards of one kind; accepted: records of several")
     return found

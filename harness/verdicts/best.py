@@ -134,10 +134,10 @@ def best(
     there = [record for record in ok if device is None or is_of(record, device)]
     if ok and not there:
         names = ", ".join(sorted({place(record) for record in ok}))
-        raise InputError(f"--device {device}: no record is of it; accepted: cpu, gpu, or a part of {names}")
+        raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
     types: list[str] = sorted({record.dtype for record in there})
     if dtype is not None and there and dtype not in types:
-        raise InputError(f"--dtype {dtype}: no record is of it; {nearest(dtype, types)}")
+        raise InputError(f"--dtype {dtype}: no record matches; {nearest(dtype, types)}")
     judged = [record for record in there if record.error_max is not None and dtype in (None, record.dtype)]
     errors = [own for record in judged if (own := error_of(record, quantile)) is not None]
     if judged and not errors:
@@ -146,8 +146,8 @@ def best(
     least = min(errors, default=None)
     if least is None or least > error:
         which = "error" if quantile == LARGEST else f"{quantile:g} quantile of the errors"
-        why = "no record is ok" if least is None else f"the least {which} of a record is {least:.1e}"
-        raise InputError(f"--error {error:g}: no record is right enough; {why}")
+        why = "no record is ok" if least is None else f"the smallest {which} of a record is {least:.1e}"
+        raise InputError(f"--error {error:g}: no record is accurate enough; {why}")
     several = ranking.told_apart(judged)
 
     def kind(record: Record) -> tuple[str, tuple[tuple[str, Value], ...]]:
@@ -187,7 +187,7 @@ def best(
             found.append((alike[0].toolkit == CPU, selection))
     if not any(one.choices for _, one in found):
         raise InputError(
-            f"--error {error:g}: every record that is right enough was outraced; measure them in full: "
+            f"--error {error:g}: every record that is accurate enough was outraced; measure them in full: "
             "gravbench run SWEEP --search all --resume --out FOLDER"
         )
     # GPUs first.

@@ -61,35 +61,35 @@ class Reason(StrEnum):
     """Why a verdict is UNCLEAR and what to do about it, or what to know about another verdict."""
 
     ALONE = (
-        "no evidence of how much processes differ: each side was measured by one process, and no anchor by several; "
-        "measure both again, with measure.processes of 4 or more, or with anchors"
+        "nothing shows how much processes differ: one process measured each side, and no anchor was measured by "
+        "several; measure both again, with measure.processes of 4 or more, or with anchors"
     )
     HOST = (
-        "one process measured each side: on a CPU those of one kernel may differ by far more than the anchor's, above "
-        "all on a busy machine; measure both again, with measure.processes of 4 or more"
+        "one process measured each side: on a CPU, processes of one kernel may differ by far more than those of the "
+        "anchor, especially on a busy machine; measure both again, with measure.processes of 4 or more"
     )
-    WITHIN = "within one process of one run, as far as the records tell: another process may differ by more"
+    WITHIN = "as far as the records tell, this holds within one process of one run: another process may differ by more"
     FEW = (
         "fewer than 7 samples on one side, which cannot bound a median with enough confidence: "
         "raise measure.budget_seconds"
     )
     DEPENDENT = (
-        "the samples depend on each other, so that they are worth too few independent ones: "
+        "the samples depend on each other and are worth too few independent ones: "
         "raise measure.budget_seconds, or measure on a quiet machine"
     )
     OUTRACED = (
-        "outraced on one side: sampled only until it was clear that another case is faster, so that its time is not "
+        "outraced on one side: sampling stopped once it was clear that another case is faster, so its time is not "
         "known; measure it in full, with --search all --resume"
     )
-    CLOCK = "the clock changed: seconds and clock cycles do not say the same; a fixed clock makes them one question"
-    THROTTLED = "the device slowed its clock down meanwhile: let it cool, or fix a lower clock"
-    LAUNCH = "launch bound: the device waited for the host, so that this is the host's time; take a larger n"
+    CLOCK = "the clock changed: the verdicts on seconds and on clock cycles differ; fix the clock to make them agree"
+    THROTTLED = "the device lowered its clock meanwhile: let it cool, or fix a lower clock"
+    LAUNCH = "launch-bound: the device waited for the host, so this is the time of the host; use a larger n"
     PROCESSES = "the processes that measured this case differ by more than its samples: raise measure.processes"
     DRIFT = "the anchor's own medians scatter more than this case's samples: measure again on a quiet machine"
-    WIDE = "the interval is wider than the threshold: more samples, by raising measure.budget_seconds"
-    NEAR = "the interval lies on both sides of the threshold: more samples, or another --threshold"
-    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so that seconds alone are judged"
-    DEVICES = "two devices: cycles are not compared, seconds alone are judged"
+    WIDE = "the interval is wider than the threshold: take more samples by raising measure.budget_seconds"
+    NEAR = "the interval contains the threshold: take more samples, or use another --threshold"
+    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so only seconds are judged"
+    DEVICES = "two devices: cycles are not compared, only seconds are judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All cases of two sets: those in both, those that are ok in one only, and those that are not ok.
+    """All cases of two runs: those in both, those that are ok in only one, and those that are not ok.
 
-    ``scatters`` has, by its name, the scatter of each device whose anchor was repeated. ``elsewhere`` counts the runs
-    in which the scatter of each case itself was observed instead.
+    ``scatters`` has the scatter of each device whose anchor was repeated, by device name. ``elsewhere`` is the number
+    of runs from which the scatter of each case itself was observed instead.
     """
 
     base: str

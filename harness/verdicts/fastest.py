@@ -89,7 +89,7 @@ class Measured(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Measured:
         if any(first >= second for first, second in itertools.pairwise(self.n)):
-            raise ValueError("n in rising order, each once")
+            raise ValueError("n in ascending order, each once")
         for one in self.choices:
             lists = {name: own for name in QUANTILES.values() if (own := getattr(one, name)) is not None}
             if not lists:
@@ -175,13 +175,13 @@ def _read(path: Path, _written: int, _size: int) -> Table:
         for j, choice in enumerate(measured.choices):
             own = variants.get(choice.variant)
             if own is None:
-                objection = f"{choice.variant} is no variant; {nearest(choice.variant, list(variants))}"
+                objection = f"{choice.variant} is not a variant; {nearest(choice.variant, list(variants))}"
             elif measured.toolkit not in own.toolkits or choice.dtype not in own.dtypes:
                 objection = f"{choice.variant} has no kernel for {measured.toolkit} in {choice.dtype}"
             elif own.suits_positions(choice.axes):
-                objection = f"{choice.variant} would have to be prepared for every call; accepted: any other"
+                objection = f"{choice.variant} needs preparation for every call; accepted: any other"
             elif set(choice.axes) != set(own.axes):
-                objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; make the table again"
+                objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; create the table again"
             else:
                 continue
             raise InputError(f"{found.where(('measured', i, 'choices', j))}: {objection}")
@@ -223,11 +223,11 @@ def make(
     }
     records = list(newest.values())
     if not records:
-        raise InputError("--save: no record of these runs is of an exact force that is ok; accepted: a run with some")
+        raise InputError("--save: these runs have no ok record of an exact force; accepted: a run with some")
     tasks = [dict(found) for found in {tuple((task(record) | record.contents).items()) for record in records}]
     if len(tasks) > 1:
         names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
-        raise InputError(f"--save: the records are of several kinds of bodies ({names}); accepted: one")
+        raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one")
     scattered = scatters([run.records for run in runs], lambda record: record.device or "")
     defaults = {name: one.defaults for name, one in variants.items()}
     measured = []

@@ -1,7 +1,7 @@
 """Compute interactions in float32 and add them up in float64.
 
-Against tiled: the terms of `batch` bodies are added in float32, and each such sum is added to a sum in float64. The
-rounding error of the long sum disappears; that of the interactions and of the short sums remains.
+Against tiled: the terms of `batch` bodies are added in float32, and each such sum is added to a sum in float64. This
+removes the rounding error of the long sum; that of the interactions and of the short sums remains.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Sum over a window of the bodies only, another window in each step, read from global memory.
+"""Sum over a window of the bodies, a different one in each step, read from global memory.
 
 Against float4: a step sums over a fraction of the bodies and scales the sum up to all of them. The window moves on, and
 after 1 / fraction steps every pair has been counted. The error of one step is the difference between its window and the
-whole; the mean over a cycle is exact for bodies that do not move meanwhile.
+whole; the mean over a cycle is exact if the bodies do not move meanwhile.
 """
 
 import numpy as np

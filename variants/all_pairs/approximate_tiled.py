@@ -1,4 +1,4 @@
-"""Sum over a window of the bodies only, another window in each step, staged in tiles of p.
+"""Sum over a window of the bodies, a different one in each step, staged in tiles of p.
 
 Against tiled: the tiles of a step cover a window instead of all bodies. approximate_global describes the approximation.
 """

@@ -1,6 +1,6 @@
 """Sum the bodies of a bag in one register, and the sums of the bags in another.
 
-Against tiled: bodies come in J-bags of any size. The sum over a bag is kept apart and is added to the sum over all bags
+Against tiled: bodies come in J-bags of any size. Each bag has a separate sum, which is added to the sum over all bags
 when the bag is done. The rounding error then grows with the length of a bag and the number of bags, not with n.
 """
 

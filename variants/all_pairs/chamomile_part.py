@@ -1,8 +1,8 @@
-"""Sum bags of another number of bodies than are pulled: a part of all per launch, another part in each.
+"""Let only some of the bodies pull in each launch, a different part each time, summed in bags.
 
-Against chamomile: n_i bodies are pulled by n_j, as CUNBODY-1's call takes them. Of n bodies all are pulled (n_i), by
-``fraction`` * n of them (n_j); the sum is scaled up to all, so that the mean over a cycle of 1 / fraction launches is
-exact for bodies that do not move meanwhile.
+Against chamomile: the numbers of pulled and pulling bodies differ, as in a call of CUNBODY-1. All n bodies are pulled
+(n_i), by ``fraction`` * n of them (n_j). The sum is scaled up to all bodies, so the mean over a cycle of 1 / fraction
+launches is exact if the bodies do not move meanwhile.
 """
 
 from gravbench.model.variant import variant

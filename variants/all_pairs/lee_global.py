@@ -1,8 +1,8 @@
-"""Read bodies from one interleaved array, number by number or as float4, in blocks of 16 x 16 and with divisions.
+"""Read bodies from one interleaved array, as single numbers or as float4, with 16 x 16 blocks and divisions.
 
-Against naive: what Lee 2008 printed of phase II. ``width`` 1 reads the four numbers of a body one by one from an array
-in which they stand side by side, 4 reads them together; a block of 16 x 16 threads has 16 short rows of bodies, far
-apart; ``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
+Against naive: phase II as Lee 2008 printed it. ``width`` 1 reads the four numbers of a body one by one from an array of
+rows, 4 reads them together. A block of 16 x 16 threads covers 16 short rows of bodies that are far apart.
+``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
 """
 
 from gravbench.model.variant import variant

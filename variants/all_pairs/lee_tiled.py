@@ -1,7 +1,7 @@
-"""Stage tiles in blocks of 16 x 16 as Lee's last kernel does, with divisions.
+"""Stage tiles with 16 x 16 blocks and divisions, as in Lee's last kernel.
 
-Against lee_global: a block loads 256 bodies once for all its threads. tiled has the same tiles with the bodies of a
-block side by side and one inverse square root a pull; here both are as Lee 2008 printed them.
+Against lee_global: a block loads 256 bodies once for all its threads. tiled has the same tiles, but the bodies of a
+block are contiguous and an interaction takes one inverse square root; here both are as Lee 2008 printed them.
 """
 
 from gravbench.model.variant import variant

@@ -1,8 +1,8 @@
-"""Sum over a window of the bodies in blocks of 16 x 16, and do not scale the sum, as Lee printed it.
+"""Sum over a window of the bodies with 16 x 16 blocks, without scaling the sum, as Lee printed it.
 
-Against lee_tiled: a step sums over a fraction of the bodies, another one in each step, from global memory or in tiles.
-With ``scaled`` 0 the sum of a step is that of its window alone, so that a cycle of 1 / fraction steps adds up to the
-whole where one step of the others does; with 1 it is scaled up to all bodies, as approximate_global does.
+Against lee_tiled: a step sums over a fraction of the bodies, a different one in each step, from global memory or in
+tiles. With ``scaled`` 0, the sum of a step covers only its window, so a cycle of 1 / fraction steps adds up to what one
+step of the other variants computes; with 1, it is scaled up to all bodies, as in approximate_global.
 """
 
 from gravbench.model.variant import DIRECT_SUM, Range, Tolerance, variant

@@ -1,7 +1,7 @@
 """One thread per body; each thread reads all bodies from four arrays in global memory.
 
 The plain C loop over all pairs with its outer loop spread over threads: the start of the ladder. All threads of a warp
-read the same address at the same time, so the caches serve it, but each interaction issues four loads.
+read the same address at the same time, so the caches serve the loads, but each interaction issues four of them.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""One thread per body over separate arrays, in the plane or in space.
+"""One thread per body over separate arrays, in two or three dimensions.
 
 Against naive: the same loop, but in the plane (dim 2) it neither loads nor subtracts z, and adds nothing along z. The
 bodies are then projected onto z = 0, for the float64 reference too.

@@ -1,7 +1,7 @@
-"""Let q threads share the work on one body, and add up their sums.
+"""Let q threads share the work on one body and add up their sums.
 
-Against tiled: a block has p * q threads for p bodies, so that a few thousand bodies fill a device that has room for a
-hundred thousand threads. The q sums of a body are added in shared memory at the end.
+Against tiled: a block has p * q threads for p bodies, so a few thousand bodies fill a device that holds a hundred
+thousand threads. The q sums of a body are added in shared memory at the end.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Stage a tile of p bodies in shared memory, from which all p threads of the block read.
 
-Against float4: a block loads each body once for all its threads, so global loads fall by a factor of p, and the loop
-over the tile, whose length is now constant, can be unrolled. Two axes change only the order of the work and show
-whether it matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
+Against float4: a block loads each body once for all its threads, so global loads fall by a factor of p. The loop over
+the tile now has a constant length and can be unrolled. Two axes change only the order of the work and show whether it
+matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
 """
 
 import numpy as np

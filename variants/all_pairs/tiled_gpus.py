@@ -1,9 +1,9 @@
-"""Deal the rows of tiled out over the GPUs of a host: each computes the accelerations of its part of the bodies.
+"""Divide the rows of tiled among the GPUs of a host: each computes the accelerations of its share of the bodies.
 
-Against tiled: a GPU has all bodies and computes 1 / gpus of the rows. The bodies of the first GPU are copied to the
-others in every evaluation and their rows back, events order the streams, and no host waits. GPUs without peer access to
-each other go through the host, and the record says so. With gpus 1 it computes what tiled computes. CuPy alone opens
-several GPUs.
+Against tiled: a GPU has all bodies and computes 1 / gpus of the rows. In every evaluation, the bodies of the first GPU
+are copied to the others and their rows are copied back. Events synchronize the streams, and the host does not wait.
+GPUs without peer access to each other communicate through the host, and the record says so. With gpus 1 it computes
+what tiled computes. Only CuPy supports several GPUs.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Build the tree on the host and walk it on the GPU, with each optimization of the hybrid step as an axis.
 
-Against barnes_hut_cpu: the walk, nearly all of the work, has a hundred thousand threads. Each launch takes the bodies
-from the host and brings the accelerations back. The axes, from the first step of the path to the last: ``sort``, bodies
-in input order or in Morton order; ``walk``, each thread by itself or a warp together; ``node``, full or compact;
-``top_levels`` of the tree in shared memory; ``memory``, pageable or pinned; ``streams``, with two the bodies are sent
-while the tree is built; ``buffers``, device memory allocated in every step or kept.
+Against barnes_hut_cpu: the walk, nearly all of the work, has a hundred thousand threads. Each launch uploads the
+bodies from the host and downloads the accelerations. The axes, from the first step of the path to the last: ``sort``,
+bodies in input order or in Morton order; ``walk``, each thread by itself or a warp together; ``node``, full or
+compact; ``top_levels`` of the tree in shared memory; ``memory``, pageable or pinned; ``streams``, with two the bodies
+are uploaded while the tree is built; ``buffers``, device memory allocated in every step or kept.
 """
 
 import numpy as np

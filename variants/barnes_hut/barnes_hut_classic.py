@@ -1,9 +1,9 @@
-"""Walk a tree with the first criterion of all, width over distance below theta, each thread by itself.
+"""Walk a tree with the original opening criterion, width / distance below theta, one thread per body.
 
-Against barnes_hut: what Bodin 2026 describes. A cell is judged by its width and the distance of its centre of mass
-alone; Morton codes may have 10 bits; ``order`` has the nodes in memory as inserting body after body would make them; up
-to four levels of the tree, 85 nodes in the plane, are kept in shared memory. Memory is pinned, buffers are kept, and
-the bodies are sent on a stream of their own while the tree is built.
+Against barnes_hut: what Bodin 2026 describes. A cell is judged only by its width and the distance of its centre of
+mass. Morton codes may have 10 bits. ``order`` stores the nodes in the order in which inserting body after body would
+create them. Up to four levels of the tree, 85 nodes in two dimensions, are kept in shared memory. Memory is pinned,
+buffers are kept, and the bodies are uploaded on a separate stream while the tree is built.
 """
 
 import numpy as np

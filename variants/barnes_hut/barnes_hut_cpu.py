@@ -1,9 +1,9 @@
-"""Approximate far cells of an octree by their centres of mass, on the CPU: n log n interactions instead of n * n.
+"""Approximate distant cells of an octree by their centres of mass, on the CPU: n log n interactions, not n * n.
 
 Against numba_parallel: a body interacts with about a thousand cells instead of all bodies; theta sets how far away a
-cell has to be. Every launch builds the tree anew, as every step of a simulation does. Bodies in Morton order walk in
-groups of ``width``, each body in one lane of a vector register. Without that order (``sort`` none, width 1) this is the
-walk of Bodin 2026: the index of the tree is sorted, and the bodies stay where they are.
+cell has to be. Every launch rebuilds the tree, as every step of a simulation does. Bodies in Morton order walk in
+groups of ``width``, each body in one lane of a vector register. Without that order (``sort`` none, width 1), this is
+the walk of Bodin 2026: only the index of the tree is sorted, and the bodies stay where they are.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Give each thread r bodies, so that one body read from shared memory serves r interactions.
 
-Against tiled: a thread keeps r bodies and their sums in registers. One load from shared memory serves r interactions,
-which do not depend on each other. A row of the tile begins with the mass, so that the two operands of a subtraction lie
-in different banks of the register file.
+Against tiled: a thread keeps r bodies and their sums in registers. One load from shared memory serves r independent
+interactions. A row of the tile begins with the mass, so that the two operands of a subtraction are in different
+register banks.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Pass bodies around the warp by shuffles instead of staging them in shared memory.
 
-Against register_blocked: no tile and no barrier, but a body takes four shuffles, one per number, instead of one 16-byte
-load from shared memory. Expected: slower by 3 / r issue slots per interaction. No Numba kernel, because Numba's
-simulator has no shuffles.
+Against register_blocked: no tile and no barrier, but a body takes four shuffles, one per number, instead of one
+16-byte load from shared memory. Expected: slower by 3 / r issue slots per interaction. There is no Numba kernel,
+because Numba's simulator has no shuffles.
 """
 
 from gravbench.model.variant import variant

@@ -1,9 +1,8 @@
-"""Split the source bodies over blocks as well, so that few bodies fill a device.
+"""Split the source bodies over blocks too, so that few bodies fill a device.
 
 Against register_blocked: the grid is blocks of p * r bodies times parts of the sources. Each block writes its sums to
-memory, and the last block to finish for the same bodies adds up the parts in a fixed order, so results are
-reproducible to the last bit. Expected: at small N all multiprocessors have work; at large N the last wave of blocks is
-shorter.
+memory, and the last block to finish for the same bodies adds up the parts in a fixed order, so results are bitwise
+reproducible. Expected: at small N, all multiprocessors have work; at large N, the last wave of blocks is shorter.
 """
 
 import numpy as np

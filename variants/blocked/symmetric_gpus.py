@@ -1,9 +1,10 @@
-"""Deal the pairs of symmetric out over the GPUs of a host, each of which adds them up for all bodies.
+"""Divide the pairs of symmetric among the GPUs of a host, each of which has sums for all bodies.
 
-Against symmetric: each GPU lets every block meet its part of the ring of blocks, so that all have equal work; then the
-first reads the sums of all and adds them up. Its bodies are copied to the others in every evaluation, events order the
-streams, and no host waits. GPUs without peer access to each other go through the host, and the record says so. With
-gpus 1 it computes what symmetric computes. CuPy alone opens several GPUs.
+Against symmetric: on each GPU, every block of bodies meets a share of the ring of blocks, so that all GPUs have equal
+work. The first GPU then reads the sums of all GPUs and adds them up. In every evaluation, its bodies are copied to the
+others. Events synchronize the streams, and the host does not wait. GPUs without peer access to each other communicate
+through the host, and the record says so. With gpus 1 it computes what symmetric computes. Only CuPy supports several
+GPUs.
 """
 
 import numpy as np

@@ -1,16 +1,16 @@
-"""Compute distances and sums on tensor cores, for bodies that are far enough from each other.
+"""Compute distances and sums on tensor cores, for bodies that are far enough apart.
 
 Against symmetric: five of its 17 instructions per pair remain, because squared distances are a matrix product of
-positions, and accelerations one of r^-3 and positions. Positions are relative to the centre of 32 * r bodies that are
-near each other, and float32 numbers are split into two of FP16. Bodies nearer than that are computed in float32. With
-terms 1, r^-3 is one FP16 number where bodies are far apart, and there are so many that rounding errors cancel; with
-terms 2 always the sum of two.
+positions, and accelerations are one of r^-3 and positions. Positions are relative to the centre of 32 * r neighbouring
+bodies, and float32 numbers are split into two FP16 numbers. Bodies that are too close are computed in float32. With
+terms 1, r^-3 is one FP16 number for distant bodies, which are so many that rounding errors cancel; with terms 2, it is
+always the sum of two.
 
-The bodies of a block follow each other along Hilbert's curve. Every ``reorder`` launches they are put into that order
-on the GPU, where CuPy sorts; PyCUDA has no sort, and cases for it say so where they are skipped. With ``reorder`` 0 the
-host orders them by a k-d tree in preparation, which is not timed. When bodies have moved since, results stay accurate,
-because each launch checks whether blocks are far apart. Additions in global memory come in any order, so two launches
-differ in their last bits. No Numba kernel, because Numba has no matrix product of a warp.
+The bodies of a block are consecutive on a Hilbert curve. Every ``reorder`` launches they are sorted into that order on
+the GPU by CuPy; PyCUDA has no sort, and its cases are skipped with that reason. With ``reorder`` 0, the host orders the
+bodies by a k-d tree during preparation, which is not timed. If bodies have moved since then, results stay accurate,
+because each launch checks whether blocks are far apart. Additions in global memory occur in any order, so two launches
+differ in their last bits. There is no Numba kernel, because Numba has no warp-level matrix product.
 """
 
 from gravbench.model.variant import Prepared, Range, variant

@@ -1,9 +1,9 @@
-"""Deal the pairs of tensor out over the GPUs of a host, each of which orders the bodies for itself.
+"""Divide the pairs of tensor among the GPUs of a host, each of which sorts the bodies itself.
 
-Against tensor: each GPU puts all bodies into the same order and computes every ``gpus``-th line of pairs of blocks;
-then the first reads the sums of all and adds them up. Its bodies are copied to the others in every evaluation, events
-order the streams, and no host waits. GPUs without peer access to each other go through the host, and the record says
-so. With gpus 1 it computes what tensor computes. CuPy alone opens several GPUs.
+Against tensor: each GPU sorts all bodies into the same order and computes every ``gpus``-th line of pairs of blocks.
+The first GPU then reads the sums of all GPUs and adds them up. In every evaluation, its bodies are copied to the
+others. Events synchronize the streams, and the host does not wait. GPUs without peer access to each other communicate
+through the host, and the record says so. With gpus 1 it computes what tensor computes. Only CuPy supports several GPUs.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The double loop over all pairs, compiled, on one core: the portable C version of GPU Gems 3.
 
-Against numpy_direct: no intermediate arrays, and one pass over all bodies for each body. The order of the sums is kept,
-so the compiler may not use SIMD.
+Against numpy_direct: no intermediate arrays, and one pass over all bodies for each body. The order of the additions is
+kept, so the compiler cannot use SIMD.
 """
 
 from gravbench.model.variant import variant

@@ -1,7 +1,7 @@
-"""The double loop over all pairs on every core, with SIMD.
+"""The double loop over all pairs on all cores, with SIMD.
 
-Against numba_direct: the outer loop is divided among the cores, and the sums over j may be taken in any order, so that
-the compiler works on a vector register of bodies at a time.
+Against numba_direct: the outer loop is divided among the cores, and the additions over j may be reordered, so the
+compiler can process a vector register of bodies at a time.
 """
 
 from gravbench.model.variant import variant

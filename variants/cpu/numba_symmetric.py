@@ -1,8 +1,8 @@
 """Compute each pair once and add it to both bodies with opposite signs.
 
-Against numba_parallel: half the distances and inverse square roots. Each core keeps sums of its own for all bodies,
-because two cores must not add to one number; they are added up at the end. The inner loops now store as well as load,
-three times per pair, and SIMD does not make that cheaper.
+Against numba_parallel: half the distances and inverse square roots. Each core has separate sums for all bodies,
+because two cores must not add to the same number; these are added up at the end. The inner loops now store as well as
+load, three times per pair, and SIMD does not make that cheaper.
 """
 
 import os

@@ -1,7 +1,7 @@
 """All pairs as NumPy array operations, a block of bodies at a time.
 
-What a Python program does before anything is optimized. Working on a block of rows keeps the (rows, n) intermediate
-arrays in the cache, instead of allocating n * n numbers at once.
+What a Python program does before any optimization. Working on a block of rows keeps the (rows, n) intermediate arrays
+in the cache, instead of allocating n * n numbers at once.
 """
 
 import numpy as np

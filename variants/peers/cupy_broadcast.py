@@ -1,8 +1,8 @@
 """All pairs as CuPy array operations, a block of rows at a time.
 
 Against naive: no kernel is written by hand. Each operation is a kernel that reads its operands from global memory and
-writes its result there, so an interaction moves 36 numbers that naive keeps in registers. Expected: memory bound, two
-orders of magnitude slower than a kernel. Working on a block of rows bounds the memory: seven arrays of rows x n
+writes its result there, so an interaction moves 36 numbers that naive keeps in registers. Expected: memory-bound, and
+two orders of magnitude slower than a kernel. Working on a block of rows limits the memory to seven arrays of rows x n
 numbers.
 """
 

@@ -1,9 +1,10 @@
-"""A CuTe DSL kernel states the layout of each tensor, and a thread pairs its r bodies with a tile in shared memory.
+"""A CuTe DSL kernel with explicit tensor layouts: each thread pairs its r bodies with a tile in shared memory.
 
-Against cutile_tiles: the program says which thread holds which bodies, what is staged, and how wide it is read, as CUDA
-C does. A tensor is a pointer with a layout, so that a copy of a row becomes one load of 16 bytes, and a column of the
-own bodies is a vector, with which one line computes r interactions. Loops over constants are unrolled while the program
-is traced. Expected: the 13 instructions per interaction of register_blocked, and 1 / r more to read what is shared.
+Against cutile_tiles: as in CUDA C, the program decides which thread holds which bodies, what is staged, and how wide
+the loads are. A tensor is a pointer with a layout, so copying a row becomes one 16-byte load, and a column of a
+thread's own bodies is a vector, with which one line computes r interactions. Loops over constants are unrolled while
+the program is traced. Expected: the 13 instructions per interaction of register_blocked, plus 1 / r for reading shared
+memory.
 """
 
 from gravbench.model.variant import variant

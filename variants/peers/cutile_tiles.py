@@ -1,9 +1,9 @@
-"""A cuTile program sums p x tile pairs at a time, and leaves it to the compiler which thread has which.
+"""A cuTile program that sums p x tile pairs at a time; the compiler assigns them to threads.
 
-Against triton_tiles: arrays are read as tiles by their number, without addresses or masks, and the compiler may move
-them by the tensor memory accelerator. For that it adds warps which only copy, so that a block has no more than four
-that compute; blocks that share a multiprocessor hide their latency. Expected: nearly the speed of triton_tiles, because
-both have the same sums to distribute over the threads of a block. The sums of a row are added up once, after the loop.
+Against triton_tiles: arrays are read as tiles by their number, without addresses or masks, and the compiler may load
+them through the tensor memory accelerator. For that it adds warps that only copy, so at most four warps of a block
+compute; several blocks per multiprocessor hide their latency. Expected: nearly the speed of triton_tiles, because both
+distribute the same sums over the threads of a block. The sums of a row are added up once, after the loop.
 """
 
 from gravbench.model.variant import variant

@@ -1,9 +1,8 @@
-"""A Gluon program says which thread holds which pair: r bodies per thread, all columns of a tile from shared memory.
+"""A Gluon program that assigns pairs to threads: r bodies per thread, all columns of a tile from shared memory.
 
-Against triton_tiles: the layouts are the program's own, and so is what is staged in shared memory. A thread has r
-bodies and all columns of a tile, so that the sums of a row never leave their thread, and threads of a warp read the
-same words of shared memory. Expected: the 13 instructions per interaction of register_blocked, and 1 / r more to read
-what is shared.
+Against triton_tiles: the program chooses the layouts and what is staged in shared memory. A thread has r bodies and
+all columns of a tile, so the sums of a row never leave their thread, and the threads of a warp read the same words of
+shared memory. Expected: the 13 instructions per interaction of register_blocked, plus 1 / r for reading shared memory.
 """
 
 from gravbench.model.variant import variant

@@ -1,8 +1,8 @@
 """The acceleration of one body by all others, mapped over the bodies by JAX and compiled by XLA.
 
 Against naive: the formula is written once, for one body; ``jax.lax.map`` applies it to a block of bodies at a time, and
-XLA fuses it into the sums. Expected: slower than naive, because XLA compiles each of the three sums as a reduction of
-its own, which may compute the distances again. It contains no matrix product, so nothing is rounded to TF32.
+XLA fuses it into the sums. Expected: slower than naive, because XLA compiles each of the three sums as a separate
+reduction, which may recompute the distances. There is no matrix product, so nothing is rounded to TF32.
 """
 
 from gravbench.model.variant import variant

@@ -1,9 +1,9 @@
 """The fast multipole method of JZ-FMM: cells act on cells by expansions up to a chosen order, near bodies directly.
 
-Against naive: n interactions of cells instead of n * n of bodies. ``order`` is that of the expansions, ``theta`` how
-wide two cells may seem to each other before one of them is opened. The expansions are those of the softened pull, as
-JZ-FMM's Plummer kernel has them. Bodies stay on the device; each launch sorts them, builds the tree, and returns the
-accelerations in the order of the bodies.
+Against naive: about n interactions of cells instead of n * n of bodies. ``order`` is the order of the expansions,
+``theta`` how wide two cells may appear to each other before one of them is opened. The expansions are those of the
+softened pull, as in JZ-FMM's Plummer kernel. Bodies stay on the device; each launch sorts them, builds the tree, and
+returns the accelerations in the original order of the bodies.
 """
 
 from gravbench.model.variant import DIRECT_SUM, InputError, Prepared, Range, Tolerance, variant

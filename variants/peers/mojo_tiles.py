@@ -1,9 +1,10 @@
-"""A Mojo kernel computes what is constant by comptime, and a thread pairs its r bodies with a tile in shared memory.
+"""A Mojo kernel with compile-time constants: each thread pairs its r bodies with a tile in shared memory.
 
-Against cute_tiles: the same algorithm, in a language with a compiler of its own instead of one that traces Python. Rows
-are SIMD values of four numbers, and loops over constants are unrolled by ``comptime for``. The kernel says how many
-threads a block has, so that the assembler may use the registers that this leaves to each. The compiler makes PTX; the
-driver makes machine code of it. Expected: the 13 instructions per interaction of register_blocked.
+Against cute_tiles: the same algorithm, in a language with its own compiler instead of one that traces Python. Rows are
+SIMD values of four numbers, and loops over constants are unrolled by ``comptime for``. The kernel declares the number
+of threads per block, so that the assembler can use all registers that this leaves to each thread. The compiler
+generates PTX, from which the driver generates machine code. Expected: the 13 instructions per interaction of
+register_blocked.
 """
 
 from gravbench.model.variant import variant

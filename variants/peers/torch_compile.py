@@ -1,9 +1,9 @@
 """All pairs as PyTorch array operations, which torch.compile fuses into one kernel.
 
-Against naive: the text of cupy_broadcast, fused by TorchInductor, so that no array of rows x n numbers exists and the
-numbers of an interaction stay in registers. Expected: about the speed of naive, because its loops have no tiles, and a
-heuristic chooses the block. Working on a block of rows keeps n x rows within 32-bit indices, and bounds the memory if
-an operation is not fused. It contains no matrix product, so nothing is rounded to TF32.
+Against naive: the same operations as cupy_broadcast, fused by TorchInductor, so no array of rows x n numbers exists and
+the numbers of an interaction stay in registers. Expected: about the speed of naive, because its loops have no tiles and
+a heuristic chooses the block size. Working on a block of rows keeps n x rows within 32-bit indices, and limits the
+memory if an operation is not fused. There is no matrix product, so nothing is rounded to TF32.
 """
 
 from gravbench.model.variant import variant

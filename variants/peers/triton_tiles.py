@@ -1,8 +1,8 @@
-"""A Triton program sums p x tile pairs at a time, and adds up the rows at the end.
+"""A Triton program that sums p x tile pairs at a time and adds up the rows at the end.
 
-Against naive: the text describes what a block does, not what a thread does. Triton distributes the p x tile sums over
-the threads, so each thread has several bodies in registers and reads only its own columns of a tile: fewer loads per
-interaction, as in register_blocked, without shared memory. Expected: nearly the speed of register_blocked, with 14
+Against naive: the program describes what a block does, not what a thread does. Triton distributes the p x tile sums
+over the threads, so each thread has several bodies in registers and reads only its own columns of a tile: fewer loads
+per interaction, as in register_blocked, without shared memory. Expected: nearly the speed of register_blocked, with 14
 instructions per interaction instead of 13. The sums of a row are added up once, after the loop.
 """
 

@@ -1,9 +1,9 @@
 """Stage a tile of p bodies in shared memory with the tiles of NVIDIA Warp, in Python.
 
-Against naive: the same technique as tiled, written as one kernel without barriers, which Warp inserts. Expected:
-somewhat slower than tiled. Each number of a body is a tile of its own, which costs little, because several bodies of a
-tile are then read at once; but Warp has no inverse square root, and 1 / sqrt takes two instructions of the slowest
-unit, even with ``fast_math``, which corresponds to the flags of the CUDA C.
+Against naive: the same technique as tiled, written as one kernel; Warp inserts the barriers. Expected: somewhat slower
+than tiled. Each number of a body is in a separate tile, which costs little, because several bodies of a tile are then
+read at once. But Warp has no inverse square root, and 1 / sqrt takes two instructions of the slowest unit, even with
+``fast_math``, which corresponds to the flags of the CUDA C.
 """
 
 from gravbench.model.variant import variant

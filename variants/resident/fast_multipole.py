@@ -1,15 +1,15 @@
-"""Let far cells act on cells by Taylor expansions, wholly on the GPU: the fast multipole method.
+"""The fast multipole method, entirely on the GPU: distant cells act on cells by Taylor expansions.
 
-Against resident_tree, whose tree it builds: there a body meets each far cell, here a cell does, and passes the field on
-to the cells and bodies within it. So the work grows with n and no faster. Expansions in Cartesian coordinates have all
-terms up to ``order``, of the softened potential itself. Two cells are far from each other where ``theta`` times their
-distance exceeds the sum of their sizes; with ``opening`` "acceleration" the error that they cause has, besides, to be
-less than a ``part`` of the least acceleration in the target, as the evaluation before found it: errors of bodies are
-then in proportion to their accelerations. Where that turns out to be wrong, as at first, the pairs are found and
-computed a second time; the device decides, and the host waits for nothing. Cells that are small beside a leaf would
-all be wrong in the same direction: they act on each of its bodies by itself.
+Against resident_tree, with the same tree: there each body meets distant cells; here cells do, and pass the field on to
+the cells and bodies within them. The work therefore grows only linearly with n. Expansions in Cartesian coordinates
+have all terms up to ``order``, of the softened potential itself. Two cells are far from each other if ``theta`` times
+their distance exceeds the sum of their sizes. With ``opening`` "acceleration", the error that they cause must also be
+less than a ``part`` of the smallest acceleration in the target cell in the previous evaluation, so the errors of
+bodies are in proportion to their accelerations. If that turns out to be wrong, as in the first evaluation, the pairs
+are found and computed a second time; the device decides, and the host does not wait. If cells are small compared with
+a leaf, their errors would all have the same direction, so they act on each of its bodies separately.
 
-CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
+CuPy sorts the keys. PyCUDA has no sort on the device, so its cases are skipped with that reason.
 """
 
 import numpy as np

@@ -1,16 +1,16 @@
-"""Build the tree and walk it on the GPU: bodies never leave it, and the host waits for nothing.
+"""Build and walk the tree on the GPU: the bodies never leave it, and the host never waits.
 
-Against barnes_hut: sorting, building and summing up the tree take a fraction of the walk, where the host took longer
-than it, and nothing crosses the bus. A warp walks for ``group`` bodies that are neighbours along ``curve``, compares 32
-nodes at a time with ``boxes`` around each 32 of them, and adds up what it accepts from shared memory. ``warps`` may
-share the bodies of a group, and then what they add up: all find the same cells, and each takes its part of them.
-``opening`` says when a cell is opened, ``moments`` what an accepted one is taken for: a ``monopole``, its centre of
-mass, or a ``quadrupole`` beside it. With ``opening`` "acceleration" the cells are judged by the acceleration of the
-evaluation before, of which ``part`` may be wrong by each. A key has ``bits`` for each coordinate: keys of up to ten are
-sorted in half the time, and put bodies that are closer than a thousandth of the whole into one leaf. With ``graph`` an
-evaluation is one CUDA graph, and the host launches once.
+Against barnes_hut: sorting, building and summing up the tree take a fraction of the walk, while the host took longer
+than the walk, and nothing crosses the bus. A warp walks for ``group`` bodies that are neighbours along ``curve``,
+compares 32 nodes at a time with ``boxes`` around each 32 of them, and sums up what it accepts from shared memory.
+Several ``warps`` can share the work of a group: all find the same cells, and each processes its share of them.
+``opening`` says when a cell is opened, ``moments`` how an accepted one acts: as a ``monopole``, its centre of mass, or
+with a ``quadrupole`` too. With ``opening`` "acceleration", each cell may contribute an error of at most ``part`` of
+the acceleration in the previous evaluation. A key has ``bits`` for each coordinate: keys of up to ten bits are sorted
+in half the time, but put bodies that are closer than a thousandth of the whole into one leaf. With ``graph``, an
+evaluation is one CUDA graph, which the host launches once.
 
-CuPy sorts the keys. PyCUDA has no sort on the device, and cases for it say so where they are skipped.
+CuPy sorts the keys. PyCUDA has no sort on the device, so its cases are skipped with that reason.
 """
 
 import numpy as np

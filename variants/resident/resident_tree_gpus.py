@@ -1,10 +1,10 @@
-"""Walk the tree on the GPUs of a host, each of which builds it for itself and walks for its share of the bodies.
+"""Walk the tree on the GPUs of a host: each builds the whole tree and walks it for its share of the bodies.
 
-Against resident_tree: the walk, most of the time, is divided; the build is not. Groups of neighbours take turns among
-the GPUs. The bodies of the first are copied to the others in every evaluation, as are the lengths of the last
-accelerations; then the first collects what all have found. Events order the streams, and no host waits. GPUs without
-peer access to each other go through the host, and the record says so. With gpus 1 it computes what resident_tree
-computes. CuPy alone opens several GPUs.
+Against resident_tree: the walk, which takes most of the time, is divided; the build is not. Groups of neighbours are
+assigned to the GPUs in turn. In every evaluation, the bodies of the first GPU and the magnitudes of the previous
+accelerations are copied to the others; the first GPU then collects all results. Events synchronize the streams, and the
+host does not wait. GPUs without peer access to each other communicate through the host, and the record says so. With
+gpus 1 it computes what resident_tree computes. Only CuPy supports several GPUs.
 """
 
 import numpy as np

@@ -28,11 +28,11 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
 
 SAID = (
-    "The time of one evaluation against the 99th percentile of the relative error (all but 1 % of the bodies are more "
-    "accurate), both axes logarithmic. Smaller is better both ways: down is faster, left is more accurate. A curve is "
-    "a method along its axis of accuracy, at each value its fastest configuration; a sign alone is a direct sum. The "
-    "dashed steps, and the larger signs on them, are the Pareto front: no other point is as fast and as accurate. "
-    "Where the values of two points would overlap, one has none."
+    "The time of one evaluation against the 99th percentile of the relative error, both axes logarithmic. Smaller is "
+    "better for both: lower is faster, further left is more accurate. A curve is one method along its accuracy axis, "
+    "in its fastest configuration at each value; single markers are direct sums. The dashed steps and the larger "
+    "markers on them are the Pareto front: no other point is at least as fast and as accurate. Labels that would "
+    "overlap are left out."
 )
 
 

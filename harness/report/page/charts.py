@@ -186,7 +186,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
         tooltip=_tooltip("n", "stage", "ms", "share", "configuration"),
     )
     bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
-        x=alt.X("from:Q", title="part of the sum", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        x=alt.X("from:Q", title="share of the sum", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         x2=alt.X2("to:Q"),
         **_signs("stage", names, "color"),
     )
@@ -202,7 +202,7 @@ def thetas(rows: Sequence[Row]) -> Spec:
     """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     base = CHART.encode(
-        x=_log(alt.X, "ms", "ms an evaluation", rows),
+        x=_log(alt.X, "ms", "ms per evaluation", rows),
         y=_log(alt.Y, "error", "relative error", rows),
         tooltip=_tooltip("theta", "kind", "relative error", "ms", "± %", "configuration"),
     )

@@ -23,7 +23,7 @@ MOST_RIVALS = 4
 """What a win against as many other variants counts, or against more."""
 FIELDS = ("variant", "method")
 """Fields of the rows of a figure whose values begin with the name of a variant."""
-OTHERS = "Grey: the other variants; pointing at a sign names it."
+OTHERS = "Grey: the other variants; point at a marker to see its name."
 Palette = Mapping[str, str]
 
 

@@ -48,7 +48,7 @@ _HEADINGS: Mapping[str, str] = {
     "error_max_of": "errors of each sum",
     "stages_seconds": "stages, seconds",
     "stages_bytes": "stages, bytes",
-    "computed": "interactions of a body",
+    "computed": "interactions per body",
 }
 
 _MADE: Mapping[str, Callable[[Record], Any]] = {

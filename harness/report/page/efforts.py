@@ -30,7 +30,7 @@ def write(searched: Sequence[Searched], path: Path, within: float) -> None:
     """Draw the measurements of each strategy, contest by contest: one SVG, or one page that works offline."""
     import vl_convert
 
-    title = f"Measurements until one is within {100 * within:g} % of the fastest: median, and 9 of 10 searches"
+    title = f"Measurements until one is within {100 * within:g} % of the fastest: median and 9 out of 10 searches"
     spec = charts.dressed(figure(searched), title=title, ink="#222222")
     text = json.dumps(spec)
     made = (
@@ -50,7 +50,7 @@ def figure(searched: Sequence[Searched]) -> charts.Spec:
             "median": one.median,
             "rarely": min(one.rarely, float(len(own.board.records))),
             "measurements": number(one.median, 3, zeros=False),
-            "9 of 10": number(one.rarely, 3, zeros=False) if math.isfinite(one.rarely) else "more than there are",
+            "9 of 10": number(one.rarely, 3, zeros=False) if math.isfinite(one.rarely) else "more than there are cases",
             "not found": f"{one.missed} of {one.repeated}",
         }
         for title, own in named.items()

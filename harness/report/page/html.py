@@ -99,14 +99,15 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
     left_out = []
     if records > MOST_RECORDS:
         left_out.append(
-            f"Of {records:,} records the table has the last {MOST_RECORDS:,}; "
-            "gravbench export RUN --to FILE.csv writes every one."
+            f"The table has the last {MOST_RECORDS:,} of {records:,} records; "
+            "gravbench export RUN --to FILE.csv writes all of them."
         )
     tasks = len({ranking.conditions(record) for record in cases if ranking.is_ranked(record)})
     if tasks > figures.MOST_GROUPS:
         left_out.append(
-            f"Of {tasks:,} sets of conditions the {figures.MOST_GROUPS} with most variants have figures, and of "
-            f"arenas, stages and errors over θ the first {figures.MOST_GROUPS}; a page of fewer runs shows the others."
+            f"Of {tasks:,} sets of conditions, figures are drawn for the {figures.MOST_GROUPS} with the most "
+            f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
+            "with fewer runs shows the others."
         )
     here, drifts, texts, ladder = Here(variants), _drifts(runs), Texts(), parents(variants)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)

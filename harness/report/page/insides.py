@@ -50,9 +50,9 @@ def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
         sizes = list(dict.fromkeys(row["size"] for row in rows))
         title = f"{variant}, {titles.title(shared)}"
         said = (
-            "What one evaluation consists of, every stage waiting for the one before it, so that the sum can be above "
-            "the time of an evaluation whose stages overlap. A row is an n and the sum of its stages, of the fastest "
-            "configuration there."
+            "The stages of one evaluation, with every stage waiting for the one before it; if stages normally "
+            "overlap, the sum exceeds the time of an evaluation. Each row gives an n and the sum of the stages of "
+            "the fastest configuration there."
         )
         made = figure_of("stages", "Stages", said, charts.stages(rows, names, sizes), title)
         yield marked(made, ranking.affecting(drifts(chosen), shared))
@@ -100,10 +100,10 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
             continue
         title = f"{variant}, n = {n:,}, {titles.title(shared)}"
         said = (
-            "Error against time over the opening angle θ, both logarithmic: the rms, that of the middle body, "
-            f"{WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}of the worst but 1 %, and the largest. The "
-            "fastest configuration of each θ."
+            "Error against time for each opening angle θ, both axes logarithmic: the rms error, the median over the "
+            f"bodies, {WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}the 99th percentile and the "
+            "largest. Each point is the fastest configuration for its θ."
         )
         said += said_unbounded(rows, OPEN_SIGN)
-        made = figure_of("theta", "Error and time over θ", said, charts.thetas(rows), title)
+        made = figure_of("theta", "Error and time for each θ", said, charts.thetas(rows), title)
         yield marked(made, ranking.affecting(drifts(chosen), shared))

@@ -30,7 +30,7 @@ MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
-OPEN_SIGN = "an open sign"
+OPEN_SIGN = "a hollow marker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
         dict.fromkeys(f"{ranking.named(one)} {here.untimed(one)}" for one in shown if here.untimed(one))
     )
     said = (
-        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at a "
-        "bar's end is the 95 % confidence interval of the median; ms is the time of one evaluation."
+        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at the "
+        "end of a bar is the 95 % confidence interval of the median; ms is the time of one evaluation."
     )
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
-    said += f" Prepared and not timed, in s: {prepared}." if prepared else ""
+    said += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
     said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return figure_of("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
@@ -118,7 +118,7 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
         spec = charts.over_n(rows, _present(place, rows))
         said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
         if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
-            said += f" Approximations count what they compute, not all n * n: {', '.join(partial)}."
+            said += f" Approximations count only the interactions they compute, not all n * n: {', '.join(partial)}."
         if unknown := list(dict.fromkeys(one.variant for one in bests if one.uncounted and one.toolkit == toolkit)):
             said += f" Not drawn, because their interactions are not counted: {', '.join(unknown)}."
         said += said_unbounded(rows, OPEN_SIGN)
@@ -151,8 +151,8 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         sizes = sorted(n for n, own in by_n.items() if {x, y} <= set(_swept(own)))
         rows = [row for n in sizes for row in _cells(by_n[n], x, y)]
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
-        over = f" Of several values of {', '.join(rest)}, the fastest." if rest else ""
-        said = f"{charts.SPEED} of each pair of {x} and {y}; the colour is the part of the fastest cell's speed.{over}"
+        over = f" Each cell has the fastest value of {', '.join(rest)}." if rest else ""
+        said = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
         said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
@@ -201,7 +201,7 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
         for own in by_n.values()
         for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
     ]
-    said = "Every configuration at one n. Occupancy is the driver's answer for the compiled kernel."
+    said = "All configurations at one n. Occupancy is what the driver reports for the compiled kernel."
     said += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
@@ -218,9 +218,9 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
     rows = [row for own in by_n.values() for row in _front(own)]
     said = (
-        "Every configuration at one n: up is faster, left is more accurate. The dashed line is the Pareto front, the "
-        "configurations that none beats in both. Speed is evaluations per second, so that an approximation gains by "
-        "what it leaves out; its error is that of one evaluation."
+        "All configurations at one n: higher is faster, further left is more accurate. The dashed line is the Pareto "
+        "front: no other configuration is better in both. Speed is in evaluations per second, so an approximation "
+        "gains from what it leaves out; its error is that of one evaluation."
     )
     said += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
@@ -282,10 +282,10 @@ def published(
     if len(steps) < 2 or all(row["kind"] == "published" for row in rows):
         return None
     said = (
-        f"{figure.unit}, each over the first step of its own path: published on {figure.device or source.device}, "
-        "measured here. What is blank on one side has one sign only."
+        f"{figure.unit}, relative to the first step of the same path: published for {figure.device or source.device}, "
+        "measured here. A step with only one of the two values has one marker."
     )
-    said += f" Blank under published: {figure.blank}." if figure.blank else ""
+    said += f" Missing published values: {figure.blank}." if figure.blank else ""
     said += said_unbounded(rows, OPEN_SIGN)
     name = f"published-{slug(name)}-{slug(figure.id)}"
     made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
@@ -336,8 +336,8 @@ def said_unbounded(rows: Sequence[Row], sign: str) -> str:
     shown = [row for row in rows if row.get("open")]
     if not shown:
         return ""
-    late = ", or because a race stopped them (outraced)" if any(map(_late, shown)) else ""
-    return f" Unbounded, because the samples are too few for an interval{late}: {sign}."
+    late = " or because a race stopped them (outraced)" if any(map(_late, shown)) else ""
+    return f" Cases without a confidence interval, because they have too few samples{late}: {sign}."
 
 
 def _late(row: Row) -> bool:
@@ -367,7 +367,7 @@ def _present(place: list[str], rows: Sequence[Row]) -> list[str]:
 
 def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
     most = max(map(len, by_n.values()))
-    return f" Of more than {MOST_POINTS} at one n the fastest." if most > MOST_POINTS else ""
+    return f" At each n, at most the {MOST_POINTS} fastest are shown." if most > MOST_POINTS else ""
 
 
 def figure_of(

@@ -148,7 +148,7 @@ function showRecords() {
     const again = made("pre", undefined, { tabindex: "0" });
     again.append(made("code", of("command", row)));
     const cell = made("td", undefined, { colspan: names.length });
-    cell.append(made("strong", "Measure it again:"), again, facts);
+    cell.append(made("strong", "To measure it again:"), again, facts);
     const whole = made("tr", undefined, { class: "whole" });
     whole.append(cell);
     line.after(whole);

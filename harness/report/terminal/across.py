@@ -26,14 +26,14 @@ from gravbench.verdicts.across import Across
 from gravbench.verdicts.compare import Pair, Verdict
 
 READING = (
-    "The same cases on each card. ratio is that of the median times on the second card of a pair over those on the "
-    "first: above 1 the second is slower. Intervals and verdicts are those of compare."
+    "The same cases were measured on each card. ratio: the median time on the second card of a pair divided by that on "
+    "the first; above 1, the second is slower. Intervals and verdicts are those of compare."
 )
 
 
 def render_across(found: Sequence[Across], console: Console, *, everything: bool = False) -> None:
     """Print for each kind of card one row per case and pair of cards, what changed most first, and a summary."""
-    heading(console, "Cards of one kind against each other")
+    heading(console, "Comparison of cards of one kind")
     say(console, READING)
     for one in found:
         subsection(console, " with driver ".join(filter(None, [one.name, one.driver])))
@@ -98,7 +98,7 @@ def sentences(one: Across) -> list[str]:
     pairs = sum(len(comparison.pairs) for comparison in one.comparisons.values())
     cards = f"{len(one.cards)} x {one.name}"
     if not pairs:
-        return [f"{cards}: no case is ok on two of them: nothing was compared."]
+        return [f"{cards}: no case is ok on two of them, so nothing was compared."]
     return [
         f"{cards}: {count(pairs, 'pair')} of {count(len(one.differences), 'case')}, threshold "
         f"{rough_percent(one.threshold)} %: {counts_words(one.counts)}.",

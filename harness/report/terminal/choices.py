@@ -21,14 +21,14 @@ from gravbench.verdicts.compare import Defaults, Verdict, away
 
 CHANGED = "*"
 READING = (
-    "use: the simplest of the configurations that are as good as the fastest. as good: how many others there are. "
-    f"{Verdict.UNCLEAR}: how many are slower by their medians, but cannot be told from the fastest. "
-    "behind: how much longer what is used takes than the fastest, by their medians. "
-    f"{CHANGED} another choice than at the n before."
+    "use: the simplest configuration that is as good as the fastest. as good: the number of others that are. "
+    f"{Verdict.UNCLEAR}: the number that have slower medians but cannot be distinguished from the fastest. "
+    "behind: how much longer the recommended configuration takes than the fastest, by their medians. "
+    f"{CHANGED} the choice differs from that at the previous n."
 )
-MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them."
-AGAIN = "gravbench run SWEEP --out FOLDER, into a new folder, records it."
-EQUAL = f"{EQUAL_MASS}=1 was measured on bodies that all weigh the same, and is as fast for such bodies only."
+MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."
+AGAIN = "To record it, measure again into a new folder: gravbench run SWEEP --out FOLDER"
+EQUAL = f"{EQUAL_MASS}=1 was measured on bodies of equal mass; it is this fast only for such bodies."
 
 
 def render_choices(
@@ -51,7 +51,7 @@ def render_choices(
     ``here`` are marked. With ``defaults`` a row has the axes that differ from those of its variant.
     """
     heading(console, "The best")
-    say(console, f"Of what is right within {_limit(error, quantile)} of one evaluation.")
+    say(console, f"Among configurations with {_limit(error, quantile)} in one evaluation.")
     of_quantile: Column[Choice] = Column(
         f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
     )
@@ -101,27 +101,33 @@ def render_choices(
         if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
             say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
         for n, found in selection.unmeasured.items():
-            lost = f"all that is right enough was outraced, {count(found, 'configuration')}"
+            lost = f"every configuration that is accurate enough was outraced ({found:,})"
             say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
         if selection.unknown:
             where = ", ".join(f"{found:,} at n = {n:,}" for n, found in selection.unknown.items())
-            say(console, f"left out, as their records lack the {_quantile(quantile)} error: {where}. {AGAIN}", "yellow")
+            say(
+                console,
+                f"left out because their records lack the {_quantile(quantile)} error: {where}. {AGAIN}",
+                "yellow",
+            )
         for n, least in selection.missed.items():
-            say(console, f"n = {n:,}: nothing is right enough; the least error is {least:.1e}")
+            say(console, f"n = {n:,}: nothing is accurate enough; the smallest error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
         for n, record in others:
-            say(console, f"n = {n:,}, as good: {_name(record)}")
+            say(console, f"n = {n:,}, equally good: {_name(record)}")
         if sentence := closing_sentence(selection):
             say(console, sentence, "bold")
     if not full:
-        say(console, f"--full explains the columns, and names what is {Verdict.UNCLEAR}.", "dim")
+        say(console, f"--full explains the columns and names the configurations that are {Verdict.UNCLEAR}.", "dim")
         return
     console.print()
-    axes = "axes: those that are not the variant's defaults. " if defaults is not None else ""
+    axes = "axes: those that differ from the variant's defaults. " if defaults is not None else ""
     say(
         console,
-        f"As good as the fastest is what takes at most {100 * threshold:g} % longer by its median; told from it is "
-        f"what takes more than that longer with {100 * CONFIDENCE:g} % confidence. " + axes + READING,
+        f"A configuration is as good as the fastest if its median is at most {100 * threshold:g} % longer. It is "
+        f"distinguished from the fastest if it takes longer than that with {100 * CONFIDENCE:g} % confidence. "
+        + axes
+        + READING,
         "dim",
     )
 
@@ -154,8 +160,8 @@ def _axes(record: Record, defaults: Defaults | None) -> str:
 
 def _limit(error: float, quantile: float) -> str:
     if quantile == LARGEST:
-        return f"a largest relative error of {error:g}"
-    return f"a relative error of {error:g} for {100 * quantile:g} % of the bodies"
+        return f"a largest relative error of at most {error:g}"
+    return f"a relative error of at most {error:g} for {100 * quantile:g} % of the bodies"
 
 
 def _quantile(quantile: float) -> str:
@@ -190,25 +196,26 @@ def _uncertainty(choice: Choice) -> str:
         which, those, parts = f"{_name(farthest.record)} takes", "it", [_more(farthest)]
     found = farthest.interval
     bounds = f"between {number(found.low, 3)} and {number(found.high, 3)} times as long"
-    how_far = f"{those} takes {bounds}" if farthest.sure else f"the samples of {those} are too few to bound its time"
+    how_far = f"{those} takes {bounds}" if farthest.sure else f"there are too few samples to bound the time of {those}"
     return (
         f"{Verdict.UNCLEAR}: {which} {' to '.join(parts)} longer by the median than the fastest, "
-        f"{_name(choice.fastest)} with {_ms(choice.fastest)} ms, and cannot be told from it; {how_far}."
+        f"{_name(choice.fastest)} with {_ms(choice.fastest)} ms, but cannot be distinguished from it; {how_far}."
     )
 
 
 def _uncertainties(choices: Sequence[Choice]) -> str:
     """Say in one sentence what the counts of a table mean, and how much slower by its median the slowest is."""
     farthest = max((choice.unclear[-1] for choice in choices), key=lambda one: one.interval.ratio)
-    return f"{Verdict.UNCLEAR}: up to {_more(farthest)} slower by the median, but not told from the fastest."
+    return f"{Verdict.UNCLEAR}: up to {_more(farthest)} slower by the median, but not distinguished from the fastest."
 
 
 def _left_out(late: Mapping[int, int], less: int) -> str:
     """Say at which n configurations were left out because they were outraced."""
     where = ", ".join(f"{found:,} at n = {n:,}" for n, found in late.items())
-    took = f" {less:,} of them took less in these samples than the fastest of the others." if less else ""
+    took = f" In these samples {less:,} of them took less time than the fastest of the others." if less else ""
     return (
-        f"left out as outraced: {where}; they were sampled only until it was clear that another case is faster.{took} "
+        f"left out because they were outraced: {where}; sampling stopped once it was clear that another case is "
+        f"faster.{took} "
         f"{MEASURE}"
     )
 

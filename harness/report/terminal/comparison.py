@@ -39,9 +39,9 @@ VERDICT_STYLES: Mapping[str, str] = {
 """How a terminal shows a verdict; the word alone says it where there are no colours."""
 
 READING = (
-    "NEW/BASE is the ratio of the median times of one evaluation: above 1 is slower. The interval holds it with "
-    f"{100 * CONFIDENCE:g} % confidence by the samples, and {100 * BETWEEN:g} % by what processes differ by. "
-    "in cycles: the verdict on clock cycles, where the clock is known."
+    "NEW/BASE is the ratio of the median times of one evaluation; above 1, NEW is slower. Its interval has "
+    f"{100 * CONFIDENCE:g} % confidence for the scatter of the samples and {100 * BETWEEN:g} % for the differences "
+    "between processes. in cycles: the verdict on clock cycles, if the clock is known."
 )
 
 
@@ -132,10 +132,10 @@ def render_comparison(
     if closing := closing_sentence(comparison):
         say(console, closing, "bold")
     for name in namesakes(comparison):
-        say(console, f"{name} is not the same file in BASE and NEW: its cases are other cases.")
+        say(console, f"{name} is not the same file in BASE and NEW, so its cases cannot be compared.")
     old, new = ({one.device for one in own} - {None} for own in (comparison.only_base, comparison.only_new))
     if not comparison.pairs and old and new and not old & new:
-        say(console, "They ran on different devices: --by device compares these.")
+        say(console, "The runs used different devices; --by device compares devices.")
 
 
 def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[Column[Pair]]:
@@ -193,10 +193,10 @@ def namesakes(comparison: Comparison) -> list[str]:
 def summary(comparison: Comparison) -> str:
     """Say the counts and the mean in one sentence."""
     if not comparison.pairs:
-        return f"No case is ok in both {comparison.base} and {comparison.new}: nothing was compared."
+        return f"No case is ok in both {comparison.base} and {comparison.new}, so nothing was compared."
     known = sum(comparison.counts_in_cycles.values())
-    in_cycles = f"in clock cycles, known of {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
-    late = f"{comparison.outraced:,} outraced on one side or both; " if comparison.outraced else ""
+    in_cycles = f"in clock cycles, known for {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
+    late = f"{comparison.outraced:,} outraced on one or both sides; " if comparison.outraced else ""
     mean = "" if comparison.mean_ratio is None else f"{' of the others' * bool(late)} {number(comparison.mean_ratio)}"
     return (
         f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}{late}"
@@ -218,7 +218,7 @@ def closing_sentence(comparison: Comparison) -> str:
     by = f"{max(mean, 1 / mean):.2f}"
     said = f"{faster} and {slower} are equally fast" if by == "1.00" else f"{faster} is {by} times as fast as {slower}"
     return (
-        f"{said} in the geometric mean of {count(len(ratios), 'case')}; case by case {faster} is from "
+        f"{said} in the geometric mean of {count(len(ratios), 'case')}; case by case, {faster} is from "
         f"{times(ratios[0])} to {times(ratios[-1])} times as fast."
     )
 
@@ -241,17 +241,17 @@ def anchor_words(comparison: Comparison) -> str:
     """Say what the repetitions of the anchors added to the intervals."""
     if comparison.elsewhere:
         return (
-            "not repeated in fresh processes; the intervals are widened by what each case differs by between the "
+            "not repeated in fresh processes; the intervals are widened by the differences of each case between the "
             f"{comparison.elsewhere} other rounds"
         )
     if not comparison.scatters:
-        return "none was repeated"
+        return "not repeated"
     words = [
-        f"{name}: medians {'of fresh processes' if scatter.fresh else 'of one process'} scatter by "
-        f"{rough_percent(scatter.deviation)} %, which alone makes a ratio uncertain by ± {_reach(scatter)} %"
+        f"{name}: medians {'from fresh processes' if scatter.fresh else 'from one process'} scatter by "
+        f"{rough_percent(scatter.deviation)} %, which by itself makes a ratio uncertain by ± {_reach(scatter)} %"
         for name, scatter in sorted(comparison.scatters.items())
     ]
-    return "; ".join(words) + "; the intervals are widened by it"
+    return "; ".join(words) + "; the intervals are widened accordingly"
 
 
 def _reach(scatter: Scatter) -> str:
@@ -313,7 +313,7 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
     ]
     for title, records in (("BASE", comparison.not_ok_base), ("NEW", comparison.not_ok_new)):
         for (status, reason), alike in ranking.grouped(records, lambda record: (record.status, record.reason)).items():
-            what = "ok, but without a median" if status == "ok" else f"{status}: {reason or 'no reason was recorded'}"
+            what = "ok, but with no median" if status == "ok" else f"{status}: {reason or 'no reason was recorded'}"
             lists.append((f"not ok in {title}, {what}", alike))
     return [(name, records) for name, records in lists if records]
 

@@ -23,8 +23,8 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, affecting, over_gpus
 
 READING = (
-    "The fastest configuration on each number of GPUs of one host. × one: its speed over that on one GPU; efficiency: "
-    "that over the number of GPUs, in %. linked by: how the GPUs reach each other."
+    "The fastest configuration for each number of GPUs of one host. × one: its speed relative to one GPU. efficiency: "
+    "that divided by the number of GPUs, in %. linked by: how the GPUs reach each other."
 )
 
 

@@ -29,7 +29,7 @@ def depth(name: str, variants: Mapping[str, Variant]) -> int:
 
 def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
     """Print the ladder, one line per variant; a step stands below its parent, indented."""
-    say(console, "The variants. Each is derived from the one above it that is less indented.")
+    say(console, "Variants. Each is derived from the nearest less indented one above it.")
     console.print()
     toolkits = console.width >= WIDE
     named = {name: "  " * depth(name, variants) + name for name in variants}
@@ -45,13 +45,13 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
         line.append(_cut(one.summary, console.width - width - GAP - beside))
         console.print(line, soft_wrap=True)
     console.print()
-    say(console, "gravbench list NAME prints its axes, toolkits and source; gravbench source NAME prints its kernel.")
+    say(console, "gravbench list NAME describes one; gravbench source NAME prints its kernel.")
 
 
 def show_interactions(interactions: Sequence[Interaction], console: Console) -> None:
     """Print the interactions, one line each."""
     console.print()
-    say(console, "The interactions, for -p interaction=NAME.")
+    say(console, "Interactions, for -p interaction=NAME.")
     console.print()
     width = max(len(one.name) for one in interactions)
     for one in interactions:
@@ -77,25 +77,25 @@ def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Con
     say_facts(
         console,
         {
-            "derived from": variant.parent or "nothing: it is the first of its ladder",
-            "changed by": ", ".join(children),
+            "derived from": variant.parent or "nothing; it is the first of its ladder",
+            "parent of": ", ".join(children),
             "source": variant.source,
             "runs on": ", ".join(variant.toolkits),
             "number types": ", ".join(variant.dtypes),
-            "interactions": "gravity, and any other" if variant.any_interaction else "gravity",
+            "interactions": "any" if variant.any_interaction else "gravity",
             "approximates": variant.approximates or "",
             "loads per body": f"{variant.loads} from global memory" if variant.loads else "",
-            "only where": variant.when or "",
+            "valid if": variant.when or "",
         },
     )
     if variant.axes:
-        subsection(console, "Axes, with the default in brackets")
+        subsection(console, "Axes, with defaults in brackets")
         say_facts(console, {axis: _values(variant, axis) for axis in variant.axes})
     subsection(console, "Files")
     for path in files_of(variant):
         console.print(Text(str(path), f"link {path.as_uri()}"), soft_wrap=True)
     console.print()
-    own = f"Measure it in a sweep that has variant_folders: [{variant.path.parent}]"
+    own = f"Measure it: gravbench run on a sweep with variant_folders: [{variant.path.parent}]"
     built_in = variant.path.is_relative_to(BUILT_IN)
     say(console, f"Measure it: gravbench run quick --variant {variant.name}" if built_in else own, "dim")
 
@@ -117,7 +117,7 @@ def show_interaction(interaction: Interaction, takers: Sequence[str], console: C
     heading(console, interaction.name)
     say(console, interaction.summary)
     facts = {
-        "reads of a body": " ".join(interaction.body),
+        "reads per body": " ".join(interaction.body),
         "adds up": " ".join(interaction.sums),
         "FLOPs": f"{interaction.flops} per interaction",
         "computed by": "every variant" if interaction.name == GRAVITY else ", ".join(takers),

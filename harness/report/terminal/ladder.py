@@ -53,28 +53,27 @@ THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 
-NOTHING = "No records: a run writes them."
+NOTHING = "There are no records yet; gravbench run writes them."
 READING = (
-    "Each row is a variant's fastest configuration in a toolkit; beside its name stands what it computes or "
-    "presupposes otherwise than by default. ms is the time of one evaluation. An interaction is one of the n * n "
-    "directed pairs. "
+    "Each row is the fastest configuration of a variant in one toolkit; an axis beside its name changes what it "
+    "computes or assumes. ms is the time of one evaluation. An interaction is one of the n * n directed pairs. "
     "± is half the 95 % confidence interval of the median. × parent and × root are speed-ups over the fastest "
-    "configuration, in the same toolkit, of the variant it is derived from and of the first of its ladder. Errors are "
-    "relative, of the accelerations against float64 direct sums; where it says of pulls, relative to the sum of the "
-    "magnitudes of the pulls on a body, which cancellation does not make small."
+    "configuration, in the same toolkit, of the variant it is derived from and of the first variant of its ladder. "
+    "Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
+    "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
 )
 EXPLAINED = (
-    "time goes to: the largest part of the time by the model of `gravbench explain`, and its share; instructions are "
-    "those that are issued, and what does not fit the model is unexplained."
+    "time goes to: the largest part of the time in the model of `gravbench explain`, and its share; instructions means "
+    "issuing them, unexplained is what the model does not account for."
 )
-NOT_EXPLAINED = "What limits each variant: `gravbench explain --limits RUN` finds it, and it stands here from then on."
+NOT_EXPLAINED = "Run `gravbench explain --limits RUN` to add a column with what limits each variant."
 COMPARING = (
-    "compared: configurations that are ok, the fastest included. as fast: how many of the others cannot be told from "
-    "it, because the confidence intervals overlap."
+    "compared: the number of configurations that are ok, including the fastest. as fast: how many of the others cannot "
+    "be distinguished from it, because the confidence intervals overlap."
 )
 OUTRACED = (
-    "outraced: how many of the configurations compared a race sampled only until it was clear that another case is "
-    "faster; none of them counts as as fast."
+    "outraced: how many of them a race stopped sampling once it was clear that another case is faster; none of them "
+    "counts as equally fast."
 )
 
 
@@ -152,7 +151,7 @@ def ladder_markdown(
     cases = latest(records)
     ladders = _rungs_of(ranking.ladders(cases, parents), only)
     if not ladders:
-        return "No record is ok: there is no ladder to show.\n"
+        return "No record is ok, so there is no ladder to show.\n"
     names = Names(cases)
 
     def speed(rung: Rung) -> str:
@@ -186,7 +185,7 @@ def ladder_markdown(
 
 def _outraced(cases: list[Record]) -> str:
     late = sum(case.outraced for case in cases)
-    return f"; outraced: {late:,} of those ok" if late else ""
+    return f"; {late:,} of the ok cases were outraced" if late else ""
 
 
 def _speed(record: Record) -> str:
@@ -228,7 +227,7 @@ def _ladder_section(
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
-        say(console, f"Shown without a parent, because no file declares them here: {', '.join(unknown)}.")
+        say(console, f"Shown without a parent, because this checkout does not have them: {', '.join(unknown)}.")
 
 
 def _ladder_columns(rungs: list[Rung], here: Here, limits: Limits) -> list[Column[Rung]]:
@@ -288,12 +287,12 @@ def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
     if throttled:
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
-        notes.append(f"{THROTTLED} throttled: the device slowed its clock down while this was measured{why}")
+        notes.append(f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}")
     reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best))
     if reasons:
-        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as asked: {reasons}")
+        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {reasons}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
-        notes.append(f"{UNKNOWN} unbounded: the samples are too few for an interval of the median")
+        notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
     return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
 
 

@@ -13,10 +13,10 @@ from rich.text import Text
 from gravbench.model.record import Record
 from gravbench.report.terminal.printing import plain_table, say, subsection
 
-TITLE = "Loads from global memory, as each variant declares them"
+TITLE = "Loads from global memory, as declared by each variant"
 EXPLANATION = (
-    "One load is one instruction of one thread, of four bytes in naive and soa_direct and of a whole body elsewhere. "
-    "Caches serve most of them; what a load costs is measured, not declared. `gravbench list` has the expressions."
+    "A load is one load instruction of one thread: four bytes in naive and soa_direct, a whole body elsewhere. Caches "
+    "serve most of them. `gravbench list NAME` shows the expression."
 )
 
 
@@ -62,7 +62,7 @@ def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], 
         return
     subsection(console, TITLE)
     say(console, EXPLANATION)
-    table = plain_table(["variant", "axes"], ["n", "loads per body", "loads in all"], gap=2)
+    table = plain_table(["variant", "axes"], ["n", "loads per body", "total loads"], gap=2)
     for row in rows:
         numbers = (f"{row.n:,}", f"{row.per_body:,.0f}", f"{row.per_evaluation:.3e}")
         table.add_row(Text(row.variant), Text(row.axes), *numbers)

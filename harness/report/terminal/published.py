@@ -23,9 +23,9 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift
 
 READING = (
-    "published is the source's value on its device, measured the value here. relative: the value over that of the "
-    "path's own first step, so that the shapes of two paths can be compared; of a time or an error, smaller is better. "
-    "GFLOP/s count {flops:g} flops an interaction on both sides, unless the figure says otherwise."
+    "published is the source's value on its device, measured is the value here. relative: the value divided by that of "
+    "the first step of the same path, to compare the shapes of the two paths; smaller times and errors are better. "
+    "GFLOP/s count {flops:g} FLOPs per interaction on both sides, unless the figure says otherwise."
 )
 WIDTHS = (9, 12, 12, 9, 9)
 """Of the columns of numbers, from n to the last; the first column has the rest."""
@@ -35,7 +35,7 @@ GAP = 1
 def render_published(source: Source, records: Sequence[Record], console: Console) -> None:
     """Print each figure of ``source`` beside what ``records`` measured, then its claims and what stays unanswered."""
     cases = latest(records)
-    section(console, "Published and measured", f"{source.source}. Device: {source.device}.")
+    section(console, "Published and measured values", f"{source.source}. Device: {source.device}.")
     if source.figures:
         say(console, READING.format(flops=source.flops_per_interaction))
     for figure in source.figures:
@@ -45,7 +45,7 @@ def render_published(source: Source, records: Sequence[Record], console: Console
     for decision in (published.decide(source, claim, records) for claim in source.claims):
         style = {"holds": "green", "does not hold": "red"}.get(decision.verdict, "yellow")
         say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
-    say_lines(console, "Published, and answered by no record here", list(map(fact_words, source.facts)))
+    say_lines(console, "Published values with no record here", list(map(fact_words, source.facts)))
     say_lines(console, "Notes", source.notes)
 
 

@@ -16,9 +16,9 @@ from gravbench.search.replay import RARELY, Effort
 
 NEVER = "-"
 READING = (
-    "A case that was outraced counts as the part of its samples that it took; compiling and verifying it are not "
-    f"counted. median, {100 * RARELY:g} %: of the searches, {NEVER} where so many ended without. whole: the median of "
-    "a search to its end, where that is not its budget."
+    "An outraced case counts as the fraction of its samples that it took; compiling and verifying are not counted. "
+    f"median, {100 * RARELY:g} %: enough for that share of the searches ({NEVER}: too many ended without success). "
+    "whole: the median cost of a complete search, unless that is its budget."
 )
 
 
@@ -26,12 +26,11 @@ def render_searches(
     searched: Sequence[Searched], console: Console, left_out: int, repeat: int, within: float, threshold: float
 ) -> None:
     """Print one table per contest: how many measurements each strategy needs."""
-    heading(console, "Searches of what was recorded")
+    heading(console, "Searches replayed on records")
     if shared := shared_title(searched):
         say(console, shared)
-    asked = (
-        f"Measurements until one is within {100 * within:g} % of the fastest, {count(repeat, 'time')} by each strategy."
-    )
+    many = f"{repeat:,} search{'' if repeat == 1 else 'es'} per strategy"
+    asked = f"Measurements until one is within {100 * within:g} % of the fastest; {many}."
     say(console, f"{asked} A race has a threshold of {100 * threshold:g} %. {READING}")
     columns: list[Column[Effort]] = [
         Column("strategy", lambda one: one.strategy, 0, text=True),
@@ -45,7 +44,7 @@ def render_searches(
         console.print(table(console, columns, own.efforts))
         say(console, f"fastest: {_name(own.board.fastest)}")
     if left_out:
-        say(console, f"not searched: {count(left_out, 'contest')} of fewer cases")
+        say(console, f"not searched: {count(left_out, 'contest')} with fewer cases")
 
 
 def _many(value: float) -> str:

@@ -16,16 +16,16 @@ from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.selftest import Repeated, SelfTest
 
-NOTHING = "No case is ok in two rounds of one pair: nothing was compared."
+NOTHING = "No case is ok in both rounds of a pair, so nothing was compared."
 READING = (
-    "Every case against itself. interval: half the width of the widest, by which a measured change must "
-    "exceed the threshold to show. differed: how far two medians of it lay apart, at most."
+    "Every case is compared with itself. interval: half the width of its widest interval; a change shows if it exceeds "
+    "the threshold by that much. differed: the largest difference between two of its medians."
 )
 
 
 def render_selftest(test: SelfTest, console: Console, *, everything: bool = False) -> None:
     """Print one row per case, the widest interval first, then the rate of false alarms and what can be seen."""
-    heading(console, "A test of the comparison itself")
+    heading(console, "Self-test of the comparison")
     cases = test.cases
     if cases:
         labels = Labels([(case.record, case.record) for case in cases])
@@ -51,11 +51,11 @@ def render_selftest(test: SelfTest, console: Console, *, everything: bool = Fals
         }
         for title, records in lost.items():
             if records:
-                say(console, f"{title} has {count(len(records), 'case')} not ok, or not ok in its partner:")
+                say(console, f"{title} has {count(len(records), 'case')} not ok here or in its partner:")
             for line in compact(records):
                 say(console, f"  {line}")
     if test.rounds % 2:
-        say(console, f"round {test.rounds} has no partner and is not used")
+        say(console, f"round {test.rounds} has no partner, so it is not used")
     console.print()
     for sentence in sentences(test):
         say(console, sentence, "bold")
@@ -72,13 +72,13 @@ def sentences(test: SelfTest) -> list[str]:
     verdicts = ", ".join(f"{found:,} {verdict}" for verdict, found in test.counts.items())
     differed = max(case.difference for case in test.cases)
     return [
-        f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} with themselves, threshold "
+        f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} compared with themselves, threshold "
         f"{rough_percent(test.threshold)} %: {verdicts}.",
         f"False alarms, in seconds or in clock cycles: {test.false:,} of {len(test.pairs):,}, "
-        f"{rough_percent(test.rate)} %; with {100 * CONFIDENCE:g} % confidence at most "
-        f"{rough_percent(test.rate_bound)} %, were the pairs independent.",
+        f"{rough_percent(test.rate)} %; if the pairs are independent, at most {rough_percent(test.rate_bound)} % with "
+        f"{100 * CONFIDENCE:g} % confidence.",
         _seen(*test.half_widths),
-        f"Two medians of one case differed by up to {rough_percent(differed)} %; at a threshold of "
+        f"The medians of a case differed by up to {rough_percent(differed)} %; with a threshold of "
         f"{rough_percent(test.quiet_threshold)} % or more no verdict would have been false.",
     ]
 
@@ -86,12 +86,12 @@ def sentences(test: SelfTest) -> list[str]:
 def _seen(middle: float, worst: float) -> str:
     """Say how small a change shows, as far as the samples bound it."""
     if math.isinf(middle):
-        why = "too few samples in half of the cases: raise measure.budget_seconds"
-        return f"How small a change shows is left open, by {why}."
-    left_open = "in the worst too few samples leave it open"
-    rest = left_open if math.isinf(worst) else f"by {rough_percent(worst)} % in the worst"
+        why = "half of the cases have too few samples; raise measure.budget_seconds"
+        return f"The smallest change that shows is not known, because {why}."
+    left_open = "in the worst case by an unknown amount, because it has too few samples"
+    rest = left_open if math.isinf(worst) else f"by {rough_percent(worst)} % in the worst case"
     seen = f"by {rough_percent(middle)} % in the median case, {rest}"
-    return f"A measured change shows when it exceeds the threshold {seen}."
+    return f"A change shows if it exceeds the threshold {seen}."
 
 
 def selftest_json(test: SelfTest) -> dict[str, Any]:

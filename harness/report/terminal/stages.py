@@ -26,21 +26,21 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
 
 STAGES = (
-    "Milliseconds of each stage of the fastest configuration at each n, every stage waiting for the one before it. "
-    "together: one evaluation as it was timed, its stages overlapping where they can. transfers: GB/s, from the bytes "
-    "of the stage. bound by: the longest stage and its part of the sum."
+    "Milliseconds of each stage of the fastest configuration at each n, with every stage waiting for the one before "
+    "it. together: one evaluation as it was timed, its stages overlapping where possible. GB/s of transfers: from the "
+    "bytes of the stage. longest: the longest stage; its share: of the sum."
 )
 ACCURACY = (
-    "Errors are relative, of the accelerations against float64 direct sums: of the middle body, {}of the worst but "
-    "1 %, of the worst. interactions: those that one body's walk computes, with bodies and with cells. The fastest "
-    "configuration of each theta."
+    "Errors of the accelerations, relative to float64 direct sums: the median over the bodies, {}the 99th percentile "
+    "and the largest. bodies, cells: the interactions that the walk of one body computes with each. Each row is the "
+    "fastest configuration with its theta."
 )
 COUNTERS = (
-    "From a second pass under Nsight Compute, beside ms, the time of an evaluation without it. In %: "
-    "achieved occupancy, issue slots used, and of their peaks the pipes "
-    "of FMA, of special functions (XU: square roots), of loads and stores (LSU) and of matrix products (MMA). threads: "
-    "at work in an instruction, of 32. instr., FLOP: instructions of a thread and executed operations (an FMA is two), "
-    "each an interaction. waits for: the most frequent reason why a warp could not issue."
+    "From a second pass under Nsight Compute; ms is the time of an evaluation without it. In %: achieved occupancy, "
+    "issue slots used, and the use of the pipes for FMA, special functions (XU: square roots), loads and stores "
+    "(LSU) and matrix products (MMA), relative to their peaks. threads: active threads per instruction, of 32. "
+    "instr., FLOP: thread instructions and executed operations per interaction (an FMA counts as two). stalled by: "
+    "the most frequent reason why a warp could not issue."
 )
 BAR = 12
 """Characters of the longest bar."""
@@ -76,8 +76,8 @@ def _stage_table(records: list[Record]) -> Table:
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
         add_row(table, f"{name}, GB/s", *(_rate(record, name) for record in records))
     table.add_section()
-    add_row(table, "bound by", *(max(own, key=own.__getitem__) for own in stages))
-    add_row(table, "its part", *(f"{100 * max(own.values()) / (sum(own.values()) or 1):.0f} %" for own in stages))
+    add_row(table, "longest", *(max(own, key=own.__getitem__) for own in stages))
+    add_row(table, "its share", *(f"{100 * max(own.values()) / (sum(own.values()) or 1):.0f} %" for own in stages))
     return table
 
 
@@ -138,7 +138,7 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
         drifted = affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         numbers = ["ms", "occu-\npancy", "thre-\nads", "instr.", "FLOP", "is-\nsue", "FMA", "XU", "LSU", "MMA"]
-        table = plain_table(["variant, toolkit, n"], numbers, ["waits for"])
+        table = plain_table(["variant, toolkit, n"], numbers, ["stalled by"])
         for record in alike:
             add_row(table, f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)

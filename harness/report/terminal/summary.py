@@ -30,13 +30,13 @@ FEWEST_ROWS = 4
 OTHER_LINES, MORE_LINES, WIDE = 17, 4, 100
 """Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
 SIGNS = {
-    PARTIAL: "an approximation: interactions/s count what it computes",
+    PARTIAL: "an approximation: interactions/s count only those it computes",
     UNCOUNTED: "an approximation that does not count its interactions",
-    CUT_SHORT: "outraced: sampled only until it was clear that another case is faster",
+    CUT_SHORT: "outraced: sampling stopped once it was clear that another case is faster",
 }
 ORIGINS = {
-    Origin.OTHER: "measured with another source than the one here",
-    Origin.GONE: "there is no such variant here",
+    Origin.OTHER: "measured with different source code from this checkout",
+    Origin.GONE: "this checkout has no such variant",
 }
 MOST_FIELDS = 2
 """Further devices and tasks that have a sentence each."""
@@ -62,7 +62,12 @@ def render_summary(
         lost = Counter(why_unranked(case) for case in cases if not ranking.is_ranked(case))
         for reason, times in lost.most_common(MOST_FIELDS):
             say(console, f"{count(times, 'case')}: {reason}")
-        say(console, "No case is ok, so there is nothing to rank." if cases else "No records: a run writes them.")
+        say(
+            console,
+            "No case is ok, so there is nothing to rank."
+            if cases
+            else "There are no records yet; gravbench run writes them.",
+        )
     for field in fields[:1]:
         _main(field, console, here)
     for field in fields[1 : 1 + MOST_FIELDS]:
@@ -80,7 +85,7 @@ def render_summary(
         console.print()
         say(console, winning.sentence(_last(fields[0])), "bold")
     if again:
-        console.print(Text(f"All of it: {again}", style="dim"), soft_wrap=True)
+        console.print(Text(f"Full report: {again}", style="dim"), soft_wrap=True)
 
 
 def _facts(cases: Sequence[Record]) -> Iterable[str]:
@@ -112,7 +117,7 @@ def _main(field: Field, console: Console, here: Here) -> None:
     rows = winning.spread(shown, max(FEWEST_ROWS - lines, console.height - beside))
     console.print(table(console, _columns(here), rows))
     if len(rows) < len(shown):
-        say(console, f"not shown: {len(shown) - len(rows)} more values of n", "dim")
+        say(console, f"not shown: {count(len(shown) - len(rows), 'more value')} of n", "dim")
     largest = rows[-1]
     others = [
         f"{winning.limit_words(win.limit)}: {winning.name_of(win.record)}, {_ms(win)} ms"
@@ -141,7 +146,7 @@ def _columns(here: Here) -> list[Column[Win]]:
         Column("error", winning.error_words, 4),
         Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
         Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
-        Column("times as fast\nas first step", _over_root, 5),
+        Column("times as fast\nas the first", _over_root, 5),
         Column("configuration", lambda win: win.record.configuration, 9, text=True),
     ]
 
