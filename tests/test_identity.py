@@ -548,7 +548,9 @@ def test_records_whose_kernels_did_not_change_match_the_sources_of_today():
     other = {
         record.variant
         for record in records
-        if environment.fingerprint(record, VARIANTS[record.variant], None).code_sha256 != record.code_sha256
+        # What was skipped says nothing of a kernel.
+        if record.status != "skipped"
+        and environment.fingerprint(record, VARIANTS[record.variant], None).code_sha256 != record.code_sha256
     }
     assert other <= CHANGED
     assert sum(record.variant not in CHANGED for record in records) > 1900
