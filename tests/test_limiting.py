@@ -54,6 +54,15 @@ def test_the_largest_part_is_named_and_instructions_are_one(few):
     assert late.words == "launch 70 %"
 
 
+def test_no_part_is_more_than_all_of_the_time(few):
+    """A model that is too slow leaves an unexplained rest below zero."""
+    record = few[0]
+    each = 1e12 * record.median_seconds / record.evaluated / 100
+    parts = (("arithmetic", 5), ("tail of the grid", 110), ("unexplained", -15))
+    found = limit_of(record, iter([Part(name, share * each, f"of {name}") for name, share in parts]))
+    assert found.words == "tail of the grid 96 %"
+
+
 def test_a_limit_is_of_one_measurement_alone(few):
     record, other = few
     kept = Limits(limits=[limit(record)])
@@ -121,7 +130,8 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
 def test_the_command_keeps_what_the_report_shows(tmp_path, few):
     shutil.copy(LADDER / "environment.json", tmp_path)
     (tmp_path / "records.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in few))
-    done = CliRunner().invoke(app, ["explain", "--limits", str(tmp_path)], catch_exceptions=False)
+    command = ["explain", "--limits", str(tmp_path), "--ceilings", str(LADDER.parent / "ceilings")]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "2 records explained" in done.output
     kept = limiting.read(tmp_path)

@@ -9,7 +9,7 @@ from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import architecture_of
 from gravbench.explain.own_record import distinct, modelled, of_this_checkout
 from gravbench.explain.shape import UnmodelledError
-from gravbench.explain.waterfall import Part, waterfall
+from gravbench.explain.waterfall import UNEXPLAINED, Part, waterfall
 from gravbench.model.limiting import Limit
 from gravbench.model.record import Record
 
@@ -37,11 +37,16 @@ def limits_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Limit
 
 
 def limit_of(record: Record, parts: Iterable[Part]) -> Limit:
-    """Return the largest of the parts of a record's time; the instructions that are issued are one of them."""
+    """Return the largest of the parts of a record's time; the instructions that are issued are one of them.
+
+    Its share is that of the measured time, or of the predicted time if that is longer.
+    """
     assert record.median_seconds  # it is one that has parts
     shares: dict[str, float] = {}
     reasons: dict[str, list[str]] = {}
-    whole = 1e12 * record.median_seconds / record.evaluated
+    parts = tuple(parts)
+    measured = 1e12 * record.median_seconds / record.evaluated
+    whole = max(measured, sum(part.picoseconds for part in parts if part.name != UNEXPLAINED))
     for part in parts:
         name = INSTRUCTIONS if part.name in ISSUED else part.name
         shares[name] = shares.get(name, 0.0) + part.picoseconds / whole

@@ -24,6 +24,8 @@ from gravbench.model.record import Record
 NEEDED = ("FMA", "XU", "FP64", "tensor")
 """The pipes that do the arithmetic of an interaction: its products, sums and roots."""
 PICO = 1e12
+UNEXPLAINED = "unexplained"
+"""The name of the last part of a waterfall: the measured time less that of all other parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Part:
 
 
 def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str | None = None) -> tuple[Part, ...]:
-    """Divide the time of a record among its causes; the last part, "unexplained", may be below zero.
+    """Divide the time of a record among its causes; the last part, ``UNEXPLAINED``, may be below zero.
 
     It is that of ``kernel``, or of the first one that has a loop over interactions.
 
@@ -99,7 +101,7 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
         )
         parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
-    return (*parts, Part("unexplained", rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
+    return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
 
 
 def _others(work: Work, extra: float) -> str:

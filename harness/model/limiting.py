@@ -27,7 +27,7 @@ class Limit(BaseModel, frozen=True):
     started: Moment
     seconds: Amount
     part: Text
-    share: float = Field(ge=0, le=1.5)
+    share: float = Field(ge=0, le=1)
     reason: Prose
 
     @property
