@@ -225,32 +225,32 @@ def with_events_that_lie(prepared, toolkit):
 
 
 CHEATS = {
-    "computes at its first launch only": computes_at_its_first_launch_only,
-    "returns its first result again": keeps_its_first_result,
-    "keeps results by the values of the bodies": keeps_results_by_the_bodies,
+    "computes only at its first launch": computes_at_its_first_launch_only,
+    "always returns its first result": keeps_its_first_result,
+    "caches results by the values of the bodies": keeps_results_by_the_bodies,
     "every second launch wrong": wrong_at_each(2),
     "every third launch wrong": wrong_at_each(3),
     "results 5 ms late": delivers_late,
-    "all off by 4e-5": after(scaled),
+    "all results off by 4e-5": after(scaled),
     "one row wrong": after(one_row),
     "a block of 256 rows wrong": after(a_block_of_rows),
     "the last row wrong where n is odd": after(last_row_where_n_is_odd),
     "only 1,024 rows right": after(rows_of_a_sample_only),
-    "all masses as the first": before(masses_as_the_first),
+    "uses the first mass for all bodies": before(masses_as_the_first),
     "masses in half precision": before(masses_in_half_precision),
-    "the last body left out": before(without_the_last_body),
+    "leaves out the last body": before(without_the_last_body),
     "copies the reference": reads_the_reference,
 }
 ON_A_GPU = {name: cheat for name, cheat in CHEATS.items() if name != "results 5 ms late"} | {
     "runs in another stream": in_another_stream,
-    "events that lie": with_events_that_lie,
+    "falsifies events": with_events_that_lie,
 }
 HARMLESS = {
     ("the last row wrong where n is odd", 1000),
     ("only 1,024 rows right", 1000),
     ("copies the reference", 5003),  # there is none of all bodies
 }
-SLOWER = ("keeps results by the values of the bodies", 1000)
+SLOWER = ("caches results by the values of the bodies", 1000)
 """On a GPU, where to compare 1,000 bodies takes longer than to compute."""
 
 
@@ -495,7 +495,7 @@ def test_behind_a_held_queue_nothing_is_computed_before_it_goes_on(cheats, quick
 
     objection = checks.queue(opened, Prepared(launch, None, result), bodies)
     late = cheats == "late" or (cheats == "after a while" and not quick_host)
-    assert (objection or "").startswith("its results come after the queue" if late else "it computes" if cheats else "")
+    assert (objection or "").startswith("its results arrive after the timed queue" if late else "it computes" if cheats else "")
     assert (objection is None) == (cheats is None)
     assert opened.holds == list(checks.HELD_MICROSECONDS)[: 1 if quick_host or late else 2]
 
@@ -530,5 +530,5 @@ def test_more_interactions_than_the_cores_can_start_are_refused():
 def test_the_documentation_lists_every_fault():
     text = (ROOT / "docs" / "explanation" / "judging.md").read_text("utf-8")
     listed = re.findall(r"^\| ([^|]+?) \| (?:run|no) \|", text, re.MULTILINE)
-    known = {*CHEATS, *ON_A_GPU, "eps off by 0.01 %", "a clock of its own"}
+    known = {*CHEATS, *ON_A_GPU, "eps off by 0.01 %", "replaces the clock"}
     assert known <= set(listed)

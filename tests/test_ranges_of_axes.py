@@ -257,7 +257,7 @@ def test_every_fraction_that_is_taken_is_computed():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"ranges": {"q": Range(1, 2, "why")}}, "a range for q, which is no axis; accepted: p"),
+        ({"ranges": {"q": Range(1, 2, "why")}}, "a range for q, which is not an axis; accepted: p"),
         ({"ranges": {"p": (1, 2)}}, r"the range of axis p is \(1, 2\); accepted: Range\("),
     ],
 )

@@ -162,7 +162,7 @@ OWN_TAGS = set(
         r"\w+",
         "html head meta title style body a header h1 h2 h3 h4 dl dt dd nav ul ol li main section div p figure "
         "figcaption pre code ins del span details summary table thead tbody tr th td br label "
-        "input button script strong caption",
+        "input button script strong caption wbr",
     )
 )
 
