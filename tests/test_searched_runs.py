@@ -134,7 +134,7 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
         seconds.setdefault(record.key, record.median_seconds)
     assert {record.key for record in race} == set(seconds)
     assert f"which of {len(seconds):,} configurations" in said
-    for own, sentence in ((race, "the last measurement started {} s after the first"), (sweep, "it started after {} s")):
+    for own, sentence in ((race, "last measurement started {} s after the first"), (sweep, "it started after {} s")):
         began = sorted(datetime.fromisoformat(record.started) for record in own)
         assert sentence.format(round((began[-1] - began[0]).total_seconds())) in said
     outraced = [record.key for record in race if record.stop_reason == OUTRACED]
