@@ -23,14 +23,13 @@ from gravbench.toolkits.devices import gpus, processor_name
 MEASURE = Measure(timeout_seconds=120)
 
 
-def examine(toolkit: str, device: Device | None, no_gpu: str | None) -> Finding:
-    """Try a toolkit on a device with a small verified case."""
+def examine(toolkit: str, device: Device | None) -> Finding:
+    """Try a toolkit on a device, None if it has none, with a small verified case."""
     entry = catalogue()[toolkit]
     if missing := entry.missing:
-        also = f"; also, {no_gpu}" if no_gpu and toolkit != CPU else ""
-        return Finding(toolkit, None, usable=False, reason=missing + also)
+        return Finding(toolkit, None, usable=False, reason=missing)
     if device is None:
-        return Finding(toolkit, entry.version, usable=False, reason=f"{no_gpu}; {_mend_device()}")
+        return Finding(toolkit, entry.version, usable=False, reason="installed; it needs an NVIDIA GPU")
     variant = discover()[entry.probe]
     case = Case(
         variant=variant.name,
@@ -68,12 +67,15 @@ def _mend_device() -> str:
 
 
 def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
-    """Find the devices and try every toolkit; ``begin`` is told which one is next."""
+    """Find the devices and try every toolkit; ``begin`` is told which one is next.
+
+    Returns the devices, why there is no GPU and what to do about it, and a finding per toolkit.
+    """
     found, no_gpu = gpus()
     processor = Device(CPU, processor_name())
     findings = []
     for toolkit, entry in catalogue().items():
         begin(entry.title)
         device = processor if toolkit == CPU else (found[0] if found else None)
-        findings.append(examine(toolkit, device, no_gpu))
-    return [*found, processor], no_gpu, findings
+        findings.append(examine(toolkit, device))
+    return [*found, processor], no_gpu and f"{no_gpu}; {_mend_device()}", findings

@@ -184,7 +184,7 @@ def show_findings(
         uuid = f", {device.uuid}" if device.uuid else ""
         console.print(f"  {device.selector}: {device.name}{driver}{uuid}", markup=False, highlight=False)
     if no_gpu:
-        console.print(f"  {no_gpu}", markup=False, highlight=False)
+        say(console, no_gpu, indent=2)
     console.print("[bold]Toolkits[/]")
     rows = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     for finding in findings:
