@@ -70,6 +70,15 @@ def test_every_command_and_option_is_listed():
             assert option == "--help" or f"`{option}`" in section, (name, option)
 
 
+def test_every_sign_of_a_report_is_explained():
+    from gravbench.report import here, names
+    from gravbench.report.terminal import ladder
+
+    listed = set(re.findall(r"^\| `(.)` \|", (ROOT / "docs" / "how-to" / "report.md").read_text("utf-8"), re.MULTILINE))
+    signs = {ladder.THROTTLED, ladder.UNSETTLED, ladder.UNKNOWN, names.DRIFTED, here.PARTIAL, here.UNCOUNTED}
+    assert listed == signs | {here.CUT_SHORT} | {one.value for one in here.Origin if one}
+
+
 def test_every_variant_is_listed():
     import variant_page
 
