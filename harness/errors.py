@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
 MOST_CHARACTERS = 1000
 """Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
@@ -20,6 +21,16 @@ class InputError(ValueError):
 
     def __init__(self, sentence: object) -> None:
         super().__init__(shortened(printable(str(sentence)), MOST_CHARACTERS))
+
+
+def exit_code_of(program: str, work: Callable[[], object]) -> int:
+    """Do the work of ``program``; return 0, or 2 after a mistake, which is printed in one sentence."""
+    try:
+        work()
+    except (InputError, OSError) as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return 2
+    return 0
 
 
 def printable(text: str) -> str:

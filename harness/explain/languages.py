@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gravbench.errors import InputError
+from gravbench.errors import exit_code_of
 from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import Assembled, compiler, disassembled
 from gravbench.explain.generated import compilers, generated
@@ -148,13 +148,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gravbench.explain.languages", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
     asked = parser.parse_args(words)
-    try:
+
+    def work() -> None:
         variants = discover()
         sys.stdout.write(markdown(rows(variants, RecordFile(find(asked.run)).read()), Here(variants)))
-    except (InputError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
-        return 2
-    return 0
+
+    return exit_code_of(parser.prog, work)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, exit_code_of
 from gravbench.explain import ceilings as kept
 from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import missing
@@ -98,17 +98,17 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gravbench.explain.predicting", description=__doc__)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="where knock_outs.json and ceilings.json are")
     asked = parser.parse_args(words)
-    try:
+
+    def work() -> None:
         if lacking := missing():
             raise InputError(lacking)
         if not (found := read_all(asked.folder)):
             raise InputError(f"{asked.folder}: it has no {FILE}, which `gravbench explain --knock-outs` writes")
-        path = write([again(one, kept.read(asked.folder)) for one in found], asked.folder)
+        ceilings = kept.read(asked.folder)
+        path = write([again(one, ceilings) for one in found], asked.folder)
         sys.stdout.write(f"{path}\n")
-    except (InputError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
-        return 2
-    return 0
+
+    return exit_code_of(parser.prog, work)
 
 
 if __name__ == "__main__":

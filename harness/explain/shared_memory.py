@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from gravbench.explain.chains import registers_of
 from gravbench.explain.machine_code import Code, Instruction
 from gravbench.explain.paths import following
+from gravbench.explain.shape import LANES
 
 BANKS = 32
 WORD = 4
-LANES = 32
 
 Lanes = NDArray[np.int64]
 State = dict[str, Lanes | None]

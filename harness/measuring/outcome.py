@@ -107,8 +107,8 @@ def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
         raise CaseError(
             f"insight() returned {interactions:g} interactions per body (computed); accepted: above 0, up to {n}"
         )
-    uncounted = inside.uncounted and not told.computed
-    return inside.model_copy(update=told.model_dump(exclude_unset=True) | {"uncounted": uncounted})
+    update = told.model_dump(exclude_unset=True) | {"uncounted": inside.uncounted and not told.computed}
+    return inside.model_copy(update=update)
 
 
 def said(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import cast
 
-from gravbench.errors import InputError
+from gravbench.errors import exit_code_of
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, find
 from gravbench.model.variant import discover, parents, summaries
@@ -76,7 +76,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the picture there instead")
     asked = parser.parse_args(words)
-    try:
+
+    def work() -> None:
         (records,) = together([RecordFile(find(asked.run)).read()])
         variants = discover()
         here, said = Here(variants), summaries(variants)
@@ -88,10 +89,8 @@ def main(words: Sequence[str] | None = None) -> int:
             for theme in story_figure.THEMES:
                 path = asked.figures / f"story-{theme}.svg"
                 path.write_text(story_figure.draw(told, said, theme), "utf-8")
-    except (InputError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
-        return 2
-    return 0
+
+    return exit_code_of(parser.prog, work)
 
 
 if __name__ == "__main__":
