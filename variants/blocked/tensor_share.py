@@ -10,6 +10,7 @@ DEFAULTS = {
     "p": 64,
     "r": 0,
     "terms": 2,
+    "cube": "float32",
     "unroll": 1,
     "together": 2,
     "separation": 1.2,
@@ -45,8 +46,11 @@ WAVES = 6
 FEWEST = 4
 """Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
 
-MANY = 20_000
-"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls."""
+MANY = {"float32": 20_000, "float16": 60_000}
+"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls.
+
+Of a cube in FP16 they cancel down to 5e-6, rms: it has as many values as 1 / r has, about 1,000 for each factor of 2.
+"""
 
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
@@ -165,10 +169,11 @@ class Share:
             P=p,
             R=r,
             TERMS=terms,
+            CUBE={"float32": 32, "float16": 16}[axes["cube"]],
             UNROLL=axes["unroll"],
             TOGETHER=axes["together"],
             SEPARATION=round(100 * axes["separation"]),
-            MANY=MANY,
+            MANY=MANY[axes["cube"]],
             RESIDENT=blocks.resident(p, warps),
         )
         self.own, self.accelerations = own, accelerations
