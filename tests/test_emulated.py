@@ -164,9 +164,12 @@ def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_man
 @pytest.mark.parametrize(
     "bodies", [generators.collision(1000, 5, EPS), heavy_and_light(1000)], ids=["collision", "heavy and light"]
 )
-@pytest.mark.parametrize("cube", ["float32", "float16"])
-def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(accelerate, bodies, cube):
-    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1, "cube": cube}, tensor_cores=True)
+@pytest.mark.parametrize(("cube", "fma_roots"), [("float32", 0), ("float16", 0), ("float32", 8), ("float16", 1)])
+def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(
+    accelerate, bodies, cube, fma_roots
+):
+    axes = {"p": 32, "r": 2, "terms": 1, "cube": cube, "fma_roots": fma_roots}
+    found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
     assert judged("tensor", "float32", bodies, found) is None
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert reference.compare(found, expected).error_rms < 1e-6
