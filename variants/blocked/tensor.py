@@ -4,8 +4,7 @@ Against symmetric: five of its 17 instructions per pair remain, because squared 
 positions, and accelerations are one of r^-3 and positions. Positions are relative to the centre of 32 * r neighbouring
 bodies, and float32 numbers are split into two FP16 numbers. Bodies that are too close are computed in float32. With
 terms 1, r^-3 is one FP16 number for distant bodies, which are so many that rounding errors cancel; with terms 2, it is
-always the sum of two. With cube float16, the one FP16 number is computed from 1 / r in FP16, two pairs at a time: a
-fifth fewer instructions, and several times the rounding error, which does not fall with the number of bodies.
+always the sum of two.
 Of every eight square roots, fma_roots are computed on the FMA pipe; on an H200 each makes the kernel 4 % slower, so
 the unit for square roots is not what binds it.
 
@@ -28,7 +27,7 @@ from gravbench.variants.common import ranges
         "p": (32, 64),
         "r": (0, 2, 4),
         "terms": (1, 2),
-        "cube": ("float32", "float16"),
+        "cube": ("float32",),
         "fma_roots": (0, 1),
         "unroll": (1, 2, 4),
         "together": (1, 2),
@@ -45,16 +44,13 @@ from gravbench.variants.common import ranges
         "fma_roots": Range(0, 8, "of eight square roots"),
         "unroll": Range(1, 4, "the loop has four iterations"),
         "together": Range(1, 2, "more would not fit into the registers"),
-        "separation": Range(
-            1.05, 10.0, "the kernel has it in hundredths; below 1.05 too few digits of a distance are left", step=0.01
-        ),
+        "separation": tensor_share.SEPARATION,
         "parts": ranges.PARTS,
         "copies": ranges.COPIES,
         "warps": ranges.WARPS,
         "reorder": Range(1, 1_000_000, "launches from one ordering to the next"),
     },
-    # Two FP16 numbers hold more digits than a cube in FP16 has.
-    when="p // 32 * (2048 * (r or 4) + 4192) <= 49152 and (cube == 'float32' or terms == 1)",
+    when="p // 32 * (2048 * (r or 4) + 4192) <= 49152",
     dtypes=("float32",),
     of_positions=lambda axes: axes.get("reorder") != 1,
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",

@@ -2,9 +2,14 @@
 
 import numpy as np
 
+from gravbench.model.variant import Range
 from gravbench.variants.blocked import blocks
 from gravbench.variants.common import keys
 from gravbench.variants.common.keys import BLOCK
+
+SEPARATION = Range(
+    1.05, 10.0, "the kernel has it in hundredths; below 1.05 too few digits of a distance are left", step=0.01
+)
 
 DEFAULTS = {
     "p": 64,
