@@ -154,6 +154,16 @@ class Ceilings(BaseModel, frozen=True):
         """The highest clock of the multiprocessors in MHz."""
         return self.highest_clock_mhz or PUBLISHED_CLOCK
 
+    def share_of_clock(self, name: str) -> float:
+        """Return what a multiprocessor counted while this was measured, as a fraction of the clock reported meanwhile.
+
+        It is one where either is not known.
+        """
+        found = self.by_name.get(name)
+        if found is None or not found.clock_mhz or not found.nvml_clock_mhz:
+            return 1.0
+        return found.clock_mhz / found.nvml_clock_mhz
+
     def joined(self, before: Ceilings) -> Ceilings:
         """Add those that were measured before and are not among these."""
         own = self.by_name.keys() | self.failed.keys()

@@ -9,11 +9,14 @@ import numpy as np
 
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import (
-    clock_of,
+    LOADED,
+    clock_under,
     clocks_of,
     costs_of,
     freed,
     predict,
+    reported_clock,
+    small_launch,
 )
 from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, busy_of, kind_of, operands, unit_of
@@ -66,7 +69,8 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     banks = max(units, per_interaction(operands=True))
     waiting = max(banks, clocks_of(work, shape, blocks, costs))
     predicted = predict(record, work, ceilings, costs)
-    own = clock_of(record, ceilings)
+    reported = reported_clock(record, ceilings)
+    own = clock_under(work, reported, ceilings)
     # What is launched beside the kernel's own stage is in the time of the others.
     launches = 1 if work.stage else work.launches
     at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
@@ -80,14 +84,12 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
         Part(
             "clock",
             (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
-            f"it ran at {own:,.0f} MHz; the highest clock is {ceilings.clock:,.0f} MHz",
+            _clock(reported, own, ceilings),
         ),
         Part(
             "launch",
-            launches * ceilings.value("launch_stream") * PICO / record.evaluated,
-            f"{launches} launch{'es' if launches > 1 else ''} of"
-            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if launches > 1 else ''}"
-            f" ({ceilings.source('launch_stream')})",
+            (ceilings.value("launch_stream") + (launches - 1) * small_launch(ceilings)) * PICO / record.evaluated,
+            _launches(launches, ceilings),
         ),
     ]
     if work.stage:
@@ -153,6 +155,24 @@ def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
 
 def _stalled(warps: int) -> str:
     return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
+
+
+def _clock(reported: float, own: float, ceilings: Ceilings) -> str:
+    highest = f"the highest clock is {ceilings.clock:,.0f} MHz"
+    if own == reported:
+        return f"it ran at {own:,.0f} MHz; {highest}"
+    return (
+        f"the driver reported {reported:,.0f} MHz, but with matrix products multiprocessors run at {own:,.0f} MHz"
+        f" ({ceilings.source(LOADED)}); {highest}"
+    )
+
+
+def _launches(launches: int, ceilings: Ceilings) -> str:
+    first, small = (1e6 * seconds for seconds in (ceilings.value("launch_stream"), small_launch(ceilings)))
+    if launches == 1:
+        return f"1 launch of {first:.2f} µs ({ceilings.source('launch_stream')})"
+    each = f"{first:.2f} µs each" if small == first else f"{first:.2f} µs, and {small:.2f} µs for each but the first"
+    return f"{launches} launches of {each} ({ceilings.source('launch_stream')})"
 
 
 def _tail(shape: Shape, work: Work) -> str:
