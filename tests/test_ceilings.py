@@ -252,6 +252,16 @@ def test_ceilings_measured_again_replace_their_own_alone():
     assert now.failed == {}
 
 
+def test_the_clock_under_a_load_is_a_share_of_the_reported_one():
+    def measured(**clocks):
+        one = Ceiling(name="mma_mufu", what="roots", unit="lanes", samples=[1.0], **clocks)
+        return Ceilings(ceilings=[one]).share_of_clock("mma_mufu")
+
+    assert measured(clock_mhz=1800.0, nvml_clock_mhz=2000) == pytest.approx(0.9)
+    assert measured(clock_mhz=1800.0) == measured(nvml_clock_mhz=2000) == 1.0
+    assert Ceilings().share_of_clock("mma_mufu") == 1.0
+
+
 def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(host_ceilings, "WARM_UP_SECONDS", 0.0)
     monkeypatch.setattr(host_ceilings, "TURNS", 64)

@@ -27,7 +27,9 @@ from gravbench.model.record import Record
 
 WORD = 4
 LOADED = "mma_mufu"
-"""The ceiling of a kernel with matrix products, during which a multiprocessor counted its own clock."""
+"""The ceiling of a kernel with matrix products, three for four roots, during which a multiprocessor counted its clock.
+"""
+PRODUCTS_A_ROOT = 3 / 4
 MULTIPROCESSORS = 132
 """Of an H200, where the ceilings are of no device."""
 
@@ -104,6 +106,8 @@ def costs_of(ceilings: Ceilings) -> Costs:
         miss=ceilings.value("latency_l2"),
         # Of three operands, two are of one bank.
         operand=busy("fma_3") / 2,
+        # What four roots with three products take more than without any.
+        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_ROOT if ceilings.measured(LOADED) else 0.0,
     )
 
 

@@ -19,7 +19,7 @@ from gravbench.explain.model import (
     small_launch,
 )
 from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, busy_of, kind_of, operands, unit_of
+from gravbench.explain.schedule import SCHEDULERS, TENSOR, XU, Costs, busy_of, kind_of, operands, unit_of
 from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
@@ -77,7 +77,7 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     parts = [
         Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
         Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
-        Part("pipes", (units - everything) * slot, _units(work, costs.busy, units - everything, ceilings)),
+        Part("pipes", (units - everything) * slot, _units(work, costs, units - everything, ceilings)),
         Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
         Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, ceilings)),
         Part("tail of the grid", at_highest - waiting * slot, _tail(shape, work)),
@@ -94,13 +94,20 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     ]
     if work.stage:
         stages = record.stages_seconds
-        others = max(0.0, record.median_seconds - stages[work.stage])
+        others = record.median_seconds - stages[work.stage]
+        least = (work.launches - 1) * small_launch(ceilings)
         known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
         reason = (
             f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
             "stages,"
             f" each measured separately, in µs: {known} (from the record)"
         )
+        if others < least:  # a stage that is measured separately takes longer
+            reason = (
+                f"{work.launches - 1} small kernels of {1e6 * small_launch(ceilings):.2f} µs each"
+                f" ({ceilings.source('launch_small')})"
+            )
+        others = max(others, least)
         parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
@@ -125,11 +132,13 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings) -> str:
+def _units(work: Work, costs: Costs, extra: float, ceilings: Ceilings) -> str:
     spent: dict[str, float] = {}
     for one, times in work.weighted:
         unit = unit_of(kind_of(one))
-        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, busy)
+        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, costs.busy)
+        if unit == TENSOR:
+            spent[XU] = spent.get(XU, 0.0) + times * costs.hindrance
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
         f"{extra:.2f} clocks in which warps wait for a pipe; the busiest, {fullest}, is busy for"
