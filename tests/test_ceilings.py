@@ -249,6 +249,7 @@ def test_ceilings_measured_again_replace_their_own_alone():
     before = Ceilings(ceilings=[one_ceiling("mufu", 1.0), one_ceiling("alu", 2.0)], failed={"fp64": "why"})
     now = Ceilings(ceilings=[one_ceiling("mufu", 3.0), one_ceiling("fp64", 4.0)]).joined(before)
     assert {one.name: one.median for one in now.ceilings} == {"mufu": 3.0, "alu": 2.0, "fp64": 4.0}
+    assert now.value("alu") == 2.0
     assert now.failed == {}
 
 

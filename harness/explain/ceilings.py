@@ -169,7 +169,8 @@ class Ceilings(BaseModel, frozen=True):
         own = self.by_name.keys() | self.failed.keys()
         others = [one for one in before.ceilings if one.name not in own]
         failed = {name: why for name, why in before.failed.items() if name not in own} | self.failed
-        return self.model_copy(update={"ceilings": [*others, *self.ceilings], "failed": failed})
+        # Not a copy, which would keep what is cached of these alone.
+        return type(self)(**(dict(self) | {"ceilings": [*others, *self.ceilings], "failed": failed}))
 
     def write(self, folder: Path) -> Path:
         """Write the file of a run folder at once, so that it is the old one or the new one.
