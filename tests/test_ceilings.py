@@ -249,7 +249,18 @@ def test_ceilings_measured_again_replace_their_own_alone():
     before = Ceilings(ceilings=[one_ceiling("mufu", 1.0), one_ceiling("alu", 2.0)], failed={"fp64": "why"})
     now = Ceilings(ceilings=[one_ceiling("mufu", 3.0), one_ceiling("fp64", 4.0)]).joined(before)
     assert {one.name: one.median for one in now.ceilings} == {"mufu": 3.0, "alu": 2.0, "fp64": 4.0}
+    assert now.value("alu") == 2.0
     assert now.failed == {}
+
+
+def test_the_clock_under_a_load_is_a_share_of_the_reported_one():
+    def measured(**clocks):
+        one = Ceiling(name="mma_mufu", what="roots", unit="lanes", samples=[1.0], **clocks)
+        return Ceilings(ceilings=[one]).share_of_clock("mma_mufu")
+
+    assert measured(clock_mhz=1800.0, nvml_clock_mhz=2000) == pytest.approx(0.9)
+    assert measured(clock_mhz=1800.0) == measured(nvml_clock_mhz=2000) == 1.0
+    assert Ceilings().share_of_clock("mma_mufu") == 1.0
 
 
 def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):

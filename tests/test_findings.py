@@ -6,13 +6,14 @@ A measured number is followed by a comment that names its records:
     9.7 ms ± 7 % <!-- h200/chamomile: time of chamomile cupy n=131072 interaction=gravity -->
     1.0e-6 <!-- h200/chamomile: error_max of chamomile cupy n=131072 interaction=gravity -->
     25.5 <!-- published: lee2008 -->
+    1,797 <!-- h200/ceilings: clock_mhz of mma_mufu -->
     <!-- h200/ladder: UNCLEAR: numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->
 
 The run is a folder below reports. A case is a variant, a toolkit and whatever else tells its record from others; an
 axis that is not named has its default. ``speed`` is interactions/s, ``time`` seconds, anything else a field of the
-record or an entry of one (``counters.issue_slots``). ``compare`` has to call a ratio of speeds or times FASTER or
-SLOWER, as the number says, the scatter of the run's anchor included. A speed, a time or a ratio of them whose
-interval is wider than ± 5 % states how wide. A verdict instead of a quantity states no number.
+record or an entry of one (``counters.issue_slots``), or of a ceiling. ``compare`` has to call a ratio of speeds or
+times FASTER or SLOWER, as the number says, the scatter of the run's anchor included. A speed, a time or a ratio of
+them whose interval is wider than ± 5 % states how wide. A verdict instead of a quantity states no number.
 """
 
 import math
@@ -24,6 +25,7 @@ import pytest
 import yaml
 
 from conftest import ROOT
+from gravbench.explain import ceilings
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
@@ -190,6 +192,14 @@ def published(name: str) -> set[float]:
     return {float(word.replace(",", "")) for word in re.findall(NUMBER, str(yaml.safe_load(text)))}
 
 
+def ceiling(folder: str, quantity: str, name: str) -> float:
+    """Return a field of a ceiling in its own unit."""
+    value = getattr(ceilings.read(ROOT / "reports" / folder).by_name.get(name), quantity, None)
+    if value is None:
+        raise WrongError(f"reports/{folder} has no {quantity} of {name}")
+    return float(value)
+
+
 def check(told: Told) -> None:
     """Compute a number again from its records.
 
@@ -201,6 +211,10 @@ def check(told: Told) -> None:
     if where == "published":
         if stated not in published(what):
             raise WrongError(f"configs/published/{what}.yaml has no {told.number}")
+        return
+    if told.number and where.endswith("/ceilings"):
+        quantity, _, name = what.partition(" of ")
+        same(told, ceiling(where, quantity, name))
         return
     kind, _, cases = what.partition(": ") if re.match(r"[A-Z]+: ", what) else what.partition(" of ")
     records = [record_of(where, words) for words in cases.split(" / ")]
@@ -220,9 +234,15 @@ def check(told: Told) -> None:
         raise WrongError(
             f"its interval, the drift of the run included, is ± {math.ceil(100 * wide)} %; the text has to say so"
         )
+    same(told, value * UNITS.get(told.unit or "", 1))
+
+
+def same(told: Told, value: float) -> None:
+    """Raise ``WrongError`` unless a number is a value, rounded to the digits that it has."""
+    assert told.number is not None
+    stated = float(told.number.replace(",", ""))
     mantissa, _, exponent = told.number.partition("e")
     unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    value *= UNITS.get(told.unit or "", 1)
     if abs(value - stated) > unit / 2 * (1 + 1e-9):
         raise WrongError(f"the records say {value:.5g}")
 
@@ -282,6 +302,8 @@ TILED, NAIVE = "tiled cupy n=65536 p=256 unroll=32", "naive cupy n=65536"
         (f"It is off by 1.0e-9 <!-- h200/ladder: error_max of {TILED} -->.", "the records say 1.3"),
         ("It does 1e9 <!-- h200/ladder: speed of tiled cupy n=7 -->.", "has 0 records of tiled cupy n=7; 1 is needed"),
         (f"It has 1.5 <!-- h200/ladder: stages_seconds.build of {NAIVE} -->.", "has no stages_seconds.build"),
+        ("It runs at 1,980 <!-- h200/ceilings: clock_mhz of mma_mufu -->.", "the records say 1796.9"),
+        ("It runs at 1,980 <!-- h200/ceilings: clock_mhz of mma_4 -->.", "has no clock_mhz of mma_4"),
         (f"It is fast <!-- h200/ladder: speed of {NAIVE} -->.", "no number stands before the reference"),
         ("It did 26 <!-- published: lee2008 --> frames.", "lee2008.yaml has no 26"),
         (

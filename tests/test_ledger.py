@@ -781,7 +781,8 @@ def test_every_number_of_the_document_is_of_the_command():
     # Beside those with a comment there are names: of cards, architectures, types and files.
     prose = REFERENCE.sub("", prose)
     prose = re.sub(
-        r"[\d,.]+(?:e9| %)? <!-- h200/.*?-->|`[^`]*`|\]\([^)]*\)|\b(?:H200|h200|sm_90|float32|float64|FP64|L[12])\b",
+        r"[\d,.]+(?:e-?\d+| %)? <!-- h200/.*?-->|`[^`]*`|\]\([^)]*\)"
+        r"|\b(?:H200|h200|sm_90|float32|float64|FP64|L[12])\b",
         "",
         prose,
     )

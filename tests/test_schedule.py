@@ -111,7 +111,7 @@ def test_what_is_left_out_of_many_turns_counts_all_the_same(monkeypatch):
         ("HMMA.16816.F32", "tensor", "tensor"),
         ("REDG.E.ADD.F32", "RED", "L2"),
         ("STL", "STL", "L2"),
-        ("LDL.LU", "LDL", "L2"),
+        ("LDL.LU", "LDL", "from L2"),
         ("HADD2.F32", "widened", "FMA"),
         ("HADD2", "FMA", "FMA"),
         ("FFMA.FTZ", "FMA", "FMA"),
@@ -147,6 +147,23 @@ def test_a_matrix_product_begins_when_it_is_issued():
     done = Pass((product, product, *[FMA] * 20), 8)
     # Ten clocks until the second product begins, which is issued then, and two until the additions.
     assert clocks(done, 1, 1, costs(busy={"tensor": 10.0})) == pytest.approx(8 * 32, rel=0.05)
+
+
+def test_a_matrix_product_delays_the_roots_behind_it():
+    root, product = one("MUFU.RSQ", "R0, R4"), one("HMMA.16816.F32", "R8, R12, R16, RZ")
+    body = (root, product, root, product, root, product, root)
+    alone, together = (clocks(Pass(body, 8), 8, 1, costs(hindrance=extra)) / 8 for extra in (0.0, 1.0))
+    assert alone == pytest.approx(4 * 8, rel=0.02)
+    assert together == pytest.approx(4 * 8 + 3, rel=0.02)
+    # What has no roots is not delayed.
+    products = Pass((product,) * 4, 8)
+    assert clocks(products, 8, 1, costs(hindrance=1.0)) == clocks(products, 8, 1, costs())
+
+
+def test_spilled_registers_are_stored_while_others_are_loaded():
+    store, load = one("STL", "[R1], R0"), one("LDL", "R2, [R1]")
+    given = costs(busy={"STL": 32.0, "LDL": 16.0})
+    assert clocks(Pass((store, load), 16), 4, 1, given) == pytest.approx(16 * 32, rel=0.05)
 
 
 def test_a_matrix_product_reads_all_registers_of_its_factors():

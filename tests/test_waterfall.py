@@ -9,15 +9,17 @@ from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.explain import ceilings, model, own_record
-from gravbench.explain.assembling import missing
+from gravbench.explain.assembling import assemble, missing
 from gravbench.explain.ceilings import Ceiling, Ceilings
 from gravbench.explain.machine_code import Instruction
-from gravbench.explain.schedule import Pass
+from gravbench.explain.schedule import Pass, clocks
 from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.waterfall import waterfall
 from gravbench.explain.work import Part, Work, work_of
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
+from gravbench.model.variant import discover
+from gravbench.toolkits.interface import FLAGS
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 LADDER = ROOT / "reports" / "h200" / "ladder"
@@ -124,6 +126,67 @@ def test_the_waterfall_of_tensor_has_the_stages_that_its_record_has():
     assert by_name["other stages"].picoseconds == pytest.approx(others)
     assert by_name["launch"].reason.startswith("1 launch of")
     assert abs(by_name["unexplained"].picoseconds) < 0.1 * measured
+
+
+@pytest.fixture(scope="module")
+def of_tensor():
+    """The records of the ladder that are of this checkout's tensor as it is by default, by bodies and terms."""
+    usual = discover()["tensor"].defaults | {"terms": 0}
+    own = [one for one in RecordFile(LADDER).read(str) if one.variant == "tensor" and one.axes | {"terms": 0} == usual]
+    found = {
+        (one.n, one.axes["terms"]): one for one in own if own_record.modelled(one) and own_record.of_this_checkout(one)
+    }
+    if not found:
+        pytest.skip("the kernel of tensor has changed since the ladder was measured")
+    return found
+
+
+@pytest.mark.parametrize("n", [65536, 262144])
+@pytest.mark.parametrize("terms", [1, 2])
+def test_the_time_of_tensor_is_explained(of_tensor, n, terms):
+    record = of_tensor[n, terms]
+    measured = record.median_seconds * 1e12 / record.evaluated
+    by_name = {part.name: part for part in waterfall(record, "sm_90", ceilings.read(MEASURED))}
+    assert abs(by_name["unexplained"].picoseconds) < 0.02 * measured
+    assert 0.08 * measured < by_name["clock"].picoseconds < 0.1 * measured
+    assert "the driver reported 1,980 MHz" in by_name["clock"].reason
+    # Without these measurements it is the reported clock, and a tenth is not explained.
+    kept = ceilings.read(MEASURED)
+    fewer = kept.model_copy(update={"ceilings": [one for one in kept.ceilings if one.name != "mma_mufu"]})
+    by_name = {part.name: part for part in waterfall(record, "sm_90", fewer)}
+    assert by_name["clock"].picoseconds == 0
+    assert by_name["unexplained"].picoseconds > 0.07 * measured
+
+
+def test_only_a_kernel_with_matrix_products_runs_at_their_clock():
+    loaded = Ceiling(name="mma_mufu", what="roots", unit="lanes", samples=[14.0], clock_mhz=1800.0, nvml_clock_mhz=2000)
+    kept = Ceilings(ceilings=[loaded])
+    product, addition = Instruction("HMMA.16816.F32", "R0, R8, R12, RZ"), Instruction("FADD", "R0, R1, R2")
+    with_products, without = (Work("k", (Part(Pass((one,)), 1.0),), 1) for one in (product, addition))
+    assert model.clock_under(with_products, 1900.0, kept) == pytest.approx(1710)
+    assert model.clock_under(without, 1900.0, kept) == model.clock_under(with_products, 1900.0, Ceilings()) == 1900
+
+
+def test_what_products_take_from_roots_follows_from_both_ceilings():
+    kept = ceilings.read(MEASURED)
+    # Four roots take 8 clocks each of a scheduler, and with three products as much longer as was measured.
+    assert model.costs_of(kept).hindrance == pytest.approx(4 / 3 * (128 / kept.value("mma_mufu") - 8), rel=0.03)
+    assert model.costs_of(Ceilings()).hindrance == 0
+    built = assemble((ROOT / "harness/explain/ceilings.cu").read_text("utf-8"), "mma_mufu", "sm_90", FLAGS)
+    loop = max(built.code.loops(), key=lambda one: one.first)
+    body = tuple(built.code.instructions[loop.first : loop.last + 1])
+    each = clocks(Pass(body, 4), 8, 2, model.costs_of(kept)) / (4 * 16)
+    assert 4 * 32 / each == pytest.approx(kept.value("mma_mufu"), rel=0.01)
+
+
+def test_small_kernels_beside_tensor_take_the_time_of_small_launches(of_tensor):
+    """Stages that are measured separately add up to more than an evaluation of few bodies."""
+    record = of_tensor[1024, 1]
+    kept = ceilings.read(MEASURED)
+    others = next(part for part in waterfall(record, "sm_90", kept) if part.name == "other stages")
+    small = kept.value("launch_small")
+    assert others.picoseconds == pytest.approx(12 * small * 1e12 / record.evaluated)
+    assert others.reason.startswith(f"12 small kernels of {1e6 * small:.2f} µs each")
 
 
 def test_a_record_that_does_not_tell_its_launch_has_no_model(records):

@@ -154,12 +154,23 @@ class Ceilings(BaseModel, frozen=True):
         """The highest clock of the multiprocessors in MHz."""
         return self.highest_clock_mhz or PUBLISHED_CLOCK
 
+    def share_of_clock(self, name: str) -> float:
+        """Return what a multiprocessor counted while this was measured, as a fraction of the clock reported meanwhile.
+
+        It is one where either is not known.
+        """
+        found = self.by_name.get(name)
+        if found is None or not found.clock_mhz or not found.nvml_clock_mhz:
+            return 1.0
+        return found.clock_mhz / found.nvml_clock_mhz
+
     def joined(self, before: Ceilings) -> Ceilings:
         """Add those that were measured before and are not among these."""
         own = self.by_name.keys() | self.failed.keys()
         others = [one for one in before.ceilings if one.name not in own]
         failed = {name: why for name, why in before.failed.items() if name not in own} | self.failed
-        return self.model_copy(update={"ceilings": [*others, *self.ceilings], "failed": failed})
+        # Not a copy, which would keep what is cached of these alone.
+        return type(self)(**(dict(self) | {"ceilings": [*others, *self.ceilings], "failed": failed}))
 
     def write(self, folder: Path) -> Path:
         """Write the file of a run folder at once, so that it is the old one or the new one.

@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.occupancy import first_cache
+from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, WIDENED, Costs, Pass, clocks
 from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
 from gravbench.explain.work import Work
 from gravbench.model.record import Record
 
 WORD = 4
+LOADED = "mma_mufu"
+"""The ceiling of a kernel with matrix products, three for four roots, during which a multiprocessor counted its clock.
+"""
+PRODUCTS_A_ROOT = 3 / 4
 MULTIPROCESSORS = 132
 """Of an H200, where the ceilings are of no device."""
 
@@ -101,6 +106,8 @@ def costs_of(ceilings: Ceilings) -> Costs:
         miss=ceilings.value("latency_l2"),
         # Of three operands, two are of one bank.
         operand=busy("fma_3") / 2,
+        # What four roots with three products take more than without any.
+        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_ROOT if ceilings.measured(LOADED) else 0.0,
     )
 
 
@@ -118,19 +125,18 @@ def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None 
     """
     case = Problem(record.n, record.evaluated)
     return predict_launch(
-        work, shape_of(record), case, clock_of(record, ceilings), ceilings, costs or costs_of(ceilings)
+        work, shape_of(record), case, reported_clock(record, ceilings), ceilings, costs or costs_of(ceilings)
     )
 
 
 def predict_launch(
     work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
 ) -> Predicted:
-    """Predict the time of an evaluation whose kernel was launched in this shape, at this clock."""
-    # Beside the main kernel there are some that read what others wrote.
-    small = ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
-    launch = ceilings.value("launch_stream") + (work.launches - 1) * small
+    """Predict the time of an evaluation whose kernel was launched in this shape, at this reported clock in MHz."""
+    hertz = clock_under(work, megahertz, ceilings) * 1e6
+    launch = ceilings.value("launch_stream") + (work.launches - 1) * small_launch(ceilings)
     if work.each is not None:
-        return Predicted(_unevenly(work, work.each, shape, costs) / (megahertz * 1e6), launch)
+        return Predicted(_unevenly(work, work.each, shape, costs) / hertz, launch)
     lane = _interactions_of_a_thread(problem, shape, work)
     full, rest = divmod(shape.blocks, shape.resident * shape.multiprocessors)
 
@@ -139,7 +145,12 @@ def predict_launch(
 
     total = full * cycles(shape.resident) if full else 0.0
     total += cycles(-(-rest // shape.multiprocessors)) if rest else 0.0
-    return Predicted(total / (megahertz * 1e6), launch)
+    return Predicted(total / hertz, launch)
+
+
+def small_launch(ceilings: Ceilings) -> float:
+    """Return the seconds of each kernel beside the main one: it reads what the one before it wrote."""
+    return ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
 
 
 def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
@@ -177,9 +188,19 @@ def _spilling(work: Work, shape: Shape, blocks: int, costs: Costs) -> Costs:
     )
 
 
-def clock_of(record: Record, ceilings: Ceilings) -> float:
-    """Return the clock of a record in MHz: the median of its readings, the highest where it has none."""
+def reported_clock(record: Record, ceilings: Ceilings) -> float:
+    """Return the clock that a driver reported in MHz: the median of a record's readings, the highest without any."""
     return float(median(record.sm_clock_mhz)) if record.sm_clock_mhz else ceilings.clock
+
+
+def clock_under(work: Work, reported: float, ceilings: Ceilings) -> float:
+    """Return the clock of multiprocessors in MHz that run this kernel while the driver reports another.
+
+    They are slower where tensor cores are in use (NVIDIA, H100 whitepaper, table 3), by a single product at a time as
+    by many, and the driver does not say so.
+    """
+    products = any(pipe_of(one.opcode) == "tensor" for one, _ in work.weighted)
+    return reported * ceilings.share_of_clock(LOADED) if products else reported
 
 
 def architecture_of(record: Record) -> str:

@@ -33,9 +33,14 @@ PREDICATE = re.compile(r"!?U?P(?:T|\d+)")
 ADDRESS = re.compile(r"(?<!desc)\[U?R(\d+)(?:\.\w+)*(?:\+U?R\w+)?(?:\+(-?0x[0-9a-f]+))?\]")
 WITHOUT_RESULT = ("ST", "RED", "BAR", "BRA")
 SHARED = "load-store"
+XU, TENSOR = "XU", "tensor"
 WIDENED = "widened"
-L2 = "L2"
-"""The cache that all multiprocessors share: what goes there waits for it, and keeps no other load or store waiting."""
+L2, FROM_L2 = "L2", "from L2"
+"""To the cache that all multiprocessors share, and from it: what waits for it keeps no other load or store waiting.
+
+Requests and replies have a network each (Accel-Sim, Khairy et al. 2020, models them so), so that stores, whose data go
+with the request, and loads, whose data come with the reply, do not wait for each other.
+"""
 MIO, LG = "MIO", "LG"
 """Queues, from which instructions begin in their order; the warp goes on meanwhile.
 
@@ -52,7 +57,8 @@ class Costs:
     Both are by kind: a pipe, or ``LDS.128``, ``LDG.32``, ``SHFL``, ... of the unit that loads and stores. ``miss`` is
     the latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers
     an operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue``
-    are the instructions that a queue holds.
+    are the instructions that a queue holds. ``hindrance`` are the clocks for which a matrix product keeps the XU from
+    beginning a root, as measured: which path of a scheduler the two share is not documented.
     """
 
     busy: dict[str, float]
@@ -61,6 +67,7 @@ class Costs:
     operand: float = 1.0
     ahead: float = 0.0
     queue: int = 4
+    hindrance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +128,17 @@ def kind_of(one: Instruction) -> str:
         return one.name
     if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
         return WIDENED
-    if pipe == "tensor" and ".1688" in one.opcode:
+    if pipe == TENSOR and ".1688" in one.opcode:
         return "tensor.8"
     return "SHFL" if pipe == SHARED else pipe
 
 
 def unit_of(kind: str) -> str:
     """Return the unit that executes a kind of instruction."""
-    if kind in ("RED", "STL", "LDL"):
+    if kind in ("RED", "STL"):
         return L2
+    if kind == "LDL":
+        return FROM_L2
     if kind.startswith(("LDS", "LDG", "SHFL", "MOVM")):
         return SHARED
     return {"F2FP": "ALU", WIDENED: "FMA"}.get(kind, kind.partition(".")[0])
@@ -137,9 +146,9 @@ def unit_of(kind: str) -> str:
 
 def queue_of(kind: str) -> str:
     """Return the queue in which a kind of instruction waits for its unit; empty where it has none."""
-    if kind.startswith("LDG") or unit_of(kind) == L2:
+    if kind.startswith("LDG") or unit_of(kind) in (L2, FROM_L2):
         return LG
-    return MIO if unit_of(kind) in (SHARED, "XU") else ""
+    return MIO if unit_of(kind) in (SHARED, XU) else ""
 
 
 def busy_of(one: Instruction, busy: Mapping[str, float]) -> float:
@@ -295,6 +304,8 @@ def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> flo
             begins = max(begins, queue[-1]) if queue else begins
             queue.append(begins)
         free[step.unit] = begins + step.busy
+        if step.unit == TENSOR:
+            free[XU] = max(free.get(XU, 0.0), clock) + costs.hindrance
         if step.even:
             even_free = max(even_free, clock) + step.even
         if step.odd:

@@ -9,14 +9,17 @@ import numpy as np
 
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import (
-    clock_of,
+    LOADED,
+    clock_under,
     clocks_of,
     costs_of,
     freed,
     predict,
+    reported_clock,
+    small_launch,
 )
 from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, busy_of, kind_of, operands, unit_of
+from gravbench.explain.schedule import SCHEDULERS, TENSOR, XU, Costs, busy_of, kind_of, operands, unit_of
 from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
@@ -66,39 +69,45 @@ def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str
     banks = max(units, per_interaction(operands=True))
     waiting = max(banks, clocks_of(work, shape, blocks, costs))
     predicted = predict(record, work, ceilings, costs)
-    own = clock_of(record, ceilings)
+    reported = reported_clock(record, ceilings)
+    own = clock_under(work, reported, ceilings)
     # What is launched beside the kernel's own stage is in the time of the others.
     launches = 1 if work.stage else work.launches
     at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
     parts = [
         Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
         Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
-        Part("pipes", (units - everything) * slot, _units(work, costs.busy, units - everything, ceilings)),
+        Part("pipes", (units - everything) * slot, _units(work, costs, units - everything, ceilings)),
         Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
         Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, ceilings)),
         Part("tail of the grid", at_highest - waiting * slot, _tail(shape, work)),
         Part(
             "clock",
             (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
-            f"it ran at {own:,.0f} MHz; the highest clock is {ceilings.clock:,.0f} MHz",
+            _clock(reported, own, ceilings),
         ),
         Part(
             "launch",
-            launches * ceilings.value("launch_stream") * PICO / record.evaluated,
-            f"{launches} launch{'es' if launches > 1 else ''} of"
-            f" {ceilings.value('launch_stream') * 1e6:.2f} µs{' each' if launches > 1 else ''}"
-            f" ({ceilings.source('launch_stream')})",
+            (ceilings.value("launch_stream") + (launches - 1) * small_launch(ceilings)) * PICO / record.evaluated,
+            _launches(launches, ceilings),
         ),
     ]
     if work.stage:
         stages = record.stages_seconds
-        others = max(0.0, record.median_seconds - stages[work.stage])
+        others = record.median_seconds - stages[work.stage]
+        least = (work.launches - 1) * small_launch(ceilings)
         known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
         reason = (
             f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
             "stages,"
             f" each measured separately, in µs: {known} (from the record)"
         )
+        if others < least:  # a stage that is measured separately takes longer
+            reason = (
+                f"{work.launches - 1} small kernels of {1e6 * small_launch(ceilings):.2f} µs each"
+                f" ({ceilings.source('launch_small')})"
+            )
+        others = max(others, least)
         parts.append(Part("other stages", others * PICO / record.evaluated, reason))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
@@ -123,11 +132,13 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def _units(work: Work, busy: dict[str, float], extra: float, ceilings: Ceilings) -> str:
+def _units(work: Work, costs: Costs, extra: float, ceilings: Ceilings) -> str:
     spent: dict[str, float] = {}
     for one, times in work.weighted:
         unit = unit_of(kind_of(one))
-        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, busy)
+        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, costs.busy)
+        if unit == TENSOR:
+            spent[XU] = spent.get(XU, 0.0) + times * costs.hindrance
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
         f"{extra:.2f} clocks in which warps wait for a pipe; the busiest, {fullest}, is busy for"
@@ -153,6 +164,24 @@ def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
 
 def _stalled(warps: int) -> str:
     return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
+
+
+def _clock(reported: float, own: float, ceilings: Ceilings) -> str:
+    highest = f"the highest clock is {ceilings.clock:,.0f} MHz"
+    if own == reported:
+        return f"it ran at {own:,.0f} MHz; {highest}"
+    return (
+        f"the driver reported {reported:,.0f} MHz, but with matrix products multiprocessors run at {own:,.0f} MHz"
+        f" ({ceilings.source(LOADED)}); {highest}"
+    )
+
+
+def _launches(launches: int, ceilings: Ceilings) -> str:
+    first, small = (1e6 * seconds for seconds in (ceilings.value("launch_stream"), small_launch(ceilings)))
+    if launches == 1:
+        return f"1 launch of {first:.2f} µs ({ceilings.source('launch_stream')})"
+    each = f"{first:.2f} µs each" if small == first else f"{first:.2f} µs, and {small:.2f} µs for each but the first"
+    return f"{launches} launches of {each} ({ceilings.source('launch_stream')})"
 
 
 def _tail(shape: Shape, work: Work) -> str:
