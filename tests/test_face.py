@@ -84,6 +84,12 @@ def test_a_report_without_a_name_is_of_the_newest_run_that_measured_anything(run
     assert "reports/older" not in gravbench("report").stdout
 
 
+def test_a_folder_of_runs_is_refused_with_the_runs_in_it(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = refused("report", "h200/selftest/")
+    assert said.startswith("h200/selftest/: a folder of 10 runs; accepted: one of h200/selftest/round-1, ")
+
+
 def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "`gravbench run quick` makes one" in refused("report")
@@ -109,6 +115,50 @@ def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
         "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
     )
     assert "The ladder" not in said
+
+
+def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = RecordFile(tmp_path / "reports" / "mine")
+    times = {"numpy_direct": 6, "numba_direct": 8, "numba_parallel": 2, "barnes_hut_cpu": 1, "numba_symmetric": 3}
+    for variant, seconds in times.items():
+        samples = [seconds * (1 + i / 1e5) for i in range(20)]
+        error = 5e-3 if variant == "barnes_hut_cpu" else 1e-6
+        computed = {"body_cell": 10.0} if variant == "barnes_hut_cpu" else {}
+        store.append(
+            record(variant, samples[0], n=4096, toolkit="cpu", timed="force", samples_seconds=samples,
+                   error_p99=error, computed=computed, device_uuid=None, driver=None)
+        )  # fmt: skip
+    printed = gravbench("report", "mine").stdout
+    assert len(printed.splitlines()) <= 25
+    said = " ".join(printed.split())
+    assert "What each step brings at n = 4,096" in said
+    assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
+    assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
+    assert "gravbench report h200/gems3" not in said  # there is none here
+    folder = tmp_path / "reports" / "h200" / "gems3"
+    folder.mkdir(parents=True)
+    (folder / "records.jsonl").write_bytes((H200 / "gems3" / "records.jsonl").read_bytes())
+    assert gravbench("report", "mine").stdout.splitlines()[-2:] == [
+        "Next, the steps of GPU Gems 3 on an H200: gravbench report h200/gems3",
+        "Full report: gravbench report mine --full",
+    ]
+    assert "Next, " not in gravbench("report", "h200/gems3").stdout
+
+
+def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_error_it_is(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = " ".join(gravbench("report", "h200/gems3").stdout.split())
+    assert "Fastest at each n, error ≤ 1e-3 (largest): NVIDIA H200" in said
+    assert "At n = 3,072 with an error of at most 1e-3, split (cupy) is " in said
+    assert "(99th percentile)" in gravbench("report", "h200/arena").stdout
+
+
+def test_the_summary_leaves_out_no_single_row(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for lines in range(24, 36):
+        said = gravbench("report", "h200/gems3", columns=100, LINES=str(lines)).stdout
+        assert "not shown: 1 more" not in said
 
 
 def test_full_prints_the_tables_and_a_selection_those_of_what_is_selected(run):

@@ -10,7 +10,7 @@ import typer
 
 from gravbench.cli.axes import axes_of
 from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
-from gravbench.errors import InputError, listed, nearest
+from gravbench.errors import LISTING, InputError, listed, nearest
 
 if TYPE_CHECKING:
     from gravbench.explain.explained import Asked
@@ -158,7 +158,7 @@ def asked_for(
     from gravbench.explain.explained import Asked
 
     if name not in variants:
-        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants))}")
+        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants), LISTING)}")
     variant = variants[name]
     if not variant.has_cuda_c:
         with_it = listed(name for name, one in variants.items() if one.has_cuda_c)
