@@ -325,8 +325,30 @@ def sides(change, **new):
 def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
     sentence = closing_sentence(sides(change))
     assert sentence.startswith(said)
-    assert re.search(r"from \d\.\d\d ± 0\.01 to \d\.\d\d ± 0\.01 times as fast\.$", sentence)
+    # No process or anchor bounds how far processes differ; both cases differ alike.
+    assert "2 cases, all of them UNCLEAR; case by case, " in sentence
+    assert re.search(r" is \d\.\d\d ± 0\.01 times as fast\.$", sentence)
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
+
+
+def test_a_comparison_of_decided_cases_ends_with_the_span_of_their_ratios(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    last = " ".join(gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()[-1:])
+    assert "UNCLEAR" not in last
+    assert re.search(r"is from \d\.\d\d ± \d\.\d\d to \d\.\d\d ± \d\.\d\d times as fast\.$", last)
+
+
+def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_cases(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = ("compare", "h200/ladder", "h200/gems3")
+    lines = gravbench(*words, columns=120).stdout.splitlines()
+    assert lines[0] == "No case is ok in both h200/ladder and h200/gems3, so nothing was compared."
+    assert len(lines) < 12
+    assert "No case has the same timed: force in BASE, step in NEW." in lines
+    assert re.fullmatch(r"\d+ cases of \d+ variants only in BASE \(h200/ladder\)", lines[1])
+    assert re.fullmatch(r"--all lists these \d+,?\d* cases", lines[-2])
+    whole = gravbench(*words, "--all", columns=120).stdout
+    assert "  naive: cupy, pycuda, numba; 9 values of n" in whole
 
 
 def test_a_driver_that_differs_is_named_with_both_its_versions():
