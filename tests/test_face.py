@@ -26,6 +26,7 @@ from gravbench.measuring import doctor as examining
 from gravbench.model.device import Device, Finding
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.report.terminal import inventory
 from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
 from gravbench.version import VERSION
@@ -331,6 +332,26 @@ def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
 
 
+def test_every_command_stands_in_a_named_part_of_the_help():
+    said = gravbench("--help", columns=100).stdout
+    assert "─ Commands ─" not in said
+    for name in ("ceilings", "explain", "run", "report", "list", "new"):
+        assert re.search(rf"│ {name}  ", said)
+
+
+def test_list_shows_a_description_without_markup_and_a_command_that_measures_the_variant(tmp_path, monkeypatch):
+    said = gravbench("list", "barnes_hut", columns=100).stdout
+    assert "``" not in said
+    assert "The axes, from the first step of the path to the last: sort, bodies in" in " ".join(said.split())
+    assert "gravbench run quick --variant barnes_hut" in said
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine", "--cpu")
+    own = discover((tmp_path / "mine",))["mine"]
+    assert inventory._sweep_of(own) == str(tmp_path / "mine" / "mine.yaml")
+    (tmp_path / "mine" / "mine.yaml").unlink()
+    assert inventory._sweep_of(own) == f"on a sweep with variant_folders: [{tmp_path / 'mine'}]"
+
+
 def test_a_comparison_of_decided_cases_ends_with_the_span_of_their_ratios(monkeypatch):
     monkeypatch.chdir(ROOT)
     last = " ".join(gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()[-1:])
@@ -593,7 +614,7 @@ def test_folders_of_ones_own_are_known_to_list_and_source_where_they_were_used(m
     assert "fast  " in gravbench("list").stdout
     assert gravbench("source", "fast").stdout == (mine / "fast.py").read_text("utf-8")
     assert "fast" in completion.variants("fa")
-    assert "variant_folders: [" in gravbench("list", "fast", columns=200).stdout
+    assert "gravbench run " + str(Path("kernels", "fast.yaml").resolve()) in gravbench("list", "fast", columns=200).stdout
     monkeypatch.chdir(tmp_path.parent)
     assert folders.remembered() == (mine,)  # it lies below
     elsewhere = tmp_path / "elsewhere"

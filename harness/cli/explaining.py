@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli.axes import axes_of
-from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
+from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, writing
 from gravbench.errors import LISTING, InputError, listed, nearest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TOOLKIT = "cupy"
 """By whose rules a value of an axis is accepted."""
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def explain(
     variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="A variant with a CUDA C kernel.")] = None,
     parameter: Annotated[
