@@ -614,7 +614,9 @@ def test_folders_of_ones_own_are_known_to_list_and_source_where_they_were_used(m
     assert "fast  " in gravbench("list").stdout
     assert gravbench("source", "fast").stdout == (mine / "fast.py").read_text("utf-8")
     assert "fast" in completion.variants("fa")
-    assert "gravbench run " + str(Path("kernels", "fast.yaml").resolve()) in gravbench("list", "fast", columns=200).stdout
+    assert (
+        "gravbench run " + str(Path("kernels", "fast.yaml").resolve()) in gravbench("list", "fast", columns=200).stdout
+    )
     monkeypatch.chdir(tmp_path.parent)
     assert folders.remembered() == (mine,)  # it lies below
     elsewhere = tmp_path / "elsewhere"
