@@ -332,6 +332,15 @@ def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
 
 
+def test_best_explains_the_signs_of_its_table(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    explained = {(): "* differs from the row above.", ("--full",): "* the choice differs from that at the previous n."}
+    for words, sentence in explained.items():
+        said = " ".join(gravbench("best", "h200/ladder", *words, columns=120).stdout.split())
+        assert re.search(r"2,048 \* symmetric", said)
+        assert sentence in said
+
+
 def test_every_command_stands_in_a_named_part_of_the_help():
     said = gravbench("--help", columns=100).stdout
     assert "─ Commands ─" not in said
@@ -403,7 +412,7 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     assert short.count("\n") <= 50
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
     named = "but cannot be distinguished from it" in " ".join(full.split())
-    assert named == ("UNCLEAR: up to " in short) == (name != "bodin2026_direct")
+    assert named == ("UNCLEAR N: N others are " in short) == (name != "bodin2026_direct")
     assert "but cannot be distinguished from it" not in " ".join(short.split())
     assert all(len(line) <= 80 for line in short.splitlines())
 
