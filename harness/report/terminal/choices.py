@@ -120,7 +120,7 @@ def render_choices(
     if not full:
         marked = any(choice.changed for selection in selections for choice in selection.choices)
         sign = f"{CHANGED} differs from the row above. " * marked
-        say(console, f"{sign}--full explains the columns and names what is {Verdict.UNCLEAR}.", "dim")
+        say(console, f"{sign}--full explains columns and names what is {Verdict.UNCLEAR}.", "dim")
         return
     console.print()
     axes = "axes: those that differ from the variant's defaults. " if defaults is not None else ""
