@@ -24,6 +24,7 @@ from gravbench.errors import InputError
 from gravbench.explain import assembling
 from gravbench.measuring import doctor as examining
 from gravbench.model.device import Device, Finding
+from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.report.terminal import inventory
@@ -339,6 +340,23 @@ def test_best_explains_the_signs_of_its_table(monkeypatch):
         said = " ".join(gravbench("best", "h200/ladder", *words, columns=120).stdout.split())
         assert re.search(r"2,048 \* symmetric", said)
         assert sentence in said
+
+
+def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine")
+    own = discover((tmp_path / "mine",))["mine"]
+    for name in ("one", "two"):
+        samples = [1e-3 * (1 + i / 1e5) for i in range(20)]
+        made = record("mine", samples[0], axes={"p": 256}, timed="force", samples_seconds=samples)
+        code = own.code_sha256("cupy", find_interaction("gravity"))
+        RecordFile(tmp_path / "reports" / name).append(made.model_copy(update={"code_sha256": code}))
+    stranger = "¶"
+    assert stranger in gravbench("best", "one", XDG_STATE_HOME=str(tmp_path / "nothing")).stdout
+    assert stranger not in gravbench("best", "one").stdout
+    assert stranger not in gravbench("compare", "one", "two").stdout
+    if not assembling.missing():
+        assert "mine.cu:" in gravbench("explain", "mine").stdout
 
 
 def test_every_command_stands_in_a_named_part_of_the_help():

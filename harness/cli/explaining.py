@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli.axes import axes_of
-from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, writing
+from gravbench.cli.folders import known_variants
+from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, warn, writing
 from gravbench.errors import LISTING, InputError, listed, nearest
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ def explain(
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
-    from gravbench.model.variant import discover
 
     if (device or out) and not knock_outs:
         raise InputError(f"{'--device' if device else '--out'} only works with --knock-outs")
@@ -124,7 +124,7 @@ def explain(
     if not isinstance(bodies, int):
         raise InputError(f"--n {n}: not a whole number; accepted: 2 to {MOST_BODIES:,}")
     architectures = list(dict.fromkeys(word.strip() for word in arch.split(",")))
-    variants = discover()
+    variants = known_variants(warn)
     asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
     if against is not None:
         asked.append(asked_for(variants, against, [], bodies, dtype, "--against"))
