@@ -359,6 +359,18 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
         assert "mine.cu:" in gravbench("explain", "mine").stdout
 
 
+def test_best_leaves_out_what_needs_equal_masses_where_they_differ(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert "symmetric equal_mass=1" in gravbench("best", "h200/ladder", columns=120).stdout
+    made = json.loads(gravbench("best", "h200/ladder", "--unequal-masses", "--json").stdout)
+    choices = [choice for selection in made["selections"] for choice in selection["choices"]]
+    assert "symmetric" in {choice["use"]["variant"] for choice in choices}
+    assert not [choice for choice in choices if choice["use"]["axes"].get("equal_mass") == 1]
+    assert "cannot be combined with --unequal-masses" in refused(
+        "best", "h200/ladder", "--unequal-masses", "--save", "table.yaml"
+    )
+
+
 def test_every_command_stands_in_a_named_part_of_the_help():
     said = gravbench("--help", columns=100).stdout
     assert "─ Commands ─" not in said

@@ -129,6 +129,9 @@ def best(
         str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 (default: both).")] = None,
+    unequal_masses: Annotated[
+        bool, typer.Option("--unequal-masses", help="Leave out configurations that are fast only for equal masses.")
+    ] = False,
     threshold: ThresholdOption = "2%",
     full: Annotated[
         bool, typer.Option("--full", help="Explain the columns and name the configurations that are UNCLEAR.")
@@ -150,10 +153,12 @@ def best(
     from gravbench.report.names import count
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
+    from gravbench.verdicts.best import EQUAL_MASS, check_quantile
     from gravbench.verdicts.best import best as choose
-    from gravbench.verdicts.best import check_quantile
     from gravbench.verdicts.compare import threshold as parsed
 
+    if save and unequal_masses:
+        raise InputError("--save covers equal and unequal masses; it cannot be combined with --unequal-masses")
     if full and as_json:
         raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
@@ -168,6 +173,8 @@ def best(
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
         if late := sum(record.outraced for one in read for record in latest(one.records)):
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
+    if unequal_masses:
+        records = [record for record in records if record.axes.get(EQUAL_MASS) != 1]
     found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
     here = Here(variants)
     if as_json:

@@ -28,7 +28,7 @@ READING = (
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."
 AGAIN = "To record it, measure again into a new folder: gravbench run SWEEP --out FOLDER"
-EQUAL = f"{EQUAL_MASS}=1 was measured on bodies of equal mass; it is this fast only for such bodies."
+EQUAL = f"{EQUAL_MASS}=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
 
 
 def render_choices(

@@ -159,7 +159,7 @@ def _main(field: Field, console: Console, here: Here) -> None:
         if win.record is not largest.record
     ]
     if others:
-        say(console, f"n = {largest.n:,}, error at most {'; '.join(others)}")
+        say(console, f"n = {largest.n:,}, error ≤ {'; '.join(others)}")
     for sign in dict.fromkeys("".join(signs(win.record) for win in rows)):
         say(console, f"{sign} {SIGNS[sign]}", "yellow")
     if presupposed:
