@@ -137,6 +137,7 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
     assert "What each step brings at n = 4,096" in said
     assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
     assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
+    assert "± ?" not in said
     assert "gravbench report h200/gems3" not in said  # there is none here
     folder = tmp_path / "reports" / "h200" / "gems3"
     folder.mkdir(parents=True)
@@ -146,6 +147,16 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
         "Full report: gravbench report mine --full",
     ]
     assert "Next, " not in gravbench("report", "h200/gems3").stdout
+
+
+def test_the_summary_of_a_cpu_says_what_a_ratio_without_an_interval_lacks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for variant, seconds in {"numba_direct": 8.0, "numba_parallel": 2.0}.items():
+        few = record(variant, seconds, n=4096, toolkit="cpu", samples_seconds=[seconds] * 2, ci_low=None, ci_high=None)
+        RecordFile(tmp_path / "reports" / "mine").append(few)
+    said = gravbench("report", "mine").stdout
+    assert "numba_parallel: 4.00 ± ? × numba_direct" in said
+    assert "± ?: there are too few samples for an interval" in said
 
 
 def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_error_it_is(monkeypatch):

@@ -15,7 +15,7 @@ from gravbench.model.runs import latest
 from gravbench.report import published, winning
 from gravbench.report.here import CUT_SHORT, PARTIAL, UNCOUNTED, Here, Origin, signs
 from gravbench.report.names import count, joined, why_unranked
-from gravbench.report.numbers import number, relative_error, times
+from gravbench.report.numbers import UNBOUNDED, number, relative_error, times
 from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
 from gravbench.report.terminal.printing import heading, say, subsection
@@ -126,15 +126,18 @@ def _within(field: Field) -> list[Win]:
 
 
 def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None:
-    n = field.gains[0].record.n
-    subsection(console, f"What each step brings at n = {n:,}: how many times as fast as another step it is")
-    for gain in field.gains[:MOST_STEPS]:
+    shown, n = field.gains[:MOST_STEPS], field.gains[0].record.n
+    say(console, f"What each step brings at n = {n:,}: how many times as fast as another step it is", "bold")
+    for gain in shown:
         before = gain.before
         ratio = winning.times(before.interval, sure=before.sure)
         error = f", error {relative_error(error_of(gain.record))}" * ranking.is_partial(gain.record)
         said = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
         idea = summaries.get(gain.record.variant, "").partition(":")[0].removesuffix(".")
         say(console, ". ".join(filter(None, [said, idea])), indent=2)
+    leads = [gain.before for gain in shown] + [win.next for win in _within(field) if win.next]
+    if not all(one.sure and one.interval.bounded for one in leads):
+        say(console, f"{UNBOUNDED}: there are too few samples for an interval")
 
 
 def _main(field: Field, console: Console, here: Here) -> None:
