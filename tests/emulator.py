@@ -284,6 +284,13 @@ inline void product_f16(float (&d)[4], const uint4& a, const uint2& b) {
     for (float& one : d) one = 0;
     multiply_f16(d, a.x, a.y, a.z, a.w, b);
 }
+inline unsigned cubes(unsigned packed) {
+    const auto cube = [](unsigned half) {
+        const float own = half_value(half);
+        return half_bits(half_value(half_bits(own * own)) * own);
+    };
+    return cube(packed & 0xffff) | cube(packed >> 16) << 16;
+}
 inline float sum_of_parts(unsigned high, unsigned low) { return half_value(high) + half_value(low); }
 """
 ONE_INSTRUCTION = re.compile(

@@ -140,7 +140,7 @@ def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Let tensor take one FP16 number however few the bodies are."""
-    monkeypatch.setattr(tensor_share, "MANY", 0)
+    monkeypatch.setattr(tensor_share, "MANY", dict.fromkeys(tensor_share.MANY, 0))
 
 
 @pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
@@ -160,10 +160,29 @@ def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_man
 
 
 @pytest.mark.parametrize(
+    "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
+)
+def test_a_cube_in_fp16_has_several_times_the_errors_of_one_that_is_rounded_to_it(
+    accelerate,
+    few_are_many,  # noqa: ARG001
+    bodies,
+):
+    """Three times the rounding of 1 / r, and those of two products."""
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    rms = {}
+    for name, axes in (("tensor", {"terms": 1}), ("tensor_half", {})):
+        found, _ = accelerate(name, "float32", bodies, axes | {"separation": 1.25}, tensor_cores=True)
+        rms[name] = reference.compare(found, expected).error_rms
+    assert 2 * rms["tensor"] < rms["tensor_half"] < 5 * rms["tensor"]
+
+
+@pytest.mark.parametrize(
     "bodies", [generators.collision(1000, 5, EPS), heavy_and_light(1000)], ids=["collision", "heavy and light"]
 )
-def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(accelerate, bodies):
-    found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1}, tensor_cores=True)
+@pytest.mark.parametrize("fma_roots", [0, 8])
+def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_ones(accelerate, bodies, fma_roots):
+    axes = {"p": 32, "r": 2, "terms": 1, "fma_roots": fma_roots}
+    found, _ = accelerate("tensor", "float32", bodies, axes, tensor_cores=True)
     assert judged("tensor", "float32", bodies, found) is None
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert reference.compare(found, expected).error_rms < 1e-6
@@ -171,7 +190,7 @@ def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_o
 
 def test_tensor_with_one_fp16_takes_two_for_bodies_that_become_heavy_after_its_preparation(libraries, monkeypatch):
     variant = discover()["tensor"]
-    monkeypatch.setattr(tensor_share, "MANY", 100)
+    monkeypatch.setitem(tensor_share.MANY, "float32", 100)
     bodies = generators.plummer(600, 5, EPS)
     axes = variant.complete({"p": 32, "r": 2, "terms": 1})
     prepared = variant.prepare(Emulator(variant, "float32", libraries, tensor_cores=True), bodies, **axes)
@@ -200,7 +219,7 @@ def test_nearer_than_twice_the_radius_of_a_block_tensor_takes_two_fp16(accelerat
     found, _ = accelerate("tensor", "float32", bodies, {"p": 32, "r": 2, "terms": 1, "reorder": 0}, tensor_cores=True)
     expected = direct_accelerations(bodies, np.arange(64), "float32")
     error = reference.compare(found[:64], expected).error_max
-    assert error < 1e-6 if terms == 2 else error > 5e-6
+    assert error < 2e-6 if terms == 2 else error > 5e-6
 
 
 @pytest.mark.parametrize(

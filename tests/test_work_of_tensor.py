@@ -64,30 +64,29 @@ def counted_pair_by_pair(bodies, width, separation, one_term, along_curve, warps
 
 
 @pytest.mark.parametrize(
-    ("n", "width", "separation", "one_term", "along_curve", "parts"),
+    ("n", "width", "separation", "many", "along_curve", "parts"),
     [
-        (2048, 64, 1.2, False, True, 3),
-        (2000, 64, 1.5, False, False, 5),  # an odd number of blocks, the last of them not full
-        (20_480, 64, 1.2, True, True, 4),
-        (4096, 128, 1.1, True, True, 1),  # so few masses that one FP16 number is never enough
-        (130, 128, 1.2, False, True, 1),
+        (2048, 64, 1.2, None, True, 3),
+        (2000, 64, 1.5, None, False, 5),  # an odd number of blocks, the last of them not full
+        (20_480, 64, 1.2, 20_000, True, 4),
+        (4096, 128, 1.1, 20_000, True, 1),  # so few masses that one FP16 number is never enough
+        (130, 128, 1.2, None, True, 1),
     ],
 )
-def test_meetings_are_counted_as_the_kernel_decides_them(n, width, separation, one_term, along_curve, parts):
+def test_meetings_are_counted_as_the_kernel_decides_them(n, width, separation, many, along_curve, parts):
     bodies = generators.plummer(n, 5, 0.025)
     blocks = -(-n // width)
     warps = -(-blocks // 2) * parts
-    found = near_pairs.met(
-        bodies, width=width, separation=separation, one_term=one_term, along_curve=along_curve, warps=warps
-    )
-    expected = counted_pair_by_pair(bodies, width, separation, one_term and n >= 20_000, along_curve, warps)
+    found = near_pairs.met(bodies, width=width, separation=separation, many=many, along_curve=along_curve, warps=warps)
+    one_term = many is not None and n >= many
+    expected = counted_pair_by_pair(bodies, width, separation, one_term, along_curve, warps)
     # On the edge of a rule float32 may round to either side.
     for own, other in zip((found.near, found.two_terms, found.one_term), expected, strict=False):
         assert np.abs(own - other).sum() <= 1e-3 * expected.sum()
     assert (found.within == expected[3]).all()
     assert (found.rows == expected[4]).all()
     assert found.interactions == (blocks * width) ** 2
-    assert (found.one_term.sum() > 0) == (one_term and n >= 20_000)
+    assert (found.one_term.sum() > 0) == one_term
 
 
 def test_neighbours_along_the_curve_are_neighbours_in_space():

