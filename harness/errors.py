@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 MOST_CHARACTERS = 1000
 """Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
 MOST_NAMED = 600
 """Characters of the names that a sentence lists; the rest is counted."""
+MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 20, 3, 10
+"""Of more accepted names than that, a sentence about a wrong one has so many of the closest, or of the first."""
+LISTING = "gravbench list"
+"""The command that names every variant."""
 MOST_QUOTED = 100
 """Characters of a word that a person gave, where a sentence repeats it."""
 
@@ -57,11 +61,19 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join([*every[:kept], *more])
 
 
-def nearest(word: str, accepted: list[str]) -> str:
-    """Say which of the ``accepted`` words is meant by a misspelt one, then name them all."""
+def nearest(word: str, accepted: Sequence[str], more: str = "") -> str:
+    """Say which of the ``accepted`` words is meant by a misspelt one, then name what is accepted.
+
+    Of more than ``MOST_NAMES`` words, the closest are named, or the first where none is close, and the rest are
+    counted; ``more`` is the command that lists them all.
+    """
     import difflib
 
     # Beyond it no name is meant, and the comparison takes long.
-    close = difflib.get_close_matches(word, accepted, n=1) if len(word) <= MOST_QUOTED else []
+    close = difflib.get_close_matches(word, accepted, n=CLOSE_NAMES) if len(word) <= MOST_QUOTED else []
     guess = f"did you mean {shortened(close[0])}? " if close else ""
-    return f"{guess}accepted: {listed(accepted)}"
+    if len(accepted) <= MOST_NAMES:
+        return f"{guess}accepted: {listed(accepted)}"
+    named = close or accepted[:FIRST_NAMES]
+    see = f"; {more} shows all of them" if more else ""
+    return f"{guess}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"

@@ -223,7 +223,7 @@ def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be
         assert "n = 1,024, UNCLEAR: 2 configurations take 30 % (numba_symmetric cpu float32) to 500 %" in said
         assert "than the fastest, numba_parallel cpu float32 with 1,000 ms, but cannot be distinguished from it" in said
         summary = " ".join(printed(found, width, full=False).split())
-        assert "UNCLEAR: up to 500 % slower by the median, but not distinguished from the fastest." in summary
+        assert "UNCLEAR N: N others are slower by the median, up to 500 %, but cannot be" in summary
         assert "n = 1,024, UNCLEAR" not in summary
     (of_64, of_1024) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"]
     assert (of_64["unclear"], of_1024["behind"], of_1024["as_good"]) == ([], None, [])

@@ -17,7 +17,7 @@ from gravbench.config.condition import Condition
 from gravbench.config.load import find, load, packaged
 from gravbench.config.override import parse
 from gravbench.config.settings import FEWEST_SAMPLES, Measure, Subset
-from gravbench.errors import MOST_CHARACTERS, InputError, nearest
+from gravbench.errors import FIRST_NAMES, MOST_CHARACTERS, InputError, nearest
 from gravbench.measuring import environment
 from gravbench.measuring.plan import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds, plan
 from gravbench.model import bodies_readers, files, importing
@@ -359,7 +359,7 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
         ("n: 64\nvariants:\n - p: 64", 3, "the key variant is missing"),
         ("n: 64\nvariants: []", 2, "accepted: at least one value"),
         ("n: 64\nvariants: [naive, 3]", 2, "an entry of variants is 3; accepted: keys and values"),
-        ("n: 64\nvariants:\n - naive\n - tilde", 4, 'no variant "tilde"; did you mean tiled? accepted: naive, '),
+        ("n: 64\nvariants:\n - naive\n - tilde", 4, 'no variant "tilde"; did you mean tiled? accepted: tiled and '),
         (
             TILED + "toolkit: [cupy, numbas]",
             4,
@@ -539,7 +539,11 @@ def test_a_sentence_has_a_bounded_number_of_printable_characters_and_keeps_its_e
     assert said.endswith("aaa; accepted: less")
     assert str(InputError(said)) == said
     many = [f"variant_{number}" for number in range(1000)]
-    assert re.fullmatch(r"accepted: variant_0, variant_1, .*, and \d+ more", nearest("x" * 400_000, many))
+    first = ", ".join(many[:FIRST_NAMES])
+    assert nearest("x" * 400_000, many) == f"accepted: {first} and 990 more"
+    close = "did you mean variant_77? accepted: variant_77, variant_977, variant_877 and 997 more"
+    assert nearest("variant_77_", many) == close
+    assert nearest("variant_77_", many, "COMMAND") == f"{close}; COMMAND shows all of them"
     assert nearest("variant_77", many[:9]) == f"did you mean variant_7? accepted: {', '.join(many[:9])}"
 
 
@@ -740,7 +744,7 @@ def test_an_override_may_leave_an_entry_nothing_to_do_but_not_the_sweep(write):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("unrol=8", 'no axis or setting "unrol"; did you mean unroll? accepted: p, unroll, '),
+        ("unrol=8", 'no axis or setting "unrol"; did you mean unroll? accepted: unroll and '),
         ("measure.budget=1", 'unknown key "budget"; did you mean budget_seconds? accepted: '),
         ("mesure.budget_seconds=1", "did you mean measure.budget_seconds?"),
         ("measure.budget_seconds=1,2", "measure.budget_seconds has 2 values; accepted: one"),

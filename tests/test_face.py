@@ -24,8 +24,10 @@ from gravbench.errors import InputError
 from gravbench.explain import assembling
 from gravbench.measuring import doctor as examining
 from gravbench.model.device import Device, Finding
+from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.report.terminal import inventory
 from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
 from gravbench.version import VERSION
@@ -84,6 +86,12 @@ def test_a_report_without_a_name_is_of_the_newest_run_that_measured_anything(run
     assert "reports/older" not in gravbench("report").stdout
 
 
+def test_a_folder_of_runs_is_refused_with_the_runs_in_it(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = refused("report", "h200/selftest/")
+    assert said.startswith("h200/selftest/: a folder of 10 runs; accepted: one of h200/selftest/round-1, ")
+
+
 def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "`gravbench run quick` makes one" in refused("report")
@@ -109,6 +117,61 @@ def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
         "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
     )
     assert "The ladder" not in said
+
+
+def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = RecordFile(tmp_path / "reports" / "mine")
+    times = {"numpy_direct": 6, "numba_direct": 8, "numba_parallel": 2, "barnes_hut_cpu": 1, "numba_symmetric": 3}
+    for variant, seconds in times.items():
+        samples = [seconds * (1 + i / 1e5) for i in range(20)]
+        error = 5e-3 if variant == "barnes_hut_cpu" else 1e-6
+        computed = {"body_cell": 10.0} if variant == "barnes_hut_cpu" else {}
+        store.append(
+            record(variant, samples[0], n=4096, toolkit="cpu", timed="force", samples_seconds=samples,
+                   error_p99=error, computed=computed, device_uuid=None, driver=None)
+        )  # fmt: skip
+    printed = gravbench("report", "mine").stdout
+    assert len(printed.splitlines()) <= 25
+    said = " ".join(printed.split())
+    assert "What each step brings at n = 4,096" in said
+    assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
+    assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
+    assert "± ?" not in said
+    assert "gravbench report h200/gems3" not in said  # there is none here
+    folder = tmp_path / "reports" / "h200" / "gems3"
+    folder.mkdir(parents=True)
+    (folder / "records.jsonl").write_bytes((H200 / "gems3" / "records.jsonl").read_bytes())
+    assert gravbench("report", "mine").stdout.splitlines()[-2:] == [
+        "Next, the steps of GPU Gems 3 on an H200: gravbench report h200/gems3",
+        "Full report: gravbench report mine --full",
+    ]
+    assert "Next, " not in gravbench("report", "h200/gems3").stdout
+
+
+def test_the_summary_of_a_cpu_says_what_a_ratio_without_an_interval_lacks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for variant, seconds in {"numba_direct": 8.0, "numba_parallel": 2.0}.items():
+        few = record(variant, seconds, n=4096, toolkit="cpu", samples_seconds=[seconds] * 2, ci_low=None, ci_high=None)
+        RecordFile(tmp_path / "reports" / "mine").append(few)
+    said = gravbench("report", "mine").stdout
+    assert "numba_parallel: 4.00 ± ? × numba_direct" in said
+    assert "± ?: there are too few samples for an interval" in said
+
+
+def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_error_it_is(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = " ".join(gravbench("report", "h200/gems3").stdout.split())
+    assert "Fastest at each n, error ≤ 1e-3 (largest): NVIDIA H200" in said
+    assert "At n = 3,072 with an error of at most 1e-3, split (cupy) is " in said
+    assert "(99th percentile)" in gravbench("report", "h200/arena").stdout
+
+
+def test_the_summary_leaves_out_no_single_row(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for lines in range(24, 36):
+        said = gravbench("report", "h200/gems3", columns=100, LINES=str(lines)).stdout
+        assert "not shown: 1 more" not in said
 
 
 def test_full_prints_the_tables_and_a_selection_those_of_what_is_selected(run):
@@ -275,8 +338,87 @@ def sides(change, **new):
 def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
     sentence = closing_sentence(sides(change))
     assert sentence.startswith(said)
-    assert re.search(r"from \d\.\d\d ± 0\.01 to \d\.\d\d ± 0\.01 times as fast\.$", sentence)
+    # No process or anchor bounds how far processes differ; both cases differ alike.
+    assert "2 cases, all of them UNCLEAR; case by case, " in sentence
+    assert re.search(r" is \d\.\d\d ± 0\.01 times as fast\.$", sentence)
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
+
+
+def test_best_explains_the_signs_of_its_table(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    explained = {(): "* differs from the row above.", ("--full",): "* the choice differs from that at the previous n."}
+    for words, sentence in explained.items():
+        said = " ".join(gravbench("best", "h200/ladder", *words, columns=120).stdout.split())
+        assert re.search(r"2,048 \* symmetric", said)
+        assert sentence in said
+
+
+def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine")
+    own = discover((tmp_path / "mine",))["mine"]
+    for name in ("one", "two"):
+        samples = [1e-3 * (1 + i / 1e5) for i in range(20)]
+        made = record("mine", samples[0], axes={"p": 256}, timed="force", samples_seconds=samples)
+        code = own.code_sha256("cupy", find_interaction("gravity"))
+        RecordFile(tmp_path / "reports" / name).append(made.model_copy(update={"code_sha256": code}))
+    stranger = "¶"
+    assert stranger in gravbench("best", "one", XDG_STATE_HOME=str(tmp_path / "nothing")).stdout
+    assert stranger not in gravbench("best", "one").stdout
+    assert stranger not in gravbench("compare", "one", "two").stdout
+    if not assembling.missing():
+        assert "mine.cu:" in gravbench("explain", "mine").stdout
+
+
+def test_best_leaves_out_what_needs_equal_masses_where_they_differ(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert "symmetric equal_mass=1" in gravbench("best", "h200/ladder", columns=120).stdout
+    made = json.loads(gravbench("best", "h200/ladder", "--unequal-masses", "--json").stdout)
+    choices = [choice for selection in made["selections"] for choice in selection["choices"]]
+    assert "symmetric" in {choice["use"]["variant"] for choice in choices}
+    assert not [choice for choice in choices if choice["use"]["axes"].get("equal_mass") == 1]
+    assert "cannot be combined with --unequal-masses" in refused(
+        "best", "h200/ladder", "--unequal-masses", "--save", "table.yaml"
+    )
+
+
+def test_every_command_stands_in_a_named_part_of_the_help():
+    said = gravbench("--help", columns=100).stdout
+    assert "─ Commands ─" not in said
+    assert re.findall(r"│ ([a-z]+)  ", said) == list(options.ORDER)
+
+
+def test_list_shows_a_description_without_markup_and_a_command_that_measures_the_variant(tmp_path, monkeypatch):
+    said = gravbench("list", "barnes_hut", columns=100).stdout
+    assert "``" not in said
+    assert "The axes, from the first step of the path to the last: sort, bodies in" in " ".join(said.split())
+    assert "gravbench run quick --variant barnes_hut" in said
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine", "--cpu")
+    own = discover((tmp_path / "mine",))["mine"]
+    assert inventory._sweep_of(own) == str(tmp_path / "mine" / "mine.yaml")
+    (tmp_path / "mine" / "mine.yaml").unlink()
+    assert inventory._sweep_of(own) == f"on a sweep with variant_folders: [{tmp_path / 'mine'}]"
+
+
+def test_a_comparison_of_decided_cases_ends_with_the_span_of_their_ratios(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    last = " ".join(gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()[-1:])
+    assert "UNCLEAR" not in last
+    assert re.search(r"is from \d\.\d.* to \d\.\d.* times as fast\.$", last)
+
+
+def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_cases(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = ("compare", "h200/ladder", "h200/gems3")
+    lines = gravbench(*words, columns=120).stdout.splitlines()
+    assert lines[0] == "No case is ok in both h200/ladder and h200/gems3, so nothing was compared."
+    assert len(lines) < 16
+    assert "No case has the same timed: force in BASE, step in NEW." in lines
+    assert re.fullmatch(r"\d+ cases of \d+ variants only in BASE \(h200/ladder\)", lines[1])
+    assert re.fullmatch(r"--all lists these \d+,?\d* cases", lines[-2])
+    whole = gravbench(*words, "--all", columns=120).stdout
+    assert "  naive: cupy, pycuda, numba; 9 values of n" in whole
 
 
 def test_a_driver_that_differs_is_named_with_both_its_versions():
@@ -310,7 +452,7 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     assert short.count("\n") <= 50
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
     named = "but cannot be distinguished from it" in " ".join(full.split())
-    assert named == ("UNCLEAR: up to " in short) == (name != "bodin2026_direct")
+    assert named == ("UNCLEAR N: N others are " in short) == (name != "bodin2026_direct")
     assert "but cannot be distinguished from it" not in " ".join(short.split())
     assert all(len(line) <= 80 for line in short.splitlines())
 
@@ -521,7 +663,9 @@ def test_folders_of_ones_own_are_known_to_list_and_source_where_they_were_used(m
     assert "fast  " in gravbench("list").stdout
     assert gravbench("source", "fast").stdout == (mine / "fast.py").read_text("utf-8")
     assert "fast" in completion.variants("fa")
-    assert "variant_folders: [" in gravbench("list", "fast", columns=200).stdout
+    assert (
+        "gravbench run " + str(Path("kernels", "fast.yaml").resolve()) in gravbench("list", "fast", columns=200).stdout
+    )
     monkeypatch.chdir(tmp_path.parent)
     assert folders.remembered() == (mine,)  # it lies below
     elsewhere = tmp_path / "elsewhere"

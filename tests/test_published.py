@@ -395,6 +395,13 @@ def test_blanks_have_their_number_and_their_reasons():
     assert "measured is blank in 3 cells (3 not in this run)." in flat(shown(source(figure()), []))
 
 
+def test_a_step_without_any_value_has_no_row():
+    own = figure(values=[1.0, None, None], blank="the page was cut")
+    text = shown(source(own), [tiled(1.0, p=256)])
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("p=")] == ["p=64", "p=256"]
+    assert "not shown: 1 step with neither a published nor a measured value" in flat(text)
+
+
 def test_a_value_that_is_not_known_is_blank():
     error = figure(unit="relative error")
     records = [tiled(p=p, error_max=None) for p in (64, 128, 256)]

@@ -238,6 +238,16 @@ def test_what_is_not_ok_is_never_ranked_even_when_fastest(status: str) -> None:
     assert f"{status}, 2 cases: made up" in after
 
 
+def test_what_skips_many_variants_is_told_without_their_configurations() -> None:
+    many_names = [f"variant_{number}" for number in range(9)]
+    lost = [record(name, None, status="skipped", reason="no GPU", axes={"p": 64}) for name in many_names]
+    _, after = shown([record("naive", 2.0), *lost]).split("Not ranked")
+    assert f"skipped, 9 cases: no GPU 9 variants: {', '.join(many_names)}" in " ".join(after.split())
+    assert "p=64" not in after
+    _, few = shown([record("naive", 2.0), *lost[:8]]).split("Not ranked")
+    assert few.count("p=64") == 8
+
+
 @pytest.mark.parametrize("median", [None, float("nan"), float("inf")])
 def test_ok_without_a_usable_median_is_named_and_not_ranked(median: float | None) -> None:
     text = shown([record("naive", 2.0), record("tiled", None).model_copy(update={"median_seconds": median})])

@@ -71,6 +71,32 @@ def test_what_cannot_be_told_from_the_next_is_unclear_and_says_so():
     assert "UNCLEAR: the interval includes 1" in winning.sentence(win)
 
 
+def test_a_lead_that_nothing_bounds_is_unclear_for_want_of_samples():
+    few = [timed(name, own, samples_seconds=[own] * 2) for name, own in (("naive", 4e-3), ("tiled", 1e-3))]
+    win = wins_of([one.model_copy(update={"ci_low": None, "ci_high": None}) for one in few]).wins[0]
+    assert win.tied
+    assert winning.sentence(win).endswith("UNCLEAR: there are too few samples for an interval.")
+
+
+def test_which_error_of_the_bodies_a_limit_is_for_is_said():
+    old, new = timed("naive", 4e-3), timed("tiled", 1e-3, error_p99=1e-6)
+    said = ["largest", "99th percentile", "99th percentile or largest"]
+    assert [winning.error_kind(records) for records in ([old], [new], [old, new])] == said
+    (answer,) = answers(winners([[old, new]], PARENTS), {}, Here())
+    assert answer.kind == "99th percentile"  # of the winners
+
+
+def test_each_step_of_the_ladder_gains_over_the_step_it_is_derived_from_at_the_largest_n():
+    tree = timed("barnes_hut", 1e-4, n=2048, error_p99=0.5)  # within no limit
+    records = [timed("naive", 4e-3, n=2048), timed("tiled", 1e-3, n=2048), timed("tiled", 9e-3), tree]
+    (field,) = winners([records], {**PARENTS, "barnes_hut": "tiled"})
+    found = [(gain.record.variant, gain.before.record.variant, gain.before.interval.ratio) for gain in field.gains]
+    assert [(own, before, pytest.approx(ratio, rel=1e-3)) for own, before, ratio in found] == [
+        ("tiled", "naive", 4),
+        ("barnes_hut", "tiled", 10),
+    ]
+
+
 def test_what_a_race_stopped_or_is_not_ok_never_wins():
     records = [
         timed("tiled", 1e-3, stop_reason="outraced"),
@@ -103,7 +129,9 @@ def test_the_sentence_names_the_next_and_the_first_step_once_each():
         said == "At n = 1,024 with an error of at most 1e-4, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)."
     )
     alone = wins_of([timed("naive", 4e-3)])
-    assert winning.sentence(alone.wins[-1]).endswith("only naive (cupy) was measured: 4.00 ms.")
+    assert winning.sentence(alone.wins[-1]) == (
+        "At n = 1,024, only naive (cupy) has an error of at most 1e-4: 4.00 ms."
+    )
 
 
 @pytest.mark.parametrize("name", ["ladder", "arena", "fastest-float64"])

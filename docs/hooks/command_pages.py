@@ -25,9 +25,10 @@ def page() -> str:
 
 
 def commands(group: Any, before: str = "gravbench") -> list[tuple[str, Any]]:
-    """Return each command with its whole name, those of groups included."""
+    """Return each command with its whole name, those of groups included, in the order of ``--help``."""
     found = []
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.commands[name]
         if getattr(command, "hidden", False):
             continue
         whole = f"{before} {name}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli import options
-from gravbench.cli.options import app, console
+from gravbench.cli.options import MEASURE, app, console
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gravbench.explain.ceilings import Ceilings
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def ceilings(
     device: Annotated[str | None, typer.Option(help="cuda:0 or cpu (default: the first GPU).")] = None,
     out: Annotated[

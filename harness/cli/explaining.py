@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli.axes import axes_of
-from gravbench.cli.options import AsJson, app, console, find_run, read_records, writing
-from gravbench.errors import InputError, listed, nearest
+from gravbench.cli.folders import known_variants
+from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, warn, writing
+from gravbench.errors import LISTING, InputError, listed, nearest
 
 if TYPE_CHECKING:
     from gravbench.explain.explained import Asked
@@ -23,7 +24,7 @@ TOOLKIT = "cupy"
 """By whose rules a value of an axis is accepted."""
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def explain(
     variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="A variant with a CUDA C kernel.")] = None,
     parameter: Annotated[
@@ -94,7 +95,6 @@ def explain(
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
-    from gravbench.model.variant import discover
 
     if (device or out) and not knock_outs:
         raise InputError(f"{'--device' if device else '--out'} only works with --knock-outs")
@@ -124,7 +124,7 @@ def explain(
     if not isinstance(bodies, int):
         raise InputError(f"--n {n}: not a whole number; accepted: 2 to {MOST_BODIES:,}")
     architectures = list(dict.fromkeys(word.strip() for word in arch.split(",")))
-    variants = discover()
+    variants = known_variants(warn)
     asked = [asked_for(variants, variant, parameter or [], bodies, dtype)]
     if against is not None:
         asked.append(asked_for(variants, against, [], bodies, dtype, "--against"))
@@ -158,7 +158,7 @@ def asked_for(
     from gravbench.explain.explained import Asked
 
     if name not in variants:
-        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants))}")
+        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants), LISTING)}")
     variant = variants[name]
     if not variant.has_cuda_c:
         with_it = listed(name for name, one in variants.items() if one.has_cuda_c)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gravbench.cli import completion
+from gravbench.cli.folders import known_variants
 from gravbench.cli.options import (
     READ,
     AsJson,
@@ -75,7 +76,6 @@ def compare(
 
     There is one verdict on seconds and, if the device reports its clock, one on clock cycles.
     """
-    from gravbench.model.variant import discover
     from gravbench.report.here import Here
     from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
@@ -87,16 +87,17 @@ def compare(
     if new is None and by is None:
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
     limit = judged.threshold(threshold)
+    variants = known_variants(warn)
     sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
     if by is None:
         found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
-        defaults = {name: variant.defaults for name, variant in discover().items()}
+        defaults = {name: variant.defaults for name, variant in variants.items()}
         name = " and ".join(side.name for side in sides)
         together = judged.Run(name, [one for side in sides for one in side.records], len(sides))
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
-    here = Here(discover())
+    here = Here(variants)
     if as_json:
         typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
     elif markdown:
@@ -128,6 +129,9 @@ def best(
         str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 (default: both).")] = None,
+    unequal_masses: Annotated[
+        bool, typer.Option("--unequal-masses", help="Leave out configurations that are fast only for equal masses.")
+    ] = False,
     threshold: ThresholdOption = "2%",
     full: Annotated[
         bool, typer.Option("--full", help="Explain the columns and name the configurations that are UNCLEAR.")
@@ -145,15 +149,16 @@ def best(
 ) -> None:
     """Recommend a configuration for each N: the simplest of those that are as good as the fastest."""
     from gravbench.model.runs import latest
-    from gravbench.model.variant import discover
     from gravbench.report.here import Here
     from gravbench.report.names import count
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
+    from gravbench.verdicts.best import EQUAL_MASS, check_quantile
     from gravbench.verdicts.best import best as choose
-    from gravbench.verdicts.best import check_quantile
     from gravbench.verdicts.compare import threshold as parsed
 
+    if save and unequal_masses:
+        raise InputError("--save covers equal and unequal masses; it cannot be combined with --unequal-masses")
     if full and as_json:
         raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
@@ -162,12 +167,14 @@ def best(
     limit = parsed(threshold)
     read = read_runs(run_names, NOT_JUDGED)
     records = [record for one in read for record in one.records]
-    variants = discover()
+    variants = known_variants(warn)
     defaults = {name: variant.defaults for name, variant in variants.items()}
     if save:
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
         if late := sum(record.outraced for one in read for record in latest(one.records)):
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
+    if unequal_masses:
+        records = [record for record in records if record.axes.get(EQUAL_MASS) != 1]
     found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
     here = Here(variants)
     if as_json:

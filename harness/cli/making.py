@@ -12,7 +12,7 @@ import typer
 from gravbench.cli import completion, templates
 from gravbench.cli.folders import remember
 from gravbench.cli.options import OWN, app, console, linked, writing
-from gravbench.errors import InputError, nearest
+from gravbench.errors import LISTING, InputError, nearest
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
@@ -50,7 +50,7 @@ def new(
         raise InputError(f"{name}: this variant exists already, in {known[name].path}; accepted: another name")
     above = parent or ("numba_direct" if cpu else "float4")
     if above not in known:
-        raise InputError(f"--parent {above}: no such variant; {nearest(above, list(known))}")
+        raise InputError(f"--parent {above}: no such variant; {nearest(above, list(known), LISTING)}")
     place = folder or Path(name)
     made = {
         f"{name}.py": templates.CPU_PYTHON if cpu else templates.PYTHON,

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from gravbench.model.record import Record
 
 
+EXAMPLE = ("h200/gems3", "the steps of GPU Gems 3 on an H200")
+"""A run that a clone brings with it, for readers without a GPU, and what it is."""
+
+
 @app.command(rich_help_panel=READ)
 def report(
     run_names: Annotated[
@@ -104,15 +108,26 @@ def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Rec
 
 
 def _print_summary(folder: Path, name: str) -> None:
-    from gravbench.model.variant import parents
+    from gravbench.model.runs import RECORDS, REPORTS
+    from gravbench.model.variant import parents, summaries
     from gravbench.report.here import Here
     from gravbench.report.terminal.summary import render_summary
 
     records, source = _read(folder, None, Chosen())
     variants = known_variants(warn)
+    then = f"{EXAMPLE[1]}: gravbench report {EXAMPLE[0]}" if (REPORTS / EXAMPLE[0] / RECORDS).is_file() else ""
     again = shlex.join(["gravbench", "report", name, "--full"])
-    here = Here(variants)
-    render_summary(records, console(), parents(variants), here, name=name, source=source, again=again)
+    render_summary(
+        records,
+        console(),
+        parents(variants),
+        Here(variants),
+        name=name,
+        source=source,
+        summaries=summaries(variants),
+        then=then,
+        again=again,
+    )
 
 
 def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> None:

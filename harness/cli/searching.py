@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gravbench.cli.folders import known_variants
 from gravbench.cli.options import READ, AsJson, RunsArgument, ThresholdOption, app, console, read_runs, warn, writing
 from gravbench.config.search import STRATEGIES
 from gravbench.errors import InputError
@@ -41,7 +42,6 @@ def replay(
     """Replay searches on the records of a full sweep: how many measurements each strategy would have needed."""
     import json
 
-    from gravbench.model.variant import discover
     from gravbench.report.page import efforts
     from gravbench.report.searches import Searched, searches_json
     from gravbench.report.terminal.searches import render_searches
@@ -56,7 +56,7 @@ def replay(
     limit = compare.threshold(threshold)
     if figure:
         efforts.check(figure)
-    variants = discover()
+    variants = known_variants(warn)
     boards, left_out = recorded([record for one in read_runs(run_names) for record in one.records], variants)
     chosen = of_names([one.value for one in strategy or []], limit)
     if not strategy and (why := missing()):

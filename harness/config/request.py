@@ -17,7 +17,7 @@ from gravbench.config.numbers import abbreviated
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
 from gravbench.config.sweep import Block, cases_of
-from gravbench.errors import InputError, listed, nearest, shortened
+from gravbench.errors import LISTING, InputError, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
@@ -94,7 +94,7 @@ class Request:
                 names[name] = None
             else:
                 where = self._where(index, "variant", position)
-                raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL])}")
+                raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL], LISTING)}")
         found = [self.known[name] for name in names]
         for one in found:
             for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:

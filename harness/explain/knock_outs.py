@@ -113,6 +113,18 @@ Opens = Callable[[Changed, tuple[str, ...]], CudaToolkit]
 
 
 @dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a prediction is about, whatever is changed: a variant with its ``axes``, on a device with ``ceilings``."""
+
+    variant: Variant
+    dtype: Dtype
+    axes: Axes
+    bodies: Bodies
+    problem: Problem
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """What a change became on a device: the kernels that were asked for, and the shape in which they were launched.
 
@@ -184,8 +196,9 @@ def knock_out(
             _sample(one, settings, read)
     assert original.prepared is not None
     problem = Problem(n, n * n / original.prepared.cycle)
+    subject = Predicted(variant, dtype, axes, bodies, problem, ceilings)
     for one in candidates:
-        _predict(one, variant, dtype, axes, bodies, problem, ceilings, known=original.prepared.insight is None)
+        _predict(one, subject, known=original.prepared.insight is None)
     return KnockOuts(
         variant=variant.name,
         axes=dict(variant.complete(axes)),
@@ -235,27 +248,17 @@ def _sample(one: _Candidate, settings: Measure, read: Callable[[], Reading | Non
     one.clocks += found.sm_clock_mhz
 
 
-def _predict(
-    one: _Candidate,
-    variant: Variant,
-    dtype: Dtype,
-    axes: Axes,
-    bodies: Bodies,
-    problem: Problem,
-    ceilings: Ceilings,
-    *,
-    known: bool,
-) -> None:
+def _predict(one: _Candidate, subject: Predicted, *, known: bool) -> None:
     if one.shape is None or one.toolkit is None or one.prepared is None:
         return
     if not known:
         one.reason = "not predicted: the trip counts of its loops depend on the data"
         return
     architecture = f"sm_{(one.toolkit.compute_capability or '9.0').replace('.', '')}"
-    megahertz = float(np.median(one.clocks)) if one.clocks else ceilings.clock
+    megahertz = float(np.median(one.clocks)) if one.clocks else subject.ceilings.clock
     made = Made(one.asked, one.shape, one.prepared.kernels, architecture, megahertz)
     try:
-        one.predicted = seconds_of(one.change, made, variant, dtype, axes, bodies, problem, ceilings)
+        one.predicted = seconds_of(one.change, made, subject)
     except Exception as error:
         one.reason = shortened(f"not predicted: {error}", 600)
         return
@@ -263,32 +266,24 @@ def _predict(
         one.reason = "not predicted: it has no recognizable loop over interactions"
 
 
-def seconds_of(
-    change: Change,
-    made: Made,
-    variant: Variant,
-    dtype: Dtype,
-    axes: Axes,
-    bodies: Bodies,
-    problem: Problem,
-    ceilings: Ceilings,
-) -> float | None:
+def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     """Predict the seconds of an evaluation after a change; None where no kernel of it has a loop over interactions.
 
     Raises:
         InputError: it cannot be compiled or read here.
         UnmodelledError: there is no model of it.
     """
-    options = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *change.options)
+    variant, ceilings = subject.variant, subject.ceilings
+    options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
     for asked in made.asked:
-        own = variant.complete({**axes, **change.axes})
-        count = counting(asked, lambda: bodies, own, made.shape)
+        own = variant.complete({**subject.axes, **change.axes})
+        count = counting(asked, lambda: subject.bodies, own, made.shape)
         work = work_of_text(
             variant, change.text, asked, made.architecture, options, made.kernels, change.roots, count
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)
-            return predict_launch(work, made.shape, problem, made.megahertz, ceilings, costs).seconds
+            return predict_launch(work, made.shape, subject.problem, made.megahertz, ceilings, costs).seconds
     return None
 
 

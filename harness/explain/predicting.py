@@ -18,7 +18,17 @@ from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import Change, changes
-from gravbench.explain.knock_outs import FILE, ORIGINAL, KnockOuts, Made, Outcome, read_all, seconds_of, write
+from gravbench.explain.knock_outs import (
+    FILE,
+    ORIGINAL,
+    KnockOuts,
+    Made,
+    Outcome,
+    Predicted,
+    read_all,
+    seconds_of,
+    write,
+)
 from gravbench.explain.model import Problem
 from gravbench.explain.occupancy import occupancy
 from gravbench.explain.shape import LANES, Shape
@@ -72,7 +82,8 @@ def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, c
             one.sm_clock_mhz or ceilings.clock
         )  # fmt: skip
         problem = Problem(found.n, found.n * found.n / prepared.cycle)
-        seconds = seconds_of(change, made, variant, found.dtype, found.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
+        subject = Predicted(variant, found.dtype, found.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
+        seconds = seconds_of(change, made, subject)
         if seconds is not None:
             return seconds
     return None

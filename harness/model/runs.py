@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gravbench.errors import InputError, nearest, shortened
+from gravbench.errors import InputError, listed, nearest, shortened
 from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
@@ -101,6 +101,8 @@ def find(run: str) -> Path:
     with contextlib.suppress(InputError):
         return newest(run, measured=True)
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
+    if inside := [name for name in known if name.startswith(f"{run.rstrip('/')}/")]:
+        raise InputError(f"{shortened(run)}: a folder of {len(inside):,} runs; accepted: one of {listed(inside)}")
     if known:
         raise InputError(
             f"{shortened(run)}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}"

@@ -16,11 +16,6 @@ from gravbench.verdicts.winners import Field, Win, error_of
 
 Thing = TypeVar("Thing")
 
-READING = (
-    "The fastest configuration at each n whose error is within the limit. error: the 99th percentile over the bodies "
-    "of the relative error of the acceleration, or the largest error in older records."
-)
-
 PRESUPPOSED: Mapping[str, str] = {
     "equal_mass": "equal_mass=1 needs equal masses",
     "gpus": "gpus=N shares an evaluation among N GPUs",
@@ -35,6 +30,12 @@ WIDE = 0.25
 def limit_words(limit: float) -> str:
     """Write the limit of an error: ``1e-3``."""
     return f"{limit:.0e}".replace("e-0", "e-")
+
+
+def error_kind(records: Iterable[Record]) -> str:
+    """Say which of the errors of the bodies is compared with a limit: older records have only the largest."""
+    known = {record.error_p99 is not None for record in records}
+    return " or ".join([*["99th percentile"] * (True in known), *["largest"] * (False in known)])
 
 
 def times(interval: Interval, *, sure: bool = True) -> str:
@@ -96,14 +97,17 @@ def sentence(win: Win) -> str:
         beaten = beaten[:1]
     first = f"At n = {win.n:,} with an error of at most {limit_words(win.limit)}"
     if not beaten:
-        return f"{first}, only {name_of(win.record)} was measured: {number(1e3 * ranking.seconds(win.record), 3)} ms."
-    parts = [_as_fast(one) for one in beaten]
-    unclear = "; UNCLEAR: the interval includes 1" if win.tied else ""
-    return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{unclear}."
+        said = f"only {name_of(win.record)} has an error of at most {limit_words(win.limit)}"
+        return f"At n = {win.n:,}, {said}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+    parts = [f"{times(one.interval, sure=one.sure)} times as fast as {name_of(one.record)}" for one in beaten]
+    return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{_why_unclear(win)}."
 
 
-def _as_fast(behind: Behind) -> str:
-    return f"{times(behind.interval, sure=behind.sure)} times as fast as {name_of(behind.record)}"
+def _why_unclear(win: Win) -> str:
+    if win.next is None or not win.tied:
+        return ""
+    bounded = win.next.sure and win.next.interval.bounded
+    return f"; UNCLEAR: {'the interval includes 1' if bounded else 'there are too few samples for an interval'}"
 
 
 def spread(things: Sequence[Thing], most: int) -> list[Thing]:

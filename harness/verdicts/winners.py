@@ -43,10 +43,22 @@ class Win:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """The fastest configuration of a variant, and that of the variant it is derived from, ``before``.
+
+    The interval of ``before`` is that of its time over the record's.
+    """
+
+    record: Record
+    before: Behind
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """The winners for one device and task: ``wins`` by n, then by error, the coarsest first.
 
-    ``task`` has the names and values that all of its records share; the number type is none of them.
+    ``task`` has the names and values that all of its records share; the number type is none of them. ``gains`` are
+    those of each step of the ladder at the largest n, in the ladder's order, whatever the errors are.
     """
 
     device: str
@@ -54,6 +66,7 @@ class Field:
     task: Mapping[str, Value]
     wins: list[Win]
     records: int
+    gains: list[Gain]
 
     def within(self, limit: float) -> list[Win]:
         """Return the winners for one limit of the error, by n."""
@@ -97,12 +110,20 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, limits: Sequence
             if (win := _win(n, limit, same_n, parents, scatter))
         ]
         if wins:
-            fields.append(Field(device, cpu, task(alike[0]), wins, len(alike)))
+            largest = max(map(size, alike))
+            gains = _gains([one for one in alike if size(one) == largest], parents, scatter)
+            fields.append(Field(device, cpu, task(alike[0]), wins, len(alike), gains))
     return sorted(fields, key=lambda field: (field.cpu, -field.records))
 
 
 def _task(record: Record) -> tuple[tuple[str, Value], ...]:
     return tuple({**task(record), **record.contents}.items())
+
+
+def _gains(records: Sequence[Record], parents: Parents, scatter: Scatter) -> list[Gain]:
+    first = ranking.fastest(records, lambda record: record.variant)
+    steps = [(first[name], first.get(parents.get(name) or "")) for name in ranking.ladder_order(first, parents)]
+    return [Gain(record, over(record, before, scatter)) for record, before in steps if before is not None]
 
 
 def _win(n: int, limit: float, records: Sequence[Record], parents: Parents, scatter: Scatter) -> Win | None:

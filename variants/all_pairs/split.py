@@ -46,7 +46,7 @@ def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
 
 @variant(
     parent="tiled",
-    source="GPU Gems 3, section 31.4.2 and figure 31-8; 3dgep, the SDK's multi-threaded bodies",
+    source="GPU Gems 3, section 31.4.2 and figure 31-8; 3dgep, the SDK's multithreaded bodies",
     axes={"p": (16, 32, 64, 128, 256), "q": (1, 2, 4, 8, 16), "unroll": (1, 2, 4, 8, 16, 32, 64, 128)},
     defaults={"p": 64, "q": 8, "unroll": 32},
     ranges={"p": ranges.THREADS, "q": ranges.THREADS, "unroll": ranges.UNROLL},

@@ -20,8 +20,8 @@ from gravbench.model.variant import DIRECT_SUM, Range, Tolerance
 
 THETAS = (0, 0.3, 0.5, 0.7, 1.0, 1.2)
 """Opening angles to sweep; 0 opens every cell, which is the direct sum."""
-_ROUNDING = "below, the tolerance, which falls with theta squared, is less than rounding in float32"
-THETA = Range(0.05, 1.4, f"{_ROUNDING}; above, no cell is accepted that is not at 1.4, as it may contain the body")
+_ROUNDING = "below, the tolerance, proportional to theta squared, is smaller than float32 rounding"
+THETA = Range(0.05, 1.4, f"{_ROUNDING}; above, no more cells are accepted than at 1.4, as they may contain the body")
 """In space that is so from 1.2 on, which declarations say in ``when``."""
 THETA_OF_WIDTH = Range(0.05, 2.0, f"{_ROUNDING}; above, bodies accept most cells that contain them")
 """Where the width of a cell over the distance of its centre of mass decides alone."""

@@ -37,7 +37,7 @@ def tolerance(axes):
 
 @variant(
     parent="barnes_hut",
-    source="Bodin 2026, the hybrid as described: s / d < theta, insertion, the plane; Barnes & Hut 1986",
+    source="Bodin 2026, the hybrid as described: s / d < theta, insertion, two dimensions; Barnes & Hut 1986",
     axes={
         "theta": accuracy.THETAS,
         "sort": gpu_walk.SORTS,

@@ -21,7 +21,7 @@ BITS = (10, 21)
 With 10 bits a cell of the finest grid is 1/1024 of the cube wide. At a million bodies the core of a Plummer sphere has
 many bodies per such cell, which cannot be distinguished.
 """
-RANGE = Range(1, BITS[-1], "three such numbers fit into a code of 64 bits")
+RANGE = Range(1, BITS[-1], "three such numbers fit into a 64-bit code")
 
 DIGIT_BITS = 8
 """Bits per pass of the sort: 256 write positions per worker fit into the first-level cache."""

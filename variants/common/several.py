@@ -13,7 +13,7 @@ from gravbench.model.variant import Range
 VALUES = (1, 2, 4, 8)
 MOST = 8
 """Of which one kernel, ``add_shares``, adds up the sums."""
-GPUS = Range(1, MOST, "of one host; more than one by CuPy alone")
+GPUS = Range(1, MOST, "of one host; more than one only with CuPy")
 
 
 def edges(units, shares):

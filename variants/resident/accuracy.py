@@ -25,9 +25,9 @@ THETAS = (0, 0.3, 0.5, 0.7, 1.0, 1.2)
 """Opening angles to sweep; 0 opens every cell, which is the direct sum."""
 PARTS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02)
 """Parts of the acceleration to sweep."""
-_ROUNDING = "below, errors are less than those of rounding in float32"
+_ROUNDING = "below, errors are smaller than those of float32 rounding"
 THETA = Range(0.05, 1.2, f"{_ROUNDING}; above, bodies accept cells that contain them")
-PART = Range(1e-5, 0.1, f"{_ROUNDING}; above, cells are as wrong as theta 1.2 makes them")
+PART = Range(1e-5, 0.1, f"{_ROUNDING}; above, errors are as large as at theta 1.2")
 
 LIMITS = {
     ("geometric", "monopole"): Tolerance(max=5.5, rms=0.2),

@@ -17,7 +17,7 @@ from gravbench.variants.resident import accuracy, counted, resident_share, tree_
 
 @variant(
     parent="resident_tree",
-    source="Salmon 1991, a tree whose walks are divided among processors; here each has the whole of it",
+    source="Salmon 1991, a tree whose walks are divided among processors; here each GPU has the whole tree",
     axes={
         "gpus": several.VALUES,
         "theta": accuracy.THETAS,

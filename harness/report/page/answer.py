@@ -42,13 +42,15 @@ class Cell:
 class Answer:
     """A table of winners for one device and task: a row for each n, a column for each limit of the error.
 
-    ``notes`` say what its times presuppose, and how far the anchors of its device drifted.
+    ``kind`` says which of the errors of the bodies the limits are for, ``notes`` what its times presuppose, and how far
+    the anchors of its device drifted.
     """
 
     title: str
     sentence: str
     limits: list[str]
     rows: list[tuple[str, list[Cell]]]
+    kind: str
     notes: list[str]
 
 
@@ -87,6 +89,7 @@ def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Ans
         winning.sentence(first),
         list(map(winning.limit_words, said)),
         rows,
+        winning.error_kind(shown),
         list(filter(None, notes)),
     )
 

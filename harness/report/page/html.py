@@ -38,7 +38,7 @@ from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
-from gravbench.verdicts.cards import differences, together
+from gravbench.verdicts.cards import card_of, differences, together
 from gravbench.verdicts.ranking import Drift
 from gravbench.verdicts.winners import winners
 
@@ -176,8 +176,8 @@ def _title(runs: Sequence[Run], cases: Sequence[Record]) -> str:
     """Name the page by its run, or by the devices of several."""
     if len(runs) == 1:
         return f"gravbench: {runs[0].name}"
-    devices = list(dict.fromkeys(case.device for case in cases if case.device and case.driver)) or ["CPU"]
-    return f"gravbench: {', '.join(devices[:3])}"
+    devices = dict.fromkeys(card_of(case)[0] for case in cases if case.device and case.driver)
+    return f"gravbench: {', '.join([*devices][:3] or ['CPU'])}"
 
 
 def _finish(cases: Sequence[Record], colours: Palette) -> Callable[[Figure], Figure]:

@@ -20,7 +20,8 @@ const rowsOf = ({ count, columns }) => {
   return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
 };
 
-// Of labels that would lie on each other the first stays, as do axes and legends; tooltips have all of them.
+// Of labels that would lie on each other the first stays, as do axes and legends. A name that a narrow figure would cut
+// short is left to the legend. Tooltips have all of them.
 function declutter(chart) {
   const whole = chart.getBoundingClientRect();
   const kept = [...chart.querySelectorAll(".role-axis-label text, .role-axis-title text, .role-legend text")]
@@ -32,7 +33,8 @@ function declutter(chart) {
     const over = kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
       && box.top < one.bottom - 2 && one.top < box.bottom - 2);
     const outside = box.left < whole.left - 1 || box.right > whole.right + 1;
-    if (over || outside) text.style.visibility = "hidden"; else kept.push(box);
+    const cut = text.textContent.endsWith("…");
+    if (over || outside || cut) text.style.visibility = "hidden"; else kept.push(box);
   }
 }
 

@@ -23,12 +23,12 @@ CHANGED = "*"
 READING = (
     "use: the simplest configuration that is as good as the fastest. as good: the number of others that are. "
     f"{Verdict.UNCLEAR}: the number that have slower medians but cannot be distinguished from the fastest. "
-    "behind: how much longer the recommended configuration takes than the fastest, by their medians. "
+    f"behind: how much longer the recommended configuration takes than the fastest, by their medians. "
     f"{CHANGED} the choice differs from that at the previous n."
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."
 AGAIN = "To record it, measure again into a new folder: gravbench run SWEEP --out FOLDER"
-EQUAL = f"{EQUAL_MASS}=1 was measured on bodies of equal mass; it is this fast only for such bodies."
+EQUAL = f"{EQUAL_MASS}=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
 
 
 def render_choices(
@@ -118,7 +118,9 @@ def render_choices(
         if sentence := closing_sentence(selection):
             say(console, sentence, "bold")
     if not full:
-        say(console, f"--full explains the columns and names the configurations that are {Verdict.UNCLEAR}.", "dim")
+        marked = any(choice.changed for selection in selections for choice in selection.choices)
+        sign = f"{CHANGED} differs from the row above. " * marked
+        say(console, f"{sign}--full explains columns and names what is {Verdict.UNCLEAR}.", "dim")
         return
     console.print()
     axes = "axes: those that differ from the variant's defaults. " if defaults is not None else ""
@@ -206,7 +208,10 @@ def _uncertainty(choice: Choice) -> str:
 def _uncertainties(choices: Sequence[Choice]) -> str:
     """Say in one sentence what the counts of a table mean, and how much slower by its median the slowest is."""
     farthest = max((choice.unclear[-1] for choice in choices), key=lambda one: one.interval.ratio)
-    return f"{Verdict.UNCLEAR}: up to {_more(farthest)} slower by the median, but not distinguished from the fastest."
+    return (
+        f"{Verdict.UNCLEAR} N: N others are slower by the median, up to {_more(farthest)}, but cannot be distinguished "
+        "from the fastest."
+    )
 
 
 def _left_out(late: Mapping[int, int], less: int) -> str:

@@ -30,6 +30,9 @@ MOST_NAMED = 3
 MOST_ROWS = 40
 """Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
 
+MOST_LISTED = 4
+"""Variants whose cases without a partner are listed; of more, the cases are counted."""
+
 VERDICT_STYLES: Mapping[str, str] = {
     Verdict.SLOWER: "red",
     Verdict.FASTER: "green",
@@ -97,11 +100,14 @@ def render_comparison(
 ) -> None:
     """Print one verdict per case, the reasons, what has no partner and what is not ok, and the counts.
 
-    Without ``partners`` a comparison that has no pair at all is one sentence. Rows with a record whose source is not
-    the one that is ``here`` are marked.
+    Unless ``everything`` is asked for, long lists of cases are counted instead of listed, and a comparison without any
+    pair is a sentence and these counts. Without ``partners`` it is the sentence alone. Rows with a record whose source
+    is not the one that is ``here`` are marked.
     """
-    if not comparison.pairs and not partners:
+    if not comparison.pairs and not everything:
         say(console, summary(comparison))
+        if partners:
+            _say_unpaired(comparison, console, everything=False)
         return
     heading(console, f"{comparison.new} against {comparison.base}")
     labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
@@ -126,16 +132,43 @@ def render_comparison(
             say(console, note, "yellow")
         if hidden:
             say(console, f"not shown: {', '.join(hidden)}; --all shows them")
-    for title, records in _lists(comparison):
-        say_lines(console, f"{title}, {count(len(records), 'case')}", compact(records))
+    _say_unpaired(comparison, console, everything=everything)
     subsection(console, summary(comparison))
     if closing := closing_sentence(comparison):
         say(console, closing, "bold")
+
+
+def _say_unpaired(comparison: Comparison, console: Console, *, everything: bool) -> None:
+    """Name the cases that are not compared, and say why where the runs tell."""
+    counted = 0
+    for title, records in _lists(comparison):
+        lines = compact(records)
+        if everything or len(lines) <= MOST_LISTED * bool(comparison.pairs):
+            say_lines(console, f"{title}, {count(len(records), 'case')}", lines)
+        else:
+            say(console, f"{count(len(records), 'case')} of {count(len(lines), 'variant')} {title}")
+            counted += len(records)
+    if counted:
+        say(console, f"--all lists these {count(counted, 'case')}", "dim")
     for name in namesakes(comparison):
         say(console, f"{name} is not the same file in BASE and NEW, so its cases cannot be compared.")
-    old, new = ({one.device for one in own} - {None} for own in (comparison.only_base, comparison.only_new))
-    if not comparison.pairs and old and new and not old & new:
+    if comparison.pairs:
+        return
+    for name in PARTS:
+        old, new = _values(comparison.only_base, name), _values(comparison.only_new, name)
+        if old and new and not old & new and not PARTS[name].content_of:
+            say(console, f"No case has the same {name}: {_named(old)} in BASE, {_named(new)} in NEW.")
+    old, new = ({str(one.device) for one in own if one.device} for own in (comparison.only_base, comparison.only_new))
+    if old and new and not old & new:
         say(console, "The runs used different devices; --by device compares devices.")
+
+
+def _values(records: Sequence[Record], name: str) -> set[str]:
+    return {str(value) for record in records if (value := record.part(name)) is not None}
+
+
+def _named(values: set[str]) -> str:
+    return ", ".join(sorted(values)) if len(values) <= MOST_NAMED else f"{len(values)} values"
 
 
 def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[Column[Pair]]:
@@ -216,11 +249,12 @@ def closing_sentence(comparison: Comparison) -> str:
     if len(ratios) == 1:
         return f"{faster} is {times(ratios[0])} times as fast as {slower}."
     by = f"{max(mean, 1 / mean):.2f}"
+    first, last = times(ratios[0]), times(ratios[-1])
+    span = f"from {first} to {last}" if first != last else first
     said = f"{faster} and {slower} are equally fast" if by == "1.00" else f"{faster} is {by} times as fast as {slower}"
-    return (
-        f"{said} in the geometric mean of {count(len(ratios), 'case')}; case by case, {faster} is from "
-        f"{times(ratios[0])} to {times(ratios[-1])} times as fast."
-    )
+    unclear = all(pair.verdict is Verdict.UNCLEAR for pair in measured)
+    cases = count(len(ratios), "case") + ", all of them UNCLEAR" * unclear
+    return f"{said} in the geometric mean of {cases}; case by case, {faster} is {span} times as fast."
 
 
 def _turned(interval: Interval) -> Interval:

@@ -71,7 +71,8 @@ def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Con
     """Print everything that a variant declares: what it does and why, its place, its axes, its files."""
     heading(console, variant.name)
     for paragraph in variant.explanation.split("\n\n"):
-        say(console, " ".join(paragraph.split()))
+        # Docstrings mark code as reStructuredText does.
+        say(console, " ".join(paragraph.replace("``", "").split()))
         console.print()
     children = [name for name, one in variants.items() if one.parent == variant.name]
     say_facts(
@@ -95,9 +96,15 @@ def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Con
     for path in files_of(variant):
         console.print(Text(str(path), f"link {path.as_uri()}"), soft_wrap=True)
     console.print()
-    own = f"Measure it: gravbench run on a sweep with variant_folders: [{variant.path.parent}]"
-    built_in = variant.path.is_relative_to(BUILT_IN)
-    say(console, f"Measure it: gravbench run quick --variant {variant.name}" if built_in else own, "dim")
+    say(console, f"Measure it: gravbench run {_sweep_of(variant)}", "dim")
+
+
+def _sweep_of(variant: Variant) -> str:
+    """Name a sweep that measures a variant: the one that ``gravbench new`` writes beside it, if it is there."""
+    beside = variant.path.with_suffix(".yaml")
+    if variant.path.is_relative_to(BUILT_IN):
+        return f"quick --variant {variant.name}"
+    return str(beside) if beside.is_file() else f"on a sweep with variant_folders: [{variant.path.parent}]"
 
 
 def _values(variant: Variant, axis: str) -> str:

@@ -51,6 +51,8 @@ from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
+MOST_SKIPPED = 8
+"""Variants skipped for one reason whose configurations are listed; of more, the names are."""
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 
 NOTHING = "There are no records yet; gravbench run writes them."
@@ -360,5 +362,9 @@ def _not_ok_section(console: Console, cases: list[Record]) -> None:
         reasons = ranking.grouped((case for case in lost if case.status == status), why_unranked)
         for reason, alike in sorted(reasons.items(), key=lambda item: -len(item[1])):
             say(console, f"{status}, {count(len(alike), 'case')}: {reason}", "bold")
-            for line in compact(alike):
+            lines = compact(alike)
+            # What skips everything on a device depends on no configuration.
+            if status == "skipped" and len(lines) > MOST_SKIPPED:
+                lines = [f"{count(len(lines), 'variant')}: {joined(case.variant for case in alike)}"]
+            for line in lines:
                 say(console, line, indent=GAP)

@@ -14,7 +14,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
-from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.names import count, drift_notes, drift_signs
 from gravbench.report.numbers import number
 from gravbench.report.published import Comparison
 from gravbench.report.remarks import conditions_of, every_step, evidence, fact_words, names_of, remarks, shared_by
@@ -67,10 +67,14 @@ def _figure(console: Console, source: Source, found: Comparison, drifts: Sequenc
     for header, width in zip(headers, WIDTHS, strict=True):
         table.add_column(Text(header), justify="right", width=width, overflow="fold")
     for step, name in zip(found.steps, named, strict=True):
+        if step.cell.published is None and step.answer.value is None:
+            continue
         n = step.cell.select.get("n")
         numbers = [step.cell.published, step.answer.value, step.published_relative, step.measured_relative]
         written = [f"{n:,}" if isinstance(n, int) else "", *(number(one, zeros=False) for one in numbers)]
         table.add_row(*map(Text, [name, *written]))
     console.print(table)
+    if empty := len(found.steps) - table.row_count:
+        say(console, f"not shown: {count(empty, 'step')} with neither a published nor a measured value")
     for remark in [*drift_notes(drifted), *remarks(found)]:
         say(console, remark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from gravbench.model.runs import latest
 from gravbench.report import published, winning
 from gravbench.report.here import CUT_SHORT, PARTIAL, UNCOUNTED, Here, Origin, signs
 from gravbench.report.names import count, joined, why_unranked
-from gravbench.report.numbers import number, times
+from gravbench.report.numbers import UNBOUNDED, number, relative_error, times
 from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
 from gravbench.report.terminal.printing import heading, say, subsection
@@ -23,7 +23,7 @@ from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import ERROR
 from gravbench.verdicts.ranking import Parents
-from gravbench.verdicts.winners import Field, Win, winners
+from gravbench.verdicts.winners import Field, Win, error_of, winners
 
 FEWEST_ROWS = 4
 """Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
@@ -38,6 +38,9 @@ ORIGINS = {
     Origin.OTHER: "measured with different source code from this checkout",
     Origin.GONE: "this checkout has no such variant",
 }
+NO_SUMMARIES: Mapping[str, str] = {}
+MOST_STEPS = 6
+"""Steps of the ladder on a CPU that the summary names."""
 MOST_FIELDS = 2
 """Further devices and tasks that have a sentence each."""
 
@@ -50,9 +53,15 @@ def render_summary(
     *,
     name: str,
     source: Source | None = None,
+    summaries: Mapping[str, str] = NO_SUMMARIES,
+    then: str = "",
     again: str = "",
 ) -> None:
-    """Print the summary of ``records``, of one run; ``again`` is the command that shows the rest."""
+    """Print the summary of ``records``, of one run.
+
+    ``again`` is the command that shows the rest. Records without a GPU's end with what each step of the ladder brings,
+    with the ``summaries`` of the variants, and ``then``, the command to try next.
+    """
     cases = latest(records)
     heading(console, name)
     for line in _facts(cases):
@@ -71,7 +80,7 @@ def render_summary(
     for field in fields[:1]:
         _main(field, console, here)
     for field in fields[1 : 1 + MOST_FIELDS]:
-        say(console, f"{winning.title(field)}: {winning.sentence(_last(field))}")
+        say(console, f"{winning.title(field)}: {winning.sentence(_within(field)[-1])}")
     more, drifted = len(fields) - 1 - MOST_FIELDS, ranking.drifted(records)
     hidden = f"and {more} more devices or tasks. " if more > 0 else ""
     if drifted:
@@ -81,9 +90,14 @@ def render_summary(
     if source and source.claims:
         said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
         say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
-    if fields:
+    on_cpu = bool(fields) and fields[0].cpu
+    if on_cpu and fields[0].gains:
+        _steps(fields[0], console, summaries)
+    elif fields:
         console.print()
         say(console, winning.sentence(_last(fields[0])), "bold")
+    if on_cpu and then:
+        say(console, f"Next, {then}")
     if again:
         console.print(Text(f"Full report: {again}", style="dim"), soft_wrap=True)
 
@@ -102,19 +116,42 @@ def _facts(cases: Sequence[Record]) -> Iterable[str]:
 
 
 def _last(field: Field) -> Win:
-    """Return the winner at the largest n, within the error that is asked for when nobody says."""
-    return (field.within(ERROR) or field.wins)[-1]
+    """Return the winner at the largest n at which it beats something, within the error that is the default."""
+    wins = _within(field)
+    return next((win for win in reversed(wins) if win.next or win.root), wins[-1])
+
+
+def _within(field: Field) -> list[Win]:
+    return field.within(ERROR) or field.wins
+
+
+def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None:
+    shown, n = field.gains[:MOST_STEPS], field.gains[0].record.n
+    say(console, f"What each step brings at n = {n:,}: how many times as fast as another step it is", "bold")
+    for gain in shown:
+        before = gain.before
+        ratio = winning.times(before.interval, sure=before.sure)
+        error = f", error {relative_error(error_of(gain.record))}" * ranking.is_partial(gain.record)
+        said = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
+        idea = summaries.get(gain.record.variant, "").partition(":")[0].removesuffix(".")
+        say(console, ". ".join(filter(None, [said, idea])), indent=2)
+    leads = [gain.before for gain in shown] + [win.next for win in _within(field) if win.next]
+    if not all(one.sure and one.interval.bounded for one in leads):
+        say(console, f"{UNBOUNDED}: there are too few samples for an interval")
 
 
 def _main(field: Field, console: Console, here: Here) -> None:
     usual = field.within(ERROR)
     shown = usual or field.within(max(win.limit for win in field.wins))
-    limit = f"error at most {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
-    subsection(console, f"Fastest at each n, {limit}: {winning.title(field)}")
+    limit = f"error ≤ {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
+    kind = winning.error_kind(win.record for win in shown)
+    subsection(console, f"Fastest at each n, {limit} ({kind}): {winning.title(field)}")
     presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
     lines = -(-len(presupposed) // console.width)
     beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
-    rows = winning.spread(shown, max(FEWEST_ROWS - lines, console.height - beside))
+    most = max(FEWEST_ROWS - lines, console.height - beside)
+    # A line that says that one row is left out takes the place of that row.
+    rows = shown if len(shown) == most + 1 else winning.spread(shown, most)
     console.print(table(console, _columns(here), rows))
     if len(rows) < len(shown):
         say(console, f"not shown: {count(len(shown) - len(rows), 'more value')} of n", "dim")
@@ -125,7 +162,7 @@ def _main(field: Field, console: Console, here: Here) -> None:
         if win.record is not largest.record
     ]
     if others:
-        say(console, f"n = {largest.n:,}, error at most {'; '.join(others)}")
+        say(console, f"n = {largest.n:,}, error ≤ {'; '.join(others)}")
     for sign in dict.fromkeys("".join(signs(win.record) for win in rows)):
         say(console, f"{sign} {SIGNS[sign]}", "yellow")
     if presupposed:
