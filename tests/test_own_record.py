@@ -30,7 +30,7 @@ BLOCK = re.compile(
 FOUND, COMPILER = own_record.read(FIGURES / "model.json")
 AT_MOST = 0.057
 """The median error over all records of direct sums, which it may not exceed."""
-AT_MOST_OF = {"tensor": 0.05, "tensor_gpus": 0.02}
+AT_MOST_OF = {"tensor": 0.06, "tensor_gpus": 0.05}
 """The same for variants with matrix products."""
 explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))
 

@@ -83,14 +83,15 @@ def test_an_instruction_has_what_is_known_on_the_first_way_to_it():
 
 
 @explained
-def test_tensor_stores_words_into_the_same_banks():
+def test_tensor_stages_words_without_bank_conflicts_and_its_own_block_with():
     variant, gravity = discover()["tensor"], find("gravity")
     asked = asked_of(variant, variant.complete({"r": 4, "terms": 2}), "float32", gravity)
     one = next(one for one in asked if one.stem == "tensor")
     defined = [f"-D{name}={value}" for name, value in one.constants]
     code = assemble(variant.cuda_source(gravity), one.stem, "sm_90", [*FLAGS, *defined]).code
     made = [one for one in with_wavefronts(code).instructions if one.name in ("LDS", "STS")]
-    assert all(one.wavefronts for one in made)
-    # Rows of 64 and of 32 bytes for each lane; what is read stands side by side.
-    assert {one.wavefronts for one in made if one.opcode == "STS.128"} == {8, 16}
-    assert {one.wavefronts for one in made if one.opcode == "LDS.128"} == {4}
+    least = {"LDS": {1, 2}, "LDS.64": {2}, "LDS.128": {4}, "STS.64": {2}, "STS.128": {0, 4}}  # 0: not known
+    for opcode, passes in least.items():
+        assert {one.wavefronts for one in made if one.opcode == opcode} == passes, opcode
+    # Its own block is written once for all that it meets.
+    assert {one.wavefronts for one in made if one.opcode == "STS"} == {1, 8, 16}

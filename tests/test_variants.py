@@ -268,6 +268,10 @@ def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY),
     return compile_cuda(variant.cuda_source(interaction), architecture, [*FLAGS, *options, *defines])
 
 
+SPILLED = dict.fromkeys(("tensor", "tensor_gpus", "tensor_half"), 64)
+"""Bytes of registers that these may spill: on an H200, 20 warps are faster than 16 that spill none."""
+
+
 def wanted(name):
     """Return the axes and number types of a variant that packaged configurations ask for."""
     cases = {str((case.dtype, case.axes)): case for case in packaged_cases() if case.variant == name}
@@ -293,7 +297,8 @@ def check_ptx(variant, ptx, dtype, stem):
     if dtype == "float32":
         assert (".f64" in ptx) == variant.mixed
         # What only clears or adds up has a name of its own.
-        alone = variant.name.removesuffix("_gpus")  # several GPUs may share the work of another variant's kernel
+        # Several GPUs may share the work of another variant's kernel, and one may be compiled in another way.
+        alone = variant.name.removesuffix("_gpus").removesuffix("_half")
         pulls = stem in (variant.name, alone, *(f"{variant.name}_{part}" for part in ("kernel", "far")))
         assert ("rsqrt.approx.ftz.f32" in ptx) == pulls
 
@@ -309,7 +314,7 @@ def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spi
             if assembled:
                 assert image.startswith(b"\x7fELF")
                 spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", remarks)
-                assert spills == [("0", "0")]
+                assert all(max(int(one) for one in own) <= SPILLED.get(variant.name, 0) for own in spills), spills
 
 
 @pytest.mark.parametrize("name", CUDA_C)

@@ -147,7 +147,7 @@ def test_the_time_of_tensor_is_explained(of_tensor, n, terms):
     record = of_tensor[n, terms]
     measured = record.median_seconds * 1e12 / record.evaluated
     by_name = {part.name: part for part in waterfall(record, "sm_90", ceilings.read(MEASURED))}
-    assert abs(by_name["unexplained"].picoseconds) < 0.02 * measured
+    assert abs(by_name["unexplained"].picoseconds) < {1: 0.02, 2: 0.06}[terms] * measured
     assert 0.08 * measured < by_name["clock"].picoseconds < 0.1 * measured
     assert "the driver reported 1,980 MHz" in by_name["clock"].reason
     # Without these measurements it is the reported clock, and a tenth is not explained.
