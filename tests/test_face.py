@@ -370,7 +370,7 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
         assert "mine.cu:" in gravbench("explain", "mine").stdout
 
 
-def test_best_leaves_out_what_needs_equal_masses_where_they_differ(monkeypatch):
+def test_best_leaves_out_what_needs_equal_masses_where_they_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert "symmetric equal_mass=1" in gravbench("best", "h200/ladder", columns=120).stdout
     made = json.loads(gravbench("best", "h200/ladder", "--unequal-masses", "--json").stdout)
@@ -380,6 +380,8 @@ def test_best_leaves_out_what_needs_equal_masses_where_they_differ(monkeypatch):
     assert "cannot be combined with --unequal-masses" in refused(
         "best", "h200/ladder", "--unequal-masses", "--save", "table.yaml"
     )
+    RecordFile(tmp_path / "run").append(record("symmetric", 1e-3, axes={"equal_mass": 1}))
+    assert "every record has equal_mass=1" in refused("best", str(tmp_path / "run"), "--unequal-masses")
 
 
 def test_every_command_stands_in_a_named_part_of_the_help():

@@ -146,6 +146,7 @@ def test_of_two_loops_side_by_side_the_one_with_more_roots_is_the_inner_one():
     assert innermost(loops, roots) == [Loop(5, 7)]
     assert around(loops, Loop(5, 7)) == Loop(1, 8)
     assert around(loops, Loop(1, 8)) is None
+    assert innermost(loops, [3, 5]) == [Loop(2, 4), Loop(5, 7)]  # with as many, either may be taken
 
 
 def test_code_that_stands_aside_for_divergent_warps_makes_no_loop():
@@ -427,6 +428,15 @@ def test_a_tile_is_as_long_as_its_axis_says():
     (dynamic,) = loops_of("symmetric")
     assert dynamic.staging is None
     assert dynamic.per_tile > 0
+
+
+def test_one_fp16_number_has_a_loop_beside_that_of_two():
+    slots = {}
+    for name, axes in (("tensor", {"terms": 1}), ("tensor_half", {})):
+        two, one = (loop for loop in loops_of(name, **axes) if loop.function == "meet")
+        assert (two.pipes["tensor"], one.pipes["tensor"]) == (6 / 16, 4 / 16)
+        slots[name] = one.slots
+    assert slots["tensor_half"] == pytest.approx(0.8 * slots["tensor"], rel=0.05)
 
 
 def test_a_pair_serves_both_bodies_where_the_variant_says_so():

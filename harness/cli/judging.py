@@ -174,6 +174,8 @@ def best(
         if late := sum(record.outraced for one in read for record in latest(one.records)):
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
     if unequal_masses:
+        if records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
+            raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
         records = [record for record in records if record.axes.get(EQUAL_MASS) != 1]
     found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
     here = Here(variants)

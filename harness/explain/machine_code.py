@@ -128,21 +128,24 @@ def parse(text: str, kernel: str) -> Code:
 def innermost(loops: Sequence[Loop], holding: Sequence[int]) -> list[Loop]:
     """Return the loops with some of the instructions ``holding`` in which no smaller loop has any, in their order.
 
-    Of those within one loop around them, the one with the most: the others are what is left at the end of its work.
+    Of those within one loop around them, the ones with the most: the others are what is left at the end of its work.
+    Several with as many are ways to do the same, of which the data take one.
     """
 
     def has(loop: Loop) -> int:
         return sum(loop.first <= place <= loop.last for place in holding)
 
     own = [loop for loop in loops if has(loop)]
-    best: dict[Loop | None, Loop] = {}
+    best: dict[Loop | None, list[Loop]] = {}
     for loop in own:
         if any(loop.holds(other) for other in own):
             continue
-        outer = around(loops, loop)
-        if outer not in best or has(loop) > has(best[outer]):
-            best[outer] = loop
-    return sorted(best.values(), key=lambda loop: loop.first)
+        alike = best.setdefault(around(loops, loop), [])
+        if not alike or has(loop) > has(alike[0]):
+            alike[:] = [loop]
+        elif has(loop) == has(alike[0]):
+            alike.append(loop)
+    return sorted((loop for alike in best.values() for loop in alike), key=lambda loop: loop.first)
 
 
 def around(loops: Sequence[Loop], inner: Loop) -> Loop | None:

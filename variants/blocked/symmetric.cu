@@ -66,9 +66,9 @@ __device__ __forceinline__ int ring_length(int block, int blocks) {
 
 // Add one pair to the sums of both bodies; without masses where EQUAL_NOW.
 //
-// The order of the operations, and that of a lane's own bodies (`turn_of`), decides which registers the assembler
-// takes, and two operands of an instruction from the same bank take a cycle more. Of some 500 orders, measured on an
-// H200 with NVRTC 13.0, these are the fastest: 2.5 % (EQUAL 0) and 3.4 % (EQUAL 1) faster than x, y, z throughout.
+// The order of the operations, and that of a lane's own bodies (`turn_of`), decides which registers the assembler takes
+// and how it orders its instructions, not how many there are. These orders were the fastest of several hundred on an
+// H200, with NVRTC 13.0.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
 #if EQUAL
@@ -102,7 +102,7 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
 #endif
 }
 
-// The number of the own body whose turn it is.
+// Which of the lane's own bodies has this turn: a permutation of 0 ... R - 1.
 __device__ constexpr int turn_of(int turn) {
     return EQUAL ? (R % 2 == 0 ? turn % 2 * (R / 2) + turn / 2 : turn) : (R % 3 != 0 ? turn * 3 % R : turn);
 }

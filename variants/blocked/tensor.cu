@@ -12,10 +12,10 @@
 // products, and the squares of i and j, two products each, are the depth of one matrix product m16n8k16. Sums: w is
 // rounded to the sum of two FP16 numbers, or with TERMS 1 to one FP16 number, 11 bits, where no body of J is nearer
 // than twice the radius of I, and none of either has more than a part in MANY of all mass: else few bodies make up most
-// of a pull, and their rounding errors do not cancel. With CUBE 16 that one is the cube of 1 / r in FP16, which has
-// three of its roundings. FMA_ROOTS of every eight square roots are found on the FMA pipe. The other factor is always
-// two FP16 numbers. Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of
-// pairs, which is scaled back and added in float32.
+// of a pull, and their rounding errors do not cancel. With CUBE 16 (tensor_half), that one number is 1 / r, rounded to
+// FP16 and cubed there, which triples its rounding error and adds two. The other factor is always two FP16 numbers.
+// Scaling by powers of two brings both into the range of FP16. The tensor core adds up a block of pairs, which is
+// scaled back and added in float32. FMA_ROOTS of every eight inverse square roots are computed on the FMA pipe.
 //
 // TOGETHER tiles of 16 bodies of J meet the same bodies of I, which are then read once for all of them, and one tile's
 // square roots do not wait for its own products alone. The next 64 bodies of J are read while these are computed.
@@ -33,9 +33,10 @@
 // where they meet, so that an order found for other positions costs time and no accuracy.
 //
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
-// square root, two multiplications, half a conversion and a quarter of a matrix product (TERMS 2: 4 instructions more).
-// The limit is then the rate of square roots, 16 per cycle and multiprocessor. Chips before sm_80 have no TF32 and
-// compute everything in float32.
+// inverse square root, two multiplications, and half each of a conversion, a transposition and a matrix product (TERMS
+// 2: three instructions more). With TERMS 1 the limit is then the rate of inverse square roots, 16 per cycle and
+// multiprocessor; with TERMS 2, that of issuing. Chips before sm_80 have no matrix products of this shape and compute
+// everything in float32.
 //
 // Global loads per body: n / (64 * R) of 16 bytes where blocks are far apart. bodies[i] = x, y, z, mass;
 // accelerations[i] = x, y, z, 0; n rows each.
@@ -62,7 +63,11 @@ constexpr int together = TOGETHER;
 // Whether the words of J that a matrix product takes twice are kept once, so that more warps have room.
 constexpr bool narrow = R == 4 && RESIDENT * (P / 32) > 18;
 
-// What a warp keeps in shared memory. Words of pulls hold two bodies, in rows of eight components.
+// What a warp keeps in shared memory. Words of pulls hold two bodies: a row of `pulls` has the eight components of two
+// neighbours, and one of `own_pulls` those of bodies k, k + 1 and k + 8, k + 9, interleaved as `left` is.
+//
+// Of the 64 bodies of J, `right` and `positions` have the even ones first, then the odd ones. Rows of `pulls` are
+// permuted, and halves of some rows swapped, so that `right` and `pulls` are written and read without bank conflicts.
 struct __align__(16) Staged {
     uint4 left[width * 2];
     unsigned right[step * (narrow ? 4 : 8)];
@@ -150,8 +155,8 @@ __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, floa
     return pack(first - kept_first, second - kept_second);
 }
 
-// 1 / sqrt(value) in 11 instructions of other pipes than the one for square roots: the guess is within 3.5 %, the first
-// step leaves 1e-4, the second rounding errors.
+// 1 / sqrt(value) in 11 instructions, none of them on the pipe for inverse square roots: the guess is within 3.5 %, the
+// first step leaves 1e-4, and the second only rounding errors.
 __device__ __forceinline__ float inverse_sqrt_by_fma(float value) {
     float root = __uint_as_float(0x5f3759dfu - (__float_as_uint(value) >> 1));
     float wrong = fmaf(-value * root, root, 1.0f);
@@ -227,8 +232,8 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
     to[14] = low_and_high(pack_rest(both, square, unit), both);
 }
 
-// The same for block J: the high part of each coordinate beside the low one, twice, multiplied by -2 and both scales;
-// and what the square of I is multiplied by, beside the high and the low part of the square of J.
+// The same for a body of J, to a row of `right`: the high part of each coordinate beside the low one, twice, multiplied
+// by -2 and both scales; and what the square of I is multiplied by, beside both parts of the square of J.
 __device__ __forceinline__ void write_right(Staged& staged, int row, const Body& body, float square, int length,
                                             int own_length) {
     // Clamped only where FP16 has no such small number.
@@ -255,7 +260,7 @@ __device__ __forceinline__ void write_right(Staged& staged, int row, const Body&
     }
 }
 
-// What a lane takes of its column of a matrix product whose eight columns begin at a row.
+// What a lane takes of its column of the matrix product with the eight bodies of `right` from a row on.
 __device__ __forceinline__ uint2 read_right(const Staged& staged, int row) {
     const int lane = threadIdx.x % 32;
     if (!narrow) return reinterpret_cast<const uint2*>(staged.right)[4 * row + (lane ^ lane / 16 * 2)];
@@ -263,7 +268,7 @@ __device__ __forceinline__ uint2 read_right(const Staged& staged, int row) {
     return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[row + lane / 4]) : word);
 }
 
-// Write the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
+// Find the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
 __device__ __forceinline__ void find_pulls(unsigned (&words)[8], const Body (&own)[2], float length, float mass) {
     const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
     const float by0 = m0 * length, by1 = m1 * length;
@@ -283,7 +288,8 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
     unsigned kept[4], rest[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-        // Two bodies of J that follow each other; even and odd columns, upper and lower rows.
+        // Two neighbours in J, from the product with the even bodies and that with the odd ones; k: even and odd
+        // columns, upper and lower rows.
         float& a = w[0][k % 2 * 2 + k / 2];
         float& b = w[1][k % 2 * 2 + k / 2];
         a = 2 * k < FMA_ROOTS ? inverse_sqrt_by_fma(a) : inverse_sqrt(a);

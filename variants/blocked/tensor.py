@@ -4,9 +4,8 @@ Against symmetric: five of its 17 instructions per pair remain, because squared 
 positions, and accelerations are one of r^-3 and positions. Positions are relative to the centre of 32 * r neighbouring
 bodies, and float32 numbers are split into two FP16 numbers. Bodies that are too close are computed in float32. With
 terms 1, r^-3 is one FP16 number for distant bodies, which are so many that rounding errors cancel; with terms 2, it is
-always the sum of two.
-Of every eight square roots, fma_roots are computed on the FMA pipe; on an H200 each makes the kernel 4 % slower, so
-the unit for square roots is not what binds it.
+always the sum of two. Of every eight inverse square roots, fma_roots are computed on the FMA pipe, in 11 instructions
+instead of one. The axis cube has one value: in tensor, r^-3 is computed in float32, and in tensor_half in FP16.
 
 The bodies of a block are consecutive on a Hilbert curve. Every ``reorder`` launches they are sorted into that order on
 the GPU by CuPy; PyCUDA has no sort, and its cases are skipped with that reason. With ``reorder`` 0, the host orders the

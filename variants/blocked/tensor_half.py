@@ -1,8 +1,8 @@
-"""Compute r^-3 in FP16 from 1 / r, two pairs at a time, where tensor takes one FP16 number.
+"""Compute r^-3 in FP16 from 1 / r, two pairs at a time, where tensor rounds it to one FP16 number.
 
-Against tensor with terms 1: a fifth fewer instructions, and several times the rounding error. That of a cube does not
-cancel among many bodies, because 1 / r has only about a thousand values for each factor of two: all accelerations
-together are wrong by some 5e-6. With fewer than 60,000 equal masses it does what tensor does with two FP16 numbers.
+Against tensor with terms 1: a fifth fewer instructions in the loop over distant bodies, and several times the rounding
+error. In FP16, 1 / r has only 1,024 values for each factor of two, so the errors of its cube do not cancel completely
+among many bodies. With fewer than 60,000 equal masses, it computes what tensor computes with terms 2.
 """
 
 from gravbench.model.variant import Prepared, Tolerance, variant

@@ -53,13 +53,14 @@ FEWEST = 4
 """Fewest pairs of blocks that a warp gets for the sake of that: it prepares its block for all of them once."""
 
 MANY = {"float32": 20_000, "float16": 60_000}
-"""Of as many equal masses the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls.
+"""From so many equal masses on, the errors of one FP16 number cancel: the largest is 7e-4 / sqrt(masses) of the pulls.
 
-Of a cube in FP16 they cancel down to 5e-6, rms: it has as many values as 1 / r has, about 1,000 for each factor of 2.
+Those of a cube in FP16 are several times as large, and cancel less: it has only 1,024 values for each factor of 2 in
+1 / r. By the axis ``cube``.
 """
 
 WARPS = 20
-"""Warps per multiprocessor: with 16 it takes 3 % longer, with 24 there are too few registers for two tiles together."""
+"""Warps per multiprocessor, the fastest of 16, 20 and 24: with 24, two tiles together have too few registers."""
 
 ADDITIONS = 512
 """Most additions to one copy of a body's sums: the rounding error of a sum grows with their number."""

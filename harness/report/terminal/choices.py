@@ -23,7 +23,7 @@ CHANGED = "*"
 READING = (
     "use: the simplest configuration that is as good as the fastest. as good: the number of others that are. "
     f"{Verdict.UNCLEAR}: the number that have slower medians but cannot be distinguished from the fastest. "
-    f"behind: how much longer the recommended configuration takes than the fastest, by their medians. "
+    "behind: how much longer the recommended configuration takes than the fastest, by their medians. "
     f"{CHANGED} the choice differs from that at the previous n."
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."

@@ -51,9 +51,9 @@ from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
-MOST_SKIPPED = 8
-"""Variants skipped for one reason whose configurations are listed; of more, the names are."""
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
+MOST_SKIPPED = 8
+"""Of so many variants skipped for one reason, the configurations are listed; of more, only the names."""
 
 NOTHING = "There are no records yet; gravbench run writes them."
 READING = (
