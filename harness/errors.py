@@ -10,7 +10,7 @@ MOST_CHARACTERS = 1000
 MOST_NAMED = 600
 """Characters of the names that a sentence lists; the rest is counted."""
 MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 20, 3, 10
-"""Of more accepted names than that, a sentence about a wrong one has so many of the closest, or of the first."""
+"""Of more than ``MOST_NAMES`` accepted names, a sentence about a wrong one has that many close ones or first ones."""
 LISTING = "gravbench list"
 """The command that names every variant."""
 MOST_QUOTED = 100

@@ -364,10 +364,26 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
         RecordFile(tmp_path / "reports" / name).append(made.model_copy(update={"code_sha256": code}))
     stranger = "¶"
     assert stranger in gravbench("best", "one", XDG_STATE_HOME=str(tmp_path / "nothing")).stdout
-    assert stranger not in gravbench("best", "one").stdout
+    said = gravbench("best", "one").stdout
+    assert stranger not in said
+    assert "differs from the row above" not in said  # there is one row
     assert stranger not in gravbench("compare", "one", "two").stdout
     if not assembling.missing():
         assert "mine.cu:" in gravbench("explain", "mine").stdout
+
+
+def test_replay_knows_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gravbench("new", "mine")
+    text = (tmp_path / "mine" / "mine.py").read_text("utf-8")
+    told = 'approximates="nothing, for this test",\n    any_interaction'
+    (tmp_path / "mine" / "mine.py").write_text(text.replace("any_interaction", told), "utf-8")
+    for name in ("mine", "tiled"):
+        for p in range(32, 352, 32):
+            made = record(name, 1e-3 * p, axes={"p": p}, samples_seconds=[1e-3 * p] * 20)
+            RecordFile(tmp_path / "reports" / "one").append(made)
+    contests = json.loads(gravbench("replay", "one", "--strategy", "all", "--repeat", "1", "--json").stdout)["contests"]
+    assert len(contests) == 2  # an approximation competes with its like
 
 
 def test_best_leaves_out_what_needs_equal_masses_where_they_differ(tmp_path, monkeypatch):
@@ -421,6 +437,17 @@ def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_ca
     assert re.fullmatch(r"--all lists these \d+,?\d* cases", lines[-2])
     whole = gravbench(*words, "--all", columns=120).stdout
     assert "  naive: cupy, pycuda, numba; 9 values of n" in whole
+
+
+def test_bodies_of_two_files_with_one_name_are_told_once():
+    ours, theirs = (
+        Run(word, [record("tiled", 1.0, bodies="bodies.tab", bodies_file_sha256=word * 64)]) for word in "ab"
+    )
+    file = Console(width=200, record=True, file=io.StringIO())
+    render_comparison(compare_runs(ours, theirs), file)
+    said = file.export_text()
+    assert "bodies.tab is not the same file in BASE and NEW" in said
+    assert "No case has the same" not in said
 
 
 def test_a_driver_that_differs_is_named_with_both_its_versions():

@@ -1,6 +1,7 @@
 """The model of a record's time, and the parts that add up to it."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -54,6 +55,17 @@ def test_the_parts_add_up_to_the_measured_time(records, name):
     assert by_name["arithmetic"].picoseconds > 0.3 * measured
     assert all(part.reason and "\n" not in part.reason for part in parts)
     assert "published" in by_name["latency"].reason
+
+
+def test_each_launch_but_the_first_takes_as_long_as_a_small_kernel(records):
+    record, kept = records["symmetric", 16384], ceilings.read(MEASURED)
+    launch = next(part for part in waterfall(record, "sm_90", kept) if part.name == "launch")
+    both = kept.value("launch_stream") + kept.value("launch_small")
+    assert launch.picoseconds == pytest.approx(both * 1e12 / record.evaluated)
+    first, small = (f"{1e6 * kept.value(name):.2f} µs" for name in ("launch_stream", "launch_small"))
+    assert launch.reason.startswith(f"2 launches, {first} for the first, {small} for each other")
+    launch = next(part for part in waterfall(record, "sm_90", Ceilings()) if part.name == "launch")
+    assert launch.reason.startswith("2 launches, 2.20 µs each (")
 
 
 def test_a_lower_clock_is_a_part_of_its_own(records):
@@ -150,6 +162,9 @@ def test_the_time_of_tensor_is_explained(of_tensor, n, terms):
     assert abs(by_name["unexplained"].picoseconds) < {1: 0.02, 2: 0.06}[terms] * measured
     assert 0.08 * measured < by_name["clock"].picoseconds < 0.1 * measured
     assert "the driver reported 1,980 MHz" in by_name["clock"].reason
+    # Roots alone keep it busy for 4 clocks of an interaction.
+    if terms == 1:
+        assert re.search(r"XU, is busy for 4\.[2-4] clocks", by_name["pipes"].reason)
     # Without these measurements it is the reported clock, and a tenth is not explained.
     kept = ceilings.read(MEASURED)
     fewer = kept.model_copy(update={"ceilings": [one for one in kept.ceilings if one.name != "mma_mufu"]})

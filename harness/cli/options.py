@@ -44,20 +44,8 @@ def _show_version(asked: bool) -> None:
 
 
 ORDER = (
-    *(
-        "run",
-        "check",
-        "selftest",
-        "ceilings",
-        "movie",
-        "report",
-        "best",
-        "compare",
-        "replay",
-        "merge",
-        "export",
-        "history",
-    ),
+    *("run", "check", "selftest", "ceilings", "movie"),
+    *("report", "best", "compare", "replay", "merge", "export", "history"),
     *("list", "source", "explain", "doctor", "new", "schema"),
 )
 """The commands as a reader of ``--help`` meets them."""

@@ -27,9 +27,9 @@ from gravbench.model.record import Record
 
 WORD = 4
 LOADED = "mma_mufu"
-"""The ceiling of a kernel with matrix products, three for four roots, during which a multiprocessor counted its clock.
-"""
+"""The ceiling of a kernel with matrix products and roots, during which a multiprocessor counted its clock."""
 PRODUCTS_A_ROOT = 3 / 4
+"""In that kernel."""
 MULTIPROCESSORS = 132
 """Of an H200, where the ceilings are of no device."""
 

@@ -180,8 +180,8 @@ def _launches(launches: int, ceilings: Ceilings) -> str:
     first, small = (1e6 * seconds for seconds in (ceilings.value("launch_stream"), small_launch(ceilings)))
     if launches == 1:
         return f"1 launch of {first:.2f} µs ({ceilings.source('launch_stream')})"
-    each = f"{first:.2f} µs each" if small == first else f"{first:.2f} µs, and {small:.2f} µs for each but the first"
-    return f"{launches} launches of {each} ({ceilings.source('launch_stream')})"
+    each = f"{first:.2f} µs each" if small == first else f"{first:.2f} µs for the first, {small:.2f} µs for each other"
+    return f"{launches} launches, {each} ({ceilings.source('launch_stream')})"
 
 
 def _tail(shape: Shape, work: Work) -> str:

@@ -127,7 +127,7 @@ def _within(field: Field) -> list[Win]:
 
 def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None:
     shown, n = field.gains[:MOST_STEPS], field.gains[0].record.n
-    say(console, f"What each step brings at n = {n:,}: how many times as fast as another step it is", "bold")
+    say(console, f"What each step brings at n = {n:,}: its speed over that of the step it is derived from", "bold")
     for gain in shown:
         before = gain.before
         ratio = winning.times(before.interval, sure=before.sure)
