@@ -439,6 +439,13 @@ def test_one_fp16_number_has_a_loop_beside_that_of_two():
     assert slots["tensor_half"] == pytest.approx(0.8 * slots["tensor"], rel=0.05)
 
 
+def test_a_root_on_the_fma_pipe_is_one_of_an_interaction_too():
+    for loop in loops_of("tensor", terms=1, fma_roots=2):
+        if loop.function == "meet":
+            assert loop.turn == 256
+            assert loop.pipes["XU"] == 0.75 / 2
+
+
 def test_a_pair_serves_both_bodies_where_the_variant_says_so():
     assert {loop.function: loop.served for loop in loops_of("tensor")} == {"pull_near": 1, "meet": 2}
     assert [loop.served for loop in loops_of("symmetric")] == [2]

@@ -194,6 +194,14 @@ def test_the_parts_of_tensor_have_a_root_for_each_pair(axes):
     assert products == pytest.approx((one_term * 4 + (far - one_term) * 6) / (2 * 8), rel=0.02)
 
 
+@pytest.mark.parametrize(("name", "axes", "single"), [("tensor", {"terms": 1}, True), ("tensor_half", {}, False)])
+def test_a_cube_in_fp16_is_for_more_masses_than_one_that_is_rounded_to_it(name, axes, single):
+    variant, bodies = discover()[name], generators.plummer(24_576, 5, 0.025)
+    own = variant.complete(axes)
+    one = next(one for one in asked_of(variant, own, "float32", GRAVITY, bodies.n) if one.stem == "tensor")
+    assert (met_of(bodies, dict(one.constants), own, 1024).one_term.sum() > 0) == single
+
+
 @explained
 def test_every_warp_has_its_own_work():
     """A grid of warps with equal work takes as long as all of it evenly shared, and one with a long warp longer."""

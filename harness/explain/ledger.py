@@ -149,7 +149,7 @@ def ledgers(
 def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
     """Count the inner loops over interactions of machine code; ``mutual`` as a variant declares it."""
     code, loops = built.code.instructions, built.code.loops()
-    found = innermost(loops, [place for place, one in enumerate(code) if is_root(one.opcode)])
+    found = innermost(loops, [place for place, one in enumerate(code) if is_root(one.opcode, one.operands)])
     # A loop over bodies or cells that has loops within it is none over their interactions.
     found = [loop for loop in found if not any(loop.holds(other) for other in loops)] or found
     return tuple(_counted(code, loops, loop, where, mutual) for loop in found)
@@ -161,7 +161,7 @@ def _counted(
     body = code[loop.first : loop.last + 1]
     functions = Counter(where.functions.get((one.file, one.line), "") for one in body)
     served = 2 if mutual is True or functions[str(mutual)] else 1
-    roots = sum(is_root(one.opcode) for one in body)
+    roots = sum(is_root(one.opcode, one.operands) for one in body)
     turn = served * roots
     by_line: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     passes: Counter[str] = Counter()
@@ -181,7 +181,7 @@ def _counted(
         staging = 0.0
     elif turns is not None:
         # Turns of the inner loop may stand before it, so that its loads are on their way.
-        peeled = sum(is_root(one.opcode) for one in outside) // roots
+        peeled = sum(is_root(one.opcode, one.operands) for one in outside) // roots
         tile = turn * (turns + peeled)
         staging = max(0.0, (len(outside) + turns * len(body)) / tile - len(body) / turn)
     file, line = _beginning(code, loop, where)

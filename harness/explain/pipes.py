@@ -77,6 +77,10 @@ def work_of(opcode: str, operands: str = "") -> str:
     return WORK[0] if pipe in ("tensor", "FP64") or (real and pipe != "control") else WORK[2]
 
 
+GUESS = "0x5f3759df"
+"""Less half the bits of a float, it is the guess that Newton's method begins with."""
+
+
 def pipe_of(opcode: str) -> str:
     """Return the pipe of an opcode with or without its suffixes, ``other`` for one that is not known."""
     name = opcode.partition(".")[0]
@@ -87,6 +91,6 @@ def pipe_of(opcode: str) -> str:
     return "uniform" if name.startswith("U") or name in ("R2UR", "CREDUX", "LDCU") else "other"
 
 
-def is_root(opcode: str) -> bool:
-    """Tell whether it is the inverse square root of an interaction."""
-    return ROOT.fullmatch(opcode.replace(".FTZ", "")) is not None
+def is_root(opcode: str, operands: str = "") -> bool:
+    """Tell whether it is the inverse square root of an interaction, or begins one that other pipes compute."""
+    return ROOT.fullmatch(opcode.replace(".FTZ", "")) is not None or (opcode == "IADD3" and GUESS in operands)

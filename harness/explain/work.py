@@ -276,7 +276,7 @@ def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches:
 def _centres(built: Assembled, where: Places) -> set[int]:
     """Return the places of the roots; in a text without any those of what stands for them."""
     code = built.code.instructions
-    found = {place for place, one in enumerate(code) if is_root(one.opcode)}
+    found = {place for place, one in enumerate(code) if is_root(one.opcode, one.operands)}
     if found:
         return found
     replaced = {at for at, text in where.lines.items() if REPLACED in text}
