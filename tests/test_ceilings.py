@@ -1,6 +1,7 @@
 """What a device does at most: that the kernels do what they claim, are verified before they are timed, and are kept."""
 
 import json
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -274,6 +275,30 @@ def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     assert all(one.median > 1e6 for one in found.ceilings)
     assert "multiply-adds in float32" in " ".join(done.output.split())
     assert found.environment["processor"] in done.output
+
+
+def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
+    made = Ceilings(device="a card", ceilings=[one_ceiling("mufu", 15.9)], failed={"alu": "made up"})
+    made.write(tmp_path)
+    words = ["ceilings", "--from", str(tmp_path)]
+    printed = CliRunner().invoke(app, words, catch_exceptions=False).output
+    assert "Ceilings of a card" in printed
+    assert re.search(r"^mufu +15\.9 ", printed, re.MULTILINE)
+    assert "alu: made up" in printed
+    done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert Ceilings.model_validate_json(done.stdout) == made
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no ceilings.json in it; `gravbench ceilings --out FOLDER` writes one"),
+        (("--only", "fma", "--device", "cpu"), "measures nothing; it cannot be combined with --device, --only"),
+    ],
+)
+def test_ceilings_that_cannot_be_printed_are_one_sentence(tmp_path, words, said):
+    with pytest.raises(InputError, match=said):
+        CliRunner().invoke(app, ["ceilings", "--from", str(tmp_path), *words], catch_exceptions=False)
 
 
 def test_a_name_that_is_no_ceiling_leaves_no_folder_behind(tmp_path, monkeypatch):

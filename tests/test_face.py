@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.report.terminal import inventory
 from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison
+from gravbench.report.terminal.differing import differences
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
 from gravbench.version import VERSION
 from test_report import many, record
@@ -90,6 +92,20 @@ def test_a_folder_of_runs_is_refused_with_the_runs_in_it(monkeypatch):
     monkeypatch.chdir(ROOT)
     said = refused("report", "h200/selftest/")
     assert said.startswith("h200/selftest/: a folder of 10 runs; accepted: one of h200/selftest/round-1, ")
+
+
+@pytest.mark.parametrize("name", ["h200/ceilings", "reports/h200/ceilings", "reports/h200/ceilings/ceilings.json"])
+def test_a_folder_of_ceilings_is_said_to_be_one_and_how_to_print_it(monkeypatch, name):
+    monkeypatch.chdir(ROOT)
+    said = refused("report", name)
+    assert said.startswith(f"{name}: not a run, but the measured peak rates of a device; ")
+    (command,) = re.findall("`gravbench (.*)`", said)
+    assert "launch_small" in gravbench(*command.split()).stdout
+
+
+def test_a_run_with_ceilings_beside_its_records_is_a_run(run, tmp_path):
+    (tmp_path / "reports" / run / "ceilings.json").write_text("{}")
+    assert gravbench("report", run).stdout.startswith(f"{run} ─")
 
 
 def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path, monkeypatch):
@@ -457,6 +473,29 @@ def test_a_driver_that_differs_is_named_with_both_its_versions():
     assert "driver 999.01 -> 590.12" in said
     assert "toolkit version" in said
     assert "-> 14.1" in said
+
+
+def test_what_differs_is_told_by_short_values_of_both_sides_and_commits_by_seven_digits():
+    compiler, flags = "NVRTC 14.1", ["-std=c++17", "-fmad=false"]
+    commit = "0123456789abcdef0123456789abcdef01234567+changes"
+    both = sides(1.0, compiler=compiler, flags=flags, commit=commit, device_uuid="GPU-2", toolkit_version="v" * 101)
+    assert differences(both).splitlines() == [
+        "compiler unknown -> NVRTC 14.1",
+        "flags -ftz=true -> -std=c++17 -fmad=false",
+        "commit c0ffee -> 0123456+changes",
+        "toolkit version, device uuid",
+    ]
+
+
+def test_more_values_than_a_line_holds_are_not_listed():
+    both = sides(1.0)
+    pairs = [
+        replace(both.pairs[0], new=both.pairs[0].new.model_copy(update={"driver": f"590.{number}"}))
+        for number in range(4)
+    ]
+    assert differences(replace(both, pairs=pairs)) == "driver"
+    assert differences(replace(both, pairs=pairs[:1])) == "driver 999.01 -> 590.0"
+    assert differences(both) == ""
 
 
 def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):

@@ -77,6 +77,8 @@ def test_errors_over_theta_have_a_line_for_each_quantile_that_records_have():
     assert "the 90th percentile, the 99th percentile and the largest" in new.caption
     shown = json.dumps(new.spec)
     assert all(f'"{kind}"' in shown for kind in ("rms", "median", "90 %", "99 %", "largest"))
+    named = [(row["kind"], row["name"]) for row in new.spec["datasets"]["rows"] if row["name"]]
+    assert named == [("largest", "θ 0.5"), ("largest", "θ 0.7"), ("largest", "θ 1.0")]
 
 
 # The command of a record
@@ -1010,6 +1012,51 @@ def test_no_label_of_a_figure_lies_on_another(opened, width):
             assert overlaps == [], section
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+LABELS_AND_MARKERS = """
+return [...document.querySelectorAll('.chart')].map((chart) => {
+  const boxes = (selector) => [...chart.querySelectorAll(selector)].map((one) => [one, one.getBoundingClientRect()]);
+  const texts = boxes('.mark-text.role-mark text').filter(([one]) => one.textContent);
+  const shown = texts.filter(([one]) => one.style.visibility !== 'hidden');
+  const markers = boxes('.mark-symbol.role-mark path');
+  return {
+    section: chart.closest('section').getAttribute('aria-labelledby'),
+    shown: shown.map(([one]) => one.textContent),
+    hidden: texts.filter(([one]) => one.style.visibility === 'hidden' && one.getAttribute('font-weight') === 'bold')
+      .map(([one]) => one.textContent),
+    crossing: shown.filter(([, a]) => markers.some(([, b]) =>
+      a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2))
+      .map(([one]) => one.textContent),
+    legend: boxes('.role-legend-label text').map(([one]) => one.textContent),
+  };
+});
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_label_lies_on_a_marker_and_a_name_without_room_is_in_the_legend(opened, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; });")
+        opened.execute_script("window.dispatchEvent(new Event('beforeprint'));")
+        until(lambda: len(all_of(opened, ".chart svg")) == len(all_of(opened, ".chart")))
+        time.sleep(0.5)
+        charts = opened.execute_script(LABELS_AND_MARKERS)
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert [one["crossing"] for one in charts if one["crossing"]] == []
+    arenas = [one for one in charts if one["section"] == "arena"]
+    assert len(arenas) > 10
+    for one in arenas:
+        named = [name.rstrip("…") for name in one["hidden"]]
+        assert [name for name in named if not any(own.startswith(name) for own in one["legend"])] == []
+    assert sum(len(one["shown"]) for one in arenas) > 150
+    # Each theta has its label above the largest of its errors.
+    thetas = [one for one in charts if one["section"] == "stages" and "largest" in one["legend"]]
+    assert all(len(one["shown"]) >= 2 for one in thetas)
+    assert len(thetas) > 5
 
 
 def test_ten_thousand_records_open_in_two_seconds(browser, tmp_path):

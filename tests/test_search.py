@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import random
 import statistics
@@ -11,13 +12,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from gravbench.config.search import STRATEGIES, Search
 from gravbench.config.settings import validated
 from gravbench.errors import InputError
+from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.model.case import Case
 from gravbench.model.statistics import CONFIDENCE, median_interval
-from gravbench.search.contests import contest
+from gravbench.search.contests import contest, told_apart
 from gravbench.search.racing import looks, outraced
 from gravbench.search.sampled import SAMPLED
 from gravbench.search.space import VARIANT, Space, point_of
@@ -131,6 +134,37 @@ def test_cases_compete_where_they_compute_the_same_and_an_approximation_with_its
     assert not same(case(), case("approximate_tiled", fraction=0.5))
     assert not same(case("approximate_tiled", fraction=0.5), case("approximate_tiled", fraction=0.25))
     assert same(case("approximate_tiled", fraction=0.5, p=64), case("approximate_tiled", fraction=0.5, p=128))
+
+
+def test_contests_of_one_n_are_told_apart_by_what_differs_and_one_alone_by_nothing():
+    cloud = "clouds/cloud.tab"
+    rivals = [
+        case(),
+        case(dtype="float64"),
+        case("symmetric", equal_mass=1),
+        case("approximate_tiled", fraction=0.5),
+        case().model_copy(update={"bodies": cloud, "bodies_file_sha256": "a" * 64}),
+        case(n=2048),
+    ]
+    assert told_apart(rivals, VARIANTS) == [
+        "plummer, float32",
+        "plummer, float64",
+        "plummer, float32, equal_mass=1",
+        "plummer, float32, approximate_tiled fraction=0.5",
+        "cloud.tab, bodies_file_sha256=aaaaaaaa, float32",
+        "",
+    ]
+
+
+def test_the_line_about_a_contest_says_what_sets_it_apart():
+    watcher = ConsoleWatcher(Console(file=io.StringIO(), width=200))
+    fastest = [[case(p=64), case(p=128)], [case(dtype="float64")]]
+    watcher.searched("cuda:0", fastest, told_apart([own[0] for own in fastest], VARIANTS))
+    first, second = watcher.console.file.getvalue().splitlines()
+    assert first.startswith("fastest on cuda:0 at n = 1,024, float32: tiled cupy n=1024 float32 p=64, and 1 that")
+    assert second == "fastest on cuda:0 at n = 1,024, float64: tiled cupy n=1024 float64"
+    watcher.searched("cuda:0", fastest[:1], told_apart([fastest[0][0]], VARIANTS))
+    assert watcher.console.file.getvalue().splitlines()[2].startswith("fastest on cuda:0 at n = 1,024: tiled cupy")
 
 
 def test_a_race_bounds_each_case_by_the_fastest_of_its_own_contest():

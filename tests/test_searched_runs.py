@@ -34,10 +34,11 @@ class Watching(runner.Watcher):
     """Keeps what a search ends with."""
 
     def __init__(self):
-        self.found = []
+        self.found, self.apart = [], []
 
-    def searched(self, device, fastest):
+    def searched(self, device, fastest, apart):
         self.found.append((device, [[case.label for case in cases] for cases in fastest]))
+        self.apart = apart
 
 
 @pytest.fixture
@@ -53,6 +54,7 @@ def searched(tmp_path):
         with runner.open_run(out, existing, [PROCESSOR], [], sweep, todo.planned) as (store, _):
             records = runner.run(sweep, todo, store, watcher)
         assert [one.key for one in RecordFile(out).read()][len(existing) :] == [one.key for one in records]
+        run.apart = watcher.apart
         return records, watcher.found, todo
 
     return run
@@ -68,6 +70,7 @@ def test_a_race_measures_every_case_and_ends_with_those_that_cannot_be_told_from
     # One contest per seed: other bodies are another task.
     assert (device, len(contests)) == ("a processor", 7)
     assert all(contests)
+    assert sorted(searched.apart) == [f"seed={number}" for number in range(1, 8)]
 
 
 def test_a_case_that_is_far_behind_stops_after_three_samples_and_its_results_are_judged(searched, monkeypatch):

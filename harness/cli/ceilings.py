@@ -27,6 +27,10 @@ def ceilings(
     out: Annotated[
         Path | None, typer.Option(help="Write ceilings.json to this folder (default: reports/ceilings-DATE-TIME).")
     ] = None,
+    from_folder: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Measure nothing; print the ceilings in this folder instead."),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help="Measure only this ceiling; repeat for more. Others already in the file are kept."),
@@ -34,6 +38,11 @@ def ceilings(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the peak rate of a device for each kind of work; exit code 1 if nothing could be measured."""
+    if from_folder is not None:
+        if ignored := [name for name, value in (("--device", device), ("--out", out), ("--only", only)) if value]:
+            raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
+        _print(_kept(from_folder), console(), as_json=as_json)
+        return
     from gravbench.explain import ceilings as kept
     from gravbench.explain.measured import check, measure
     from gravbench.model import runs
@@ -65,12 +74,27 @@ def ceilings(
             found = found.joined(before)
         found = found.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
         path = found.write(folder)
+    _print(found, terminal, as_json=as_json)
+    terminal.print(f"ceilings written to {path}", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.ceilings else 1)
+
+
+def _kept(folder: Path) -> Ceilings:
+    """Read what was measured before; without any, raise ``InputError``."""
+    from gravbench.explain import ceilings as kept
+    from gravbench.model.runs import CEILINGS
+
+    found = kept.read(folder)
+    if found.device is None:
+        raise InputError(f"--from {folder}: no {CEILINGS} in it; `gravbench ceilings --out FOLDER` writes one")
+    return found
+
+
+def _print(found: Ceilings, terminal: Console, *, as_json: bool) -> None:
     if as_json:
         typer.echo(found.model_dump_json(indent=1))
     else:
         show(found, terminal)
-    terminal.print(f"ceilings written to {path}", markup=False, soft_wrap=True)
-    raise typer.Exit(0 if found.ceilings else 1)
 
 
 def show(found: Ceilings, terminal: Console) -> None:
@@ -78,7 +102,7 @@ def show(found: Ceilings, terminal: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gravbench.explain.ceilings import FILE
+    from gravbench.model.runs import CEILINGS
     from gravbench.report.terminal.printing import heading, say_lines
 
     heading(terminal, f"Ceilings of {found.device}")
@@ -94,5 +118,5 @@ def show(found: Ceilings, terminal: Console) -> None:
         table.add_row(*map(Text, (one.name, *numbers, megahertz, f"{one.what}: {one.unit}")))
     terminal.print(table)
     say_lines(
-        terminal, f"Not measured (also noted in {FILE})", [f"{name}: {why}" for name, why in found.failed.items()]
+        terminal, f"Not measured (also noted in {CEILINGS})", [f"{name}: {why}" for name, why in found.failed.items()]
     )

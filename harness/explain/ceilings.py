@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from gravbench.model import json_models
 from gravbench.model.limits import Count, Moment, Name, Number, Prose, Text
+from gravbench.model.runs import CEILINGS
 from gravbench.model.statistics import median_interval
-
-FILE = "ceilings.json"
 
 LANES = "lane operations per clock and multiprocessor"
 PRODUCTS = "products per clock and multiprocessor"
@@ -178,7 +177,7 @@ class Ceilings(BaseModel, frozen=True):
         Raises:
             InputError: it cannot be written.
         """
-        return json_models.write(self, folder / FILE)
+        return json_models.write(self, folder / CEILINGS)
 
 
 def read(folder: Path) -> Ceilings:
@@ -187,4 +186,4 @@ def read(folder: Path) -> Ceilings:
     Raises:
         InputError: the file is not what ``gravbench ceilings`` writes.
     """
-    return json_models.read(Ceilings, folder / FILE, "gravbench ceilings")
+    return json_models.read(Ceilings, folder / CEILINGS, "gravbench ceilings")

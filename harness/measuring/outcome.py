@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
@@ -23,6 +24,8 @@ from gravbench.model.variant import Axes, Dtype, Prepared, Variant
 Name = Annotated[str, Field(strict=True, pattern=r"^\P{C}{1,60}$")]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Numbers = Annotated[dict[Name, Number], Field(max_length=100)]
+CONTROL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""As in ECMA-48, 5.4. Rich's decoder would also drop whatever precedes a carriage return."""
 
 
 class CaseError(Exception):
@@ -122,5 +125,9 @@ def said(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with an escape for each character, such as half of a surrogate pair, that is not printable."""
-    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+    """Return a text without the colour codes of a terminal, which Numba's messages have, and with all else printable.
+
+    A character that is not printable, such as half of a surrogate pair, becomes its escape.
+    """
+    plain = CONTROL_SEQUENCE.sub("", text)
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in plain)

@@ -140,10 +140,11 @@ class ConsoleWatcher(Watcher):
             self.fastest[same] = record
         self.shown = self.fastest[same]
 
-    def searched(self, device: str, fastest: Sequence[Sequence[Case]]) -> None:
-        """Name what won each contest, and how many others cannot be told from it."""
-        for cases in fastest:
-            said = f"fastest on {device} at n = {cases[0].n:,}: {cases[0].label}"
+    def searched(self, device: str, fastest: Sequence[Sequence[Case]], apart: Sequence[str]) -> None:
+        """Name what won each contest, what sets the contest apart, and how many others cannot be told from it."""
+        for cases, words in zip(fastest, apart, strict=True):
+            which = ", ".join(filter(None, [f"n = {cases[0].n:,}", words]))
+            said = f"fastest on {device} at {which}: {cases[0].label}"
             more = f", and {len(cases) - 1} that cannot be distinguished from it" if len(cases) > 1 else ""
             self.console.print(said + more, markup=False, highlight=False, soft_wrap=True)
 

@@ -48,6 +48,7 @@ from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
+from gravbench.search.contests import told_apart
 from gravbench.search.strategies import start
 from gravbench.search.strategy import Strategy
 from gravbench.version import VERSION
@@ -70,8 +71,11 @@ class Watcher:
     def over(self, seconds: Mapping[str, float]) -> None:
         """All cases have theirs; ``seconds`` are those that devices spent per phase, in the order of a case."""
 
-    def searched(self, device: str, fastest: Sequence[Sequence[Case]]) -> None:
-        """A search of a kind of device has ended; per contest, the cases that cannot be told from the fastest."""
+    def searched(self, device: str, fastest: Sequence[Sequence[Case]], apart: Sequence[str]) -> None:
+        """A search of a kind of device has ended; per contest, the cases that cannot be told from the fastest.
+
+        ``apart`` tells each contest from the others of its n, as ``told_apart`` does.
+        """
 
 
 SILENT = Watcher()
@@ -163,7 +167,8 @@ def _run(
                     yield record
     watcher.over(tally.seconds())
     for kind, strategy in searched.items():
-        watcher.searched(kind[0], strategy.result())
+        found = strategy.result()
+        watcher.searched(kind[0], found, told_apart([own[0] for own in found], variants))
 
 
 def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:

@@ -25,6 +25,8 @@ from gravbench.model.rescue import keep_elsewhere
 
 RECORDS = "records.jsonl"
 ENVIRONMENT = "environment.json"
+CEILINGS = "ceilings.json"
+"""What ``gravbench ceilings`` writes: the peak rates of a device, beside records or in a folder without any."""
 REPORTS = Path("reports")
 MOST_SAID = 3
 """Lines of a file that a sentence says what is wrong with."""
@@ -98,6 +100,12 @@ def find(run: str) -> Path:
     for folder in (path, REPORTS / run):
         if os.path.lexists(folder / RECORDS):
             return folder
+    for folder in (path.parent if path.name == CEILINGS else path, REPORTS / run):
+        if os.path.lexists(folder / CEILINGS):
+            raise InputError(
+                f"{shortened(run)}: not a run, but the measured peak rates of a device; "
+                f"`{shlex.join(['gravbench', 'ceilings', '--from', str(folder)])}` prints them"
+            )
     with contextlib.suppress(InputError):
         return newest(run, measured=True)
     known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))

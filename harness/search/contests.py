@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
-from gravbench.model.case import Case, word
+from gravbench.model.case import CONDITIONS, Case, brief, word
 from gravbench.model.variant import CPU, Variant
 from gravbench.verdicts.ranking import TOLD
 
@@ -29,3 +29,22 @@ def alike(case: Case, variants: Mapping[str, Variant]) -> tuple[str, ...]:
     coarse = APPROXIMATING if approximates else ()
     told = {name: at for name, at in case.axes.items() if name in coarse or (name in TOLD and at != TOLD[name])}
     return *([case.variant] if approximates else []), *(word(name, at) for name, at in sorted(told.items()))
+
+
+def told_apart(cases: Sequence[Case], variants: Mapping[str, Variant]) -> list[str]:
+    """Name the contest of each case by what sets it apart from the others of the same n.
+
+    Of conditions, such as the dtype or the bodies, only those are named that differ: the text is empty where n says
+    it all.
+    """
+    rivals: dict[int, list[Case]] = {}
+    for case in cases:
+        rivals.setdefault(case.n, []).append(case)
+    return [", ".join(_apart(case, rivals[case.n], variants)) for case in cases]
+
+
+def _apart(case: Case, rivals: Sequence[Case], variants: Mapping[str, Variant]) -> list[str]:
+    differing = [name for name in CONDITIONS if len({one.conditions.get(name) for one in rivals}) > 1]
+    values = [(name, case.conditions[name]) for name in differing if name in case.conditions]
+    words = [word(name, brief(name, at) if isinstance(at, str) else at) for name, at in values]
+    return words + ([" ".join(alike(case, variants))] if len(rivals) > 1 and alike(case, variants) else [])

@@ -41,7 +41,7 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
 
 @variant(
     parent="tiled",
-    source="bodies held in registers, as common in matrix products",
+    source="register blocking, common in matrix multiplication",
     axes={
         "p": (32, 64, 128, 256, 512),
         "r": (1, 2, 4, 8, 16),

@@ -68,7 +68,7 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
 
 @variant(
     parent="register_blocked",
-    source="own; parts of the pulling bodies in a grid's second dimension are common in codes for few bodies",
+    source="own; codes for few bodies often divide the pulling bodies along the second dimension of the grid",
     axes={
         "p": (32, 64, 128, 256, 512),
         "r": (1, 2, 4, 8, 16),

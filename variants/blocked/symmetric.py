@@ -28,7 +28,7 @@ PARTIAL_BYTES = 1 << 30
 
 @variant(
     parent="register_blocked",
-    source="Newton's third law; Aarseth 1963 onwards on CPUs",
+    source="Newton's third law; used on CPUs since Aarseth 1963",
     axes={
         "p": (32, 64, 128, 256),
         "r": (0, 1, 2, 4, 8, 16),

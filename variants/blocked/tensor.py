@@ -21,7 +21,7 @@ from gravbench.variants.common import ranges
 
 @variant(
     parent="symmetric",
-    source="own; none is known for gravity, squared distances as matrix products are common elsewhere",
+    source="own; no earlier use for gravity is known; squared distances as matrix products are common elsewhere",
     axes={
         "p": (32, 64),
         "r": (0, 2, 4),

@@ -32,7 +32,7 @@ SAID = (
     "better for both: lower is faster, further left is more accurate. A curve is one method along its accuracy axis, "
     "in its fastest configuration at each value; single markers are direct sums. The dashed steps and the larger "
     "markers on them are the Pareto front: no other point is at least as fast and as accurate. Labels that would "
-    "overlap are left out."
+    "overlap another label or a marker are left out."
 )
 
 

@@ -199,7 +199,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
 
 @debug_mode(arg=False)
 def thetas(rows: Sequence[Row]) -> Spec:
-    """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their theta."""
+    """Lines of each ``kind`` of error over milliseconds (``ms``), both logarithmic; points carry their ``name``."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     base = CHART.encode(
         x=_log(alt.X, "ms", "ms per evaluation", rows),
@@ -210,8 +210,7 @@ def thetas(rows: Sequence[Row]) -> Spec:
         **_signs("kind", kinds, "color", "strokeDash", title="error"), order=alt.Order("theta:Q")
     )
     points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "color", "shape", title="error"))
-    first = alt.FieldEqualPredicate(field="kind", equal=kinds[0])
-    labels = base.transform_filter(first).mark_text(dy=-11).encode(text=alt.Text("name:N"))
+    labels = base.mark_text(dy=-11).encode(text=alt.Text("name:N"))
     return _with(rows, _spec(alt.layer(lines, points, labels, height=320)))
 
 
@@ -220,7 +219,8 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     """Lines of ``ms`` over ``error``, both logarithmic, one per ``method`` in the order of its rows.
 
     Points carry their ``setting`` and, one of each method, its ``name before``, ``after`` or ``below`` the point; those
-    with ``front`` are larger, and on the steps of the Pareto front.
+    with ``front`` are larger, and on the steps of the Pareto front. Names are drawn first: of labels that would lie on
+    each other the page keeps the first.
     """
     rows = [{**row, "place": place} for place, row in enumerate(rows)]
     base = CHART.encode(
@@ -242,7 +242,7 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text=alt.Text("name before:N"))
     after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text=alt.Text("name after:N"))
     below = base.mark_text(align="right", dx=-9, dy=8, fontWeight="bold").encode(text=alt.Text("name below:N"))
-    return _with(rows, _spec(alt.layer(front, lines, points, settings, before, after, below, height=ARENA_HEIGHT)))
+    return _with(rows, _spec(alt.layer(front, lines, points, before, after, below, settings, height=ARENA_HEIGHT)))
 
 
 @debug_mode(arg=False)

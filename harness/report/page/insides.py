@@ -85,7 +85,7 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
             {
                 "theta": record.axes["theta"],
                 "kind": kind,
-                "name": f"θ {record.axes['theta']}",
+                "name": "",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
                 **doubt(record),
@@ -98,6 +98,9 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
         ]
         if not rows:
             continue
+        # Above the largest of its errors, where no other marker of the same time is.
+        for alike in ranking.grouped(rows, lambda row: row["theta"]).values():
+            max(alike, key=lambda row: row["error"])["name"] = f"θ {alike[0]['theta']}"
         title = f"{variant}, n = {n:,}, {titles.title(shared)}"
         said = (
             "Error against time for each opening angle θ, both axes logarithmic: the rms error, the median over the "

@@ -20,21 +20,34 @@ const rowsOf = ({ count, columns }) => {
   return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
 };
 
-// Of labels that would lie on each other the first stays, as do axes and legends. A name that a narrow figure would cut
-// short is left to the legend. Tooltips have all of them.
+// A name that has no room where it is drawn may stand below or above its point, and on the other side of it.
+function waysOf(text, width) {
+  const { dx, dy } = text.__data__;
+  if (text.getAttribute("font-weight") !== "bold" || !dx || !dy) return [[0, 0]];
+  const across = -2 * dx - Math.sign(dx) * width;
+  return [[0, 0], [across, 0], [0, -2 * dy], [across, -2 * dy]];
+}
+
+// Of labels that would lie on each other the first stays, as do axes, legends and markers. A name that a narrow figure
+// would cut short is left to the legend. Tooltips have all of them.
 function declutter(chart) {
   const whole = chart.getBoundingClientRect();
-  const kept = [...chart.querySelectorAll(".role-axis-label text, .role-axis-title text, .role-legend text")]
-    .map((text) => text.getBoundingClientRect());
-  for (const text of chart.querySelectorAll(".mark-text.role-mark text")) {
-    text.style.visibility = "";
-    if (!text.textContent) continue;
-    const box = text.getBoundingClientRect();
-    const over = kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
+  const boxes = (selector) => [...chart.querySelectorAll(selector)].map((one) => one.getBoundingClientRect());
+  const kept = boxes(".role-axis-label text, .role-axis-title text, .role-legend text, .mark-symbol.role-mark path");
+  const free = (box) => box.left >= whole.left - 1 && box.right <= whole.right + 1
+    && !kept.some((one) => box.left < one.right - 1 && one.left < box.right - 1
       && box.top < one.bottom - 2 && one.top < box.bottom - 2);
-    const outside = box.left < whole.left - 1 || box.right > whole.right + 1;
-    const cut = text.textContent.endsWith("…");
-    if (over || outside || cut) text.style.visibility = "hidden"; else kept.push(box);
+  for (const text of chart.querySelectorAll(".mark-text.role-mark text")) {
+    if (!text.textContent) continue;
+    const at = ([x, y]) => {
+      text.setAttribute("dx", x);
+      text.setAttribute("dy", y);
+      return text.getBoundingClientRect();
+    };
+    const way = text.textContent.endsWith("…") ? undefined
+      : waysOf(text, at([0, 0]).width).find((one) => free(at(one)));
+    text.style.visibility = way ? "" : "hidden";
+    if (way) kept.push(at(way));
   }
 }
 

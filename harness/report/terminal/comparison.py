@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from operator import attrgetter
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +15,7 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
+from gravbench.report.terminal.differing import differences
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines, subsection
 from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.report.winning import times
@@ -23,10 +23,8 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
 from gravbench.verdicts.ratios import BETWEEN, Interval, Scatter
 
-NAMED = ("driver", "toolkit_version")
-"""What is told by its old and its new value where the two sides of a comparison differ in it."""
 MOST_NAMED = 3
-"""Such pairs of values that are written out."""
+"""Values of a field that are written out where no case has a partner."""
 MOST_ROWS = 40
 """Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
 
@@ -115,7 +113,7 @@ def render_comparison(
         "BASE": comparison.base,
         "NEW": comparison.new,
         "all": labels.shared,
-        "differs": _differences(comparison),
+        "differs": differences(comparison),
         "threshold": f"{rough_percent(comparison.threshold)} %",
         "anchor": anchor_words(comparison),
     }
@@ -317,27 +315,6 @@ def interval_words(pair: Pair) -> str:
     """Write the interval of a ratio."""
     interval = pair.interval
     return f"{number(interval.low)} to {number(interval.high)}" if interval.bounded else "unbounded"
-
-
-def _differences(comparison: Comparison) -> str:
-    """Name what else differs between the two records of a pair, beside the time: a driver or toolkit by both versions.
-
-    ``driver 580.65 -> 590.12`` is that of BASE and that of NEW.
-    """
-    names = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "device_uuid")
-    own = attrgetter(*names)
-    both = [(own(pair.base), own(pair.new)) for pair in comparison.pairs]
-    words = []
-    for i, name in enumerate(names):
-        if found := dict.fromkeys((str(old[i]), str(new[i])) for old, new in both if old[i] != new[i]):
-            changes = "; ".join(f"{old} -> {new}" for old, new in found)
-            words.append(name.replace("_", " ") + (f" {changes}" if name in NAMED and len(found) <= MOST_NAMED else ""))
-    edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
-    return ", ".join(words + [f"source of {count(edited, 'case')}"] * bool(edited))
-
-
-def _code(record: Record) -> str | None:
-    return record.code_sha256 or record.source_sha256
 
 
 def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:

@@ -1,0 +1,56 @@
+"""What differs between the two sides of a comparison besides the time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from operator import attrgetter
+
+from gravbench.model.record import Record
+from gravbench.report.names import count
+from gravbench.verdicts.compare import Comparison
+
+NAMES = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version")
+"""Fields of a record whose old and new values are given, where they are few and short."""
+UNNAMED = ("device_uuid",)
+MOST_CHANGES, MOST_CHARACTERS = 3, 100
+"""Pairs of values of one field that are written out, and characters of a value."""
+COMMIT = re.compile(r"\b([0-9a-f]{7})[0-9a-f]{33}\b")
+
+
+def differences(comparison: Comparison) -> str:
+    """Name what differs between the two records of a pair, a line per field with its values in BASE and NEW.
+
+    ``driver 580.65 -> 590.12`` is that of BASE and that of NEW. Fields whose values are long, or change in many ways,
+    share the last line with the number of cases whose source differs.
+    """
+    lines, last = [], []
+    for name in (*NAMES, *UNNAMED):
+        own = attrgetter(name)
+        both = [(_written(own(pair.base)), _written(own(pair.new))) for pair in comparison.pairs]
+        changes = list(dict.fromkeys((old, new) for old, new in both if old != new))
+        word = name.replace("_", " ")
+        if changes and name in NAMES and _short(changes):
+            lines.append(f"{word} {'; '.join(f'{old} -> {new}' for old, new in changes)}")
+        elif changes:
+            last.append(word)
+    edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
+    last += [f"source of {count(edited, 'case')}"] * bool(edited)
+    return "\n".join([*lines, *[", ".join(last)] * bool(last)])
+
+
+def _short(changes: Sequence[tuple[str, str]]) -> bool:
+    return len(changes) <= MOST_CHANGES and all(len(value) <= MOST_CHARACTERS for both in changes for value in both)
+
+
+def _written(value: object) -> str:
+    """Write a value as a person would: flags as on a command line, a commit with seven digits."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return COMMIT.sub(r"\1", value)
+    return " ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
+
+
+def _code(record: Record) -> str | None:
+    return record.code_sha256 or record.source_sha256
