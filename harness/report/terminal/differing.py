@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from operator import attrgetter
 
-from gravbench.model.record import Record
 from gravbench.report.names import count
 from gravbench.verdicts.compare import Comparison
 
@@ -27,14 +26,23 @@ def differences(comparison: Comparison) -> str:
     lines, last = [], []
     for name in (*NAMES, *UNNAMED):
         own = attrgetter(name)
-        both = [(_written(own(pair.base)), _written(own(pair.new))) for pair in comparison.pairs]
-        changes = list(dict.fromkeys((old, new) for old, new in both if old != new))
+        # Most pairs have the same two values. A list, which is no key, has only ``flags``.
+        if name == "flags":
+            both = dict.fromkeys([(tuple(pair.base.flags), tuple(pair.new.flags)) for pair in comparison.pairs])
+        else:
+            both = dict.fromkeys([(own(pair.base), own(pair.new)) for pair in comparison.pairs])
+        written = dict.fromkeys((_written(old), _written(new)) for old, new in both)
+        changes = [(old, new) for old, new in written if old != new]
         word = name.replace("_", " ")
         if changes and name in NAMES and _short(changes):
             lines.append(f"{word} {'; '.join(f'{old} -> {new}' for old, new in changes)}")
         elif changes:
             last.append(word)
-    edited = sum(_code(pair.base) != _code(pair.new) for pair in comparison.pairs)
+    hashes = [
+        (one.base.code_sha256 or one.base.source_sha256, one.new.code_sha256 or one.new.source_sha256)
+        for one in comparison.pairs
+    ]
+    edited = len([old for old, new in hashes if old != new])
     last += [f"source of {count(edited, 'case')}"] * bool(edited)
     return "\n".join([*lines, *[", ".join(last)] * bool(last)])
 
@@ -50,7 +58,3 @@ def _written(value: object) -> str:
     if isinstance(value, str):
         return COMMIT.sub(r"\1", value)
     return " ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
-
-
-def _code(record: Record) -> str | None:
-    return record.code_sha256 or record.source_sha256
