@@ -17,7 +17,7 @@ OPTIONS = {"fastmath": {"nsz", "arcp", "contract", "afn", "reassoc"}, "error_mod
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Keep what is compiled in a folder of its own."""
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     kept.keep()
     return tmp_path / "gravbench"
 

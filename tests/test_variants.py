@@ -396,7 +396,7 @@ def test_a_toolkits_class_has_its_name_and_lacks_no_method(toolkit):
 def test_the_parallel_loop_on_the_cpu_is_vectorized(monkeypatch, tmp_path):
     """The machine code multiplies packed numbers; the serial loop, whose order of sums is kept, does not."""
     # Of what is loaded from the disk Numba shows no machine code.
-    monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     found = []
     for module in (numba_direct, numba_parallel):
         kernel = module.cpu_kernel(numba, np.float32)

@@ -6,43 +6,27 @@ and a plain sum: the same terms computed and added one after another in the kern
 
 from __future__ import annotations
 
-import hashlib
+import importlib.util
 import math
 import os
-import re
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from pickle import PickleError
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.measuring import gpu_sums
+from gravbench.measuring.gpu_sums import Texts, made
 from gravbench.model.bodies import Bodies
-from gravbench.model.interaction import BODY, MATH, Interaction
+from gravbench.model.interaction import BODY, Interaction
 from gravbench.model.variant import Dtype
 from gravbench.toolkits.kept import keep
 
 Array = NDArray[np.float64]
-
-NOT_KEPT = (RuntimeError, OSError, ValueError, EOFError, PickleError)
-"""What Numba raises where there is no folder for what it compiled, or no whole file in it."""
-
-ROWS_AT_ONCE = 1 << 18
-"""Rows per launch on a GPU: enough to fill it, and few enough not to hold one that also draws a screen for long."""
-
-BLOCK = 128
-FEW_ROWS = 1 << 13
-"""Rows up to which each has several threads on a GPU, in blocks of a warp, so that they spread over the device."""
-WARP = 32
-PARTS = 64
-"""Threads of such a row, beside the one of its plain sum."""
-LEAST_PART = 256
-"""Bodies that one of them adds up, at least."""
 
 FEW_TERMS = 1 << 18
 """Terms up to which one thread of a CPU adds them up: to start others takes about as long."""
@@ -65,23 +49,16 @@ def sum_rows(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
         plain_row(rounded, small, rows[row], 0, n, row, plain)
 """
 
-# The plain sum takes the bodies in their order, so one thread has them all: it starts first. Part by part, the exact
-# sums of all rows follow one another.
-ON_GPU = """
-def {name}(bodies, eps2, rounded, small, rows, sums, magnitudes, plain):
-    row = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-    if row < rows.size:
-        n = bodies.shape[1]
-        if cuda.blockIdx.y == 0:
-            plain_row(rounded, small, rows[row], 0, n, row, plain)
-        else:
-            part = cuda.blockIdx.y - 1
-            parts = cuda.gridDim.y - 1
-            first, last = part * n // parts, (part + 1) * n // parts
-            exact_row(bodies, eps2, rows[row], first, last, part * rows.size + row, sums, magnitudes)
+TERMS = """
+def {name}(bodies, eps2, i, j, row, {results}):
+    {own} = {of_i}
+    {other} = {of_j}
+    {lines}
+    {after}
 """
 
 # Of every sum: the term of a body j is in sums_NAME.
+ADD_PLAINLY = "total_{name} += sums_{name}"
 ADD = "total_{name} += sums_{name}\nsize_{name} += abs(sums_{name})"
 # Kahan's sum, because a plain one in float64 is what a kernel in float64 computes.
 ADD_EXACTLY = """y = sums_{name} - lost_{name}
@@ -96,7 +73,7 @@ class Sums:
     """What all bodies do to some of them, each array of shape (rows, sums of the interaction).
 
     ``exact`` is summed in float64, ``magnitudes`` are the sums of the absolute values of the same terms, and ``plain``
-    is summed in the kernel's number type in the order of the bodies.
+    is summed in the kernel's number type in the order of the bodies: each term is rounded before it is added.
     """
 
     exact: Array
@@ -119,9 +96,18 @@ def direct_sums(
     shape = rows.size, len(interaction.sums)
     found = np.empty(shape), np.empty(shape), np.empty(shape, real)
     arguments = rounded.astype(np.float64), float(eps2), rounded, eps2
-    sum_rows = (_on_gpu if on_gpu else _on_cpu)(*formulas(interaction, dtype), dtype)
+    sum_rows = _on_gpu(interaction, dtype) if on_gpu else _on_cpu(*formulas(interaction, dtype), dtype)
     sum_rows(*arguments, rows, *found)
     return Sums(*found)
+
+
+@lru_cache(maxsize=16)
+def _on_gpu(interaction: Interaction, dtype: Dtype) -> Callable[..., None]:
+    return gpu_sums.sum_rows(_texts(interaction, dtype), len(interaction.sums), dtype)
+
+
+def _texts(interaction: Interaction, dtype: Dtype) -> Texts:
+    return Texts(*formulas(interaction, dtype), _terms(interaction))
 
 
 def formulas(interaction: Interaction, dtype: Dtype) -> tuple[str, str]:
@@ -159,16 +145,42 @@ def _plain(interaction: Interaction) -> str:
         "plain_row",
         interaction,
         results="plain",
-        before=[f"sums_{name} = real(0.0)" for name in names],
-        lines=list(interaction.python_lines(lambda value: f"real({value!r})")),
-        after=[f"plain[row, {place}] = sums_{name}" for place, name in enumerate(names)],
+        before=[f"total_{name} = real(0.0)" for name in names],
+        lines=[*_plain_terms(interaction), *(ADD_PLAINLY.format(name=name) for name in names)],
+        after=[f"plain[row, {place}] = total_{name}" for place, name in enumerate(names)],
     )
 
 
+@lru_cache(maxsize=16)
+def _terms(interaction: Interaction) -> str:
+    """Write the function that computes the terms of one body in the kernel's number type."""
+    return _row(
+        "plain_terms",
+        interaction,
+        results="plain",
+        before=[],
+        lines=_plain_terms(interaction),
+        after=[f"plain[row, {place}] = sums_{name}" for place, name in enumerate(interaction.sums)],
+        text=TERMS,
+    )
+
+
+def _plain_terms(interaction: Interaction) -> list[str]:
+    lines = interaction.python_lines(lambda value: f"real({value!r})")
+    return [*(f"sums_{name} = real(0.0)" for name in interaction.sums), *lines]
+
+
 def _row(
-    name: str, interaction: Interaction, *, results: str, before: list[str], lines: list[str], after: list[str]
+    name: str,
+    interaction: Interaction,
+    *,
+    results: str,
+    before: list[str],
+    lines: list[str],
+    after: list[str],
+    text: str = ROW,
 ) -> str:
-    return ROW.format(
+    return text.format(
         name=name,
         results=results,
         own="".join(f"i_{number}, " for number in interaction.body),
@@ -176,7 +188,7 @@ def _row(
         other="".join(f"j_{number}, " for number in interaction.body),
         of_j="".join(f"bodies[{place}, j], " for place in range(len(interaction.body))),
         before="\n    ".join(before),
-        lines="\n        ".join(lines),
+        lines=("\n        " if text is ROW else "\n    ").join(lines),
         after="\n    ".join(after),
     )
 
@@ -198,10 +210,10 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         return one / math.sqrt(value)
 
     rows = {
-        "exact_row": numba.njit(error_model="numpy")(_made(exact, inverse_sqrt=exact_inverse_sqrt)),
-        "plain_row": numba.njit(error_model="numpy")(_made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
+        "exact_row": numba.njit(error_model="numpy")(made(exact, inverse_sqrt=exact_inverse_sqrt)),
+        "plain_row": numba.njit(error_model="numpy")(made(plain, inverse_sqrt=plain_inverse_sqrt, real=real)),
     }
-    function = _made(ON_CPU, **rows)
+    function = made(ON_CPU, **rows)
 
     @cache
     def compiled(*types: Any) -> Callable[..., None]:
@@ -229,81 +241,15 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     return sum_rows
 
 
-@cache
-def gpu_is_usable() -> bool:
-    """Tell whether numba.cuda is there, and a GPU for it."""
+@lru_cache(maxsize=16)
+def gpu_is_usable(interaction: Interaction, dtype: Dtype) -> bool:
+    """Tell whether these sums can be added up on the GPU of the current context: compiled before, or by numba.cuda."""
+    if gpu_sums.is_kept(_texts(interaction, dtype), len(interaction.sums), dtype):
+        return True
+    if not importlib.util.find_spec("numba"):
+        return False
     try:
         from numba import cuda
     except ImportError:
         return False
     return bool(cuda.is_available())
-
-
-@lru_cache(maxsize=16)
-def _on_gpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
-    from numba import cuda
-    from numba.cuda import libdevice
-
-    inverse_sqrt = libdevice.rsqrtf if dtype == "float32" else libdevice.rsqrt
-    rows = {
-        "exact_row": cuda.jit(device=True)(_made(exact, inverse_sqrt=libdevice.rsqrt)),
-        "plain_row": cuda.jit(device=True)(_made(plain, inverse_sqrt=inverse_sqrt, real=np.dtype(dtype).type)),
-    }
-    function = _made(ON_GPU.format(name=_name(exact, plain, dtype)), file=__file__, cuda=cuda, **rows)
-
-    def launched(cache: bool, grid: tuple[int, int], block: int, *arguments: Any) -> Any:
-        kernel = cuda.jit(function, cache=cache)
-        kernel[grid, block](*arguments)
-        return kernel
-
-    kept: list[Any] = []
-
-    def launch(*arguments: Any) -> None:
-        with warnings.catch_warnings():
-            # Numba warns of grids that do not fill the device, as those of a few rows do not.
-            warnings.simplefilter("ignore")
-            if kept:
-                kept[0][arguments[:2]](*arguments[2:])
-                return
-            try:
-                kept.append(launched(True, *arguments))
-            except NOT_KEPT:
-                kept.append(launched(False, *arguments))
-
-    def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
-        there = cuda.to_device(bodies), eps2, cuda.to_device(rounded), small
-        parts = _parts(rows.size, bodies.shape[1])
-        block = BLOCK if parts == 1 else WARP
-        for first in range(0, rows.size, ROWS_AT_ONCE):
-            part = slice(first, first + ROWS_AT_ONCE)
-            size = rows[part].size
-            copies = parts, parts, 1
-            results = [
-                cuda.device_array((count * size, array.shape[1]), array.dtype)
-                for count, array in zip(copies, found, strict=True)
-            ]
-            launch((-(-size // block), 1 + parts), block, *there, cuda.to_device(rows[part]), *results)
-            for array, count, result in zip(found, copies, results, strict=True):
-                # In more digits than float64 has: a kernel's sum in float64 is judged by this one.
-                terms = result.copy_to_host().reshape(count, size, -1)
-                array[part] = terms[0] if count == 1 else terms.sum(axis=0, dtype=np.longdouble)
-
-    return sum_rows
-
-
-def _parts(rows: int, n: int) -> int:
-    """Return the number of threads that share the exact sum of a row: 1 where the rows alone fill a GPU."""
-    return 1 if rows > FEW_ROWS else max(1, min(PARTS, n // LEAST_PART))
-
-
-def _name(*texts: str) -> str:
-    """Name what is compiled: numba.cuda finds it on the disk by its name, and would not see another text."""
-    return f"sum_rows_{hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
-
-
-def _made(text: str, file: str = "<made>", **known: Any) -> Callable[..., None]:
-    """Make the one function that a text defines, as if it stood in ``file``; it sees what is ``known``."""
-    namespace: dict[str, Any] = {"__name__": __name__, **MATH, **known}
-    exec(compile(text, file, "exec"), namespace)
-    made: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
-    return made

@@ -234,7 +234,7 @@ def _work(
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
+    on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
     _make_ready(toolkit.interaction, case.dtype, on_gpu)
     judge = Judge(
         holder,

@@ -57,7 +57,7 @@ class Simulation:
             prepared = variant.prepare(toolkit, bodies, **case.axes)
         # Arrays on the host belong to the CPU, whichever toolkit computes.
         holder = open_toolkit(CPU, variant, case.dtype) if prepared.on_host else toolkit
-        self._on_gpu = toolkit.compute_capability is not None and gpu_is_usable()
+        self._on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
         accepted = variant.accepted(case.dtype, case.axes)
         judge = Judge(holder, prepared, bodies, accepted, case.dtype, on_gpu=self._on_gpu)
         with counting_numba(toolkit):

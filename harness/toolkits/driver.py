@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from gravbench.model.record import Resources
 
@@ -48,7 +52,7 @@ As PTX, which the driver itself compiles, because not every library takes CUDA C
 """
 
 
-Answer = TypeVar("Answer", ctypes.c_int, ctypes.c_float, ctypes.c_void_p)
+Answer = TypeVar("Answer", ctypes.c_int, ctypes.c_float, ctypes.c_void_p, ctypes.c_uint64)
 
 
 class DriverError(RuntimeError):
@@ -162,6 +166,36 @@ def load_function(image: bytes, name: str) -> int:
     function = _ask(ctypes.c_void_p(), "cuModuleGetFunction", module, name.encode()).value
     assert function is not None
     return function
+
+
+@contextmanager
+def allocated(size: int) -> Iterator[int]:
+    """Allocate bytes on the device for the block; yields their address."""
+    address = _ask(ctypes.c_uint64(), "cuMemAlloc_v2", ctypes.c_size_t(size)).value
+    try:
+        yield address
+    finally:
+        _call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
+def copy_in(address: int, values: NDArray[Any]) -> None:
+    """Copy a contiguous array to the device."""
+    _call(
+        "cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes)
+    )
+
+
+def copy_out(values: NDArray[Any], address: int) -> None:
+    """Fill a contiguous array from the device, when everything in the default stream has ended."""
+    _call(
+        "cuMemcpyDtoH_v2", ctypes.c_void_p(values.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(values.nbytes)
+    )
+
+
+def launch(function: int, blocks: int, block: int, parameters: Sequence[Any]) -> None:
+    """Launch a kernel into the default stream; ``parameters`` are objects of ``ctypes``."""
+    addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
+    _call("cuLaunchKernel", ctypes.c_void_p(function), blocks, 1, 1, block, 1, 1, 0, None, addresses, None)
 
 
 def function_of_kernel(kernel: int) -> int:

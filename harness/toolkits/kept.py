@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -43,11 +43,28 @@ class _UnknownError(Exception):
 
 def folder() -> Path:
     """Return where compiled functions are kept: as Numba is told, or in the user's folder for caches."""
-    from numba.core import config
-
-    if config.CACHE_DIR:
-        return Path(config.CACHE_DIR) / "gravbench"
+    if told := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(told) / "gravbench"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gravbench" / "numba"
+
+
+def path(*content: str) -> Path:
+    """Return where to keep what was made of all this."""
+    return folder() / hashlib.sha256("\0".join(content).encode()).hexdigest()
+
+
+def write(where: Path, content: bytes) -> None:
+    """Write a whole file, or none; of many, delete those that were written first.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    where.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=where.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    Path(name).replace(where)
+    _prune(where.parent)
 
 
 @cache
@@ -113,17 +130,11 @@ class _Kept:
             return
         # It can be used without: the folder may be one that cannot be written.
         with suppress(_UnknownError, OSError):
-            path = self._path(signature, compiled.library.codegen)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(dumps(compiled._reduce()))
-            Path(name).replace(path)
-            _prune(path.parent)
+            write(self._path(signature, compiled.library.codegen), dumps(compiled._reduce()))
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         content = (*_surroundings(), codegen.magic_tuple(), signature, *_content(self._dispatcher, []))
-        return folder() / hashlib.sha256("\0".join(map(repr, content)).encode()).hexdigest()
+        return path(*map(repr, content))
 
 
 def _prune(kept: Path) -> None:
@@ -135,9 +146,16 @@ def _prune(kept: Path) -> None:
 
 @cache
 def _surroundings() -> tuple[str, ...]:
-    """Name what compiles: versions, and the settings of Numba."""
+    return surroundings("numba", "llvmlite", "numpy")
+
+
+def surroundings(*distributions: str) -> tuple[str, ...]:
+    """Name what compiles: the versions of distributions that are there, and the settings of Numba."""
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS))
-    versions = map(version, ("numba", "llvmlite", "numpy"))
+    versions = []
+    for name in distributions:
+        with suppress(PackageNotFoundError):
+            versions.append(f"{name} {version(name)}")
     return (
         platform.python_version(),
         *versions,

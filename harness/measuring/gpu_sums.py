@@ -1,0 +1,247 @@
+"""Direct sums on a GPU, by a kernel that numba.cuda compiles and the driver launches.
+
+What was compiled is kept on the disk: to import numba.cuda and to compile takes two seconds, of which a process that
+finds the kernel spends none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.model.interaction import MATH
+from gravbench.model.variant import Dtype
+from gravbench.toolkits import driver, kept
+
+ROWS_AT_ONCE = 1 << 18
+"""Rows per launch: enough to fill a GPU, and few enough not to hold one that also draws a screen for long."""
+
+BLOCK = 128
+FEW_ROWS = 1 << 13
+"""Rows up to which each has several threads, in blocks of a warp, so that they spread over the device."""
+WARP = 32
+PARTS = 32
+"""Threads that share the exact sum of such a row; its plain sum has a warp of its own."""
+LEAST_PART = 256
+"""Bodies that one of them adds up, at least."""
+
+ALIGNED = 256
+"""Bytes from which each array in the device's memory begins at a multiple."""
+
+# The first blocks compute plain sums, which take longest. Of few rows each has a warp: all its lanes compute terms, and
+# one lane per sum adds these in the order of the bodies. Part by part, the exact sums of all rows follow one another.
+KERNEL = """
+def {name}(bodies, eps2, rounded, small, rows, parts, sums, magnitudes, plain):
+    terms = cuda.shared.array(({warp}, {sums}), real)
+    n = bodies.shape[1]
+    width = cuda.blockDim.x
+    thread = cuda.threadIdx.x
+    groups = (rows.size + width - 1) // width
+    few = width == {warp}
+    block = cuda.blockIdx.x
+    plain_blocks = rows.size if few else groups
+    if block >= plain_blocks:
+        part = (block - plain_blocks) // groups
+        row = (block - plain_blocks) % groups * width + thread
+        if row < rows.size:
+            first, last = part * n // parts, (part + 1) * n // parts
+            exact_row(bodies, eps2, rows[row], first, last, part * rows.size + row, sums, magnitudes)
+    elif few:
+        total = real(0.0)
+        for first in range(0, n, {warp}):
+            if first + thread < n:
+                plain_terms(rounded, small, rows[block], first + thread, thread, terms)
+            else:
+                for place in range({sums}):
+                    terms[thread, place] = real(0.0)
+            cuda.syncthreads()
+            if thread < {sums}:
+                for lane in range({warp}):
+                    total += terms[lane, thread]
+            cuda.syncthreads()
+        if thread < {sums}:
+            plain[block, thread] = total
+    elif block * width + thread < rows.size:
+        row = block * width + thread
+        plain_row(rounded, small, rows[row], 0, n, row, plain)
+"""
+
+
+class Texts(NamedTuple):
+    """The functions that the kernel calls: sums of one row, in float64 and plainly, and the terms of one body."""
+
+    exact: str
+    plain: str
+    terms: str
+
+
+class _Image(NamedTuple):
+    """A kernel as the driver loads it."""
+
+    name: str
+    content: bytes
+
+
+Launch = Callable[[int, int, tuple[Any, ...], int], None]
+"""Launches blocks of so many threads with arguments, of which the last so many are results, and waits for it."""
+
+
+def sum_rows(texts: Texts, sums: int, dtype: Dtype) -> Callable[..., None]:
+    """Return what adds up rows: of ``sums`` sums, on the GPU of the current context."""
+    launch = launcher(texts, sums, dtype)
+
+    def summed(bodies: Any, eps2: float, rounded: Any, small: Any, rows: NDArray[np.int64], *found: Any) -> None:
+        parts = parts_of(rows.size, bodies.shape[1], sums)
+        block = WARP if parts else BLOCK
+        parts = max(1, parts)
+        for first in range(0, rows.size, ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            own = np.ascontiguousarray(rows[part])
+            size = own.size
+            groups = -(-size // block)
+            blocks = (size if block == WARP else groups) + parts * groups
+            exact, magnitudes = np.empty((2, parts * size, sums))
+            plain = np.empty((size, sums), found[2].dtype)
+            launch(blocks, block, (bodies, eps2, rounded, small, own, parts, exact, magnitudes, plain), 3)
+            # In more digits than float64 has: a kernel's sum in float64 is judged by this one.
+            found[0][part] = exact.reshape(parts, size, -1).sum(axis=0, dtype=np.longdouble) if parts > 1 else exact
+            found[1][part] = magnitudes.reshape(parts, size, -1).sum(axis=0) if parts > 1 else magnitudes
+            found[2][part] = plain
+
+    return summed
+
+
+def parts_of(rows: int, n: int, sums: int) -> int:
+    """Return the number of threads that share the exact sum of a row; 0 where one has all, and the plain sum too."""
+    return 0 if rows > FEW_ROWS or sums > WARP else max(1, min(PARTS, n // LEAST_PART))
+
+
+def function(texts: Texts, sums: int, dtype: Dtype, cuda: Any, libdevice: Any) -> Callable[..., None]:
+    """Make the kernel's function, for ``cuda.jit``; ``cuda`` and ``libdevice`` are numba.cuda's."""
+    real = np.dtype(dtype).type
+    inverse_sqrt = libdevice.rsqrtf if dtype == "float32" else libdevice.rsqrt
+
+    def device(text: str, **known: Any) -> Any:
+        return cuda.jit(device=True)(made(text, **known))
+
+    known = {
+        "exact_row": device(texts.exact, inverse_sqrt=libdevice.rsqrt),
+        "plain_row": device(texts.plain, inverse_sqrt=inverse_sqrt, real=real),
+        "plain_terms": device(texts.terms, inverse_sqrt=inverse_sqrt, real=real),
+    }
+    text = KERNEL.format(name="sum_rows", warp=WARP, sums=sums)
+    return made(text, cuda=cuda, real=real, **known)
+
+
+def made(text: str, **known: Any) -> Callable[..., None]:
+    """Make the one function that a text defines; it sees what is ``known``."""
+    namespace: dict[str, Any] = {"__name__": __name__, **MATH, **known}
+    exec(compile(text, "<made>", "exec"), namespace)
+    found: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
+    return found
+
+
+def launcher(texts: Texts, sums: int, dtype: Dtype) -> Launch:
+    """Return what launches the kernel; it is compiled, or loaded, at the first launch."""
+    which = texts, sums, dtype
+    images: list[_Image] = []
+
+    def launch(blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:
+        if not images:
+            if image := _load(*which):
+                with suppress(driver.DriverError):  # a file that is not whole
+                    driver.load_function(image.content, image.name)
+                    images.append(image)
+            if not images:
+                images.append(_compiled(*which, arguments))
+                _save(*which, images[0])
+        kernel = driver.load_function(images[0].content, images[0].name)
+        _launch(kernel, blocks, block, arguments, results)
+
+    return launch
+
+
+def parameters(arguments: Iterable[Any], places: Mapping[int, int]) -> list[Any]:
+    """Return a kernel's parameters as numba.cuda lays them out, in the types of ``ctypes``.
+
+    ``places`` has the device's address of each array, by its ``id``. The driver copies as many bytes of each as the
+    kernel says.
+    """
+    found: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            numbers = (0, 0, argument.size, argument.itemsize, places[id(argument)], *argument.shape, *argument.strides)
+            found += map(ctypes.c_int64, numbers)
+        elif isinstance(argument, np.float32):
+            found.append(ctypes.c_float(float(argument)))
+        elif isinstance(argument, float):
+            found.append(ctypes.c_double(argument))
+        else:
+            found.append(ctypes.c_int64(argument))
+    return found
+
+
+def _launch(kernel: int, blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:
+    """Copy the arrays to the device in one piece, launch, and copy the last ``results`` of them back in one."""
+    arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+    starts = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)])
+    taken = int(starts[len(arrays) - results])
+    host = np.empty(int(starts[-1]), np.uint8)
+    # A view of each array's place.
+    views = [
+        host[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+        for array, first in zip(arrays, map(int, starts), strict=False)
+    ]
+    for view, array in zip(views[:-results], arrays, strict=False):
+        view[...] = array
+    with driver.allocated(host.nbytes) as memory:
+        driver.copy_in(memory, host[:taken])
+        places = {id(array): memory + int(first) for array, first in zip(arrays, starts, strict=False)}
+        driver.launch(kernel, blocks, block, parameters(arguments, places))
+        driver.copy_out(host[taken:], memory + taken)
+    for view, array in zip(views[-results:], arrays[-results:], strict=True):
+        array[...] = view
+
+
+def _compiled(texts: Texts, sums: int, dtype: Dtype, arguments: tuple[Any, ...]) -> _Image:
+    from numba import cuda, typeof
+    from numba.cuda import libdevice
+
+    kernel = cuda.jit(function(texts, sums, dtype, cuda, libdevice)).compile(tuple(map(typeof, arguments)))
+    image = kernel.library.get_cubin()
+    return _Image(kernel.entry_name, bytes(getattr(image, "code", image)))
+
+
+def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
+    """Tell whether the kernel has been compiled before, for the GPU of the current context."""
+    return _load(texts, sums, dtype) is not None
+
+
+@lru_cache(maxsize=16)
+def _load(texts: Texts, sums: int, dtype: Dtype) -> _Image | None:
+    """Load what was compiled before: the kernel's name on a line, and then the image."""
+    with suppress(OSError, ValueError):
+        name, _, content = kept.path(*_identity(texts, sums, dtype)).read_bytes().partition(b"\n")
+        return _Image(name.decode(), content) if content else None
+    return None
+
+
+def _save(texts: Texts, sums: int, dtype: Dtype, image: _Image) -> None:
+    with suppress(OSError):  # it can be used without: the folder may be one that cannot be written
+        kept.write(kept.path(*_identity(texts, sums, dtype)), image.name.encode() + b"\n" + image.content)
+
+
+def _identity(texts: Texts, sums: int, dtype: Dtype) -> tuple[str, ...]:
+    return *texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()
+
+
+@cache
+def _compiler() -> tuple[str, ...]:
+    return kept.surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
