@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -54,7 +55,11 @@ KINDS = {"u64": "l", "f64": "d", "f32": "f"}
 def simulated(monkeypatch):
     """Have the kernel run in Numba's simulator; on a GPU, as it is."""
     direct_sums_module._on_gpu.cache_clear()
-    yield None if GPUS else monkeypatch.setattr(gpu_sums, "launcher", _simulating(monkeypatch))
+    if GPUS:
+        driver.use_device()
+    else:
+        monkeypatch.setattr(gpu_sums, "launcher", _simulating(monkeypatch))
+    yield
     direct_sums_module._on_gpu.cache_clear()
 
 
@@ -111,11 +116,10 @@ def test_many_rows_are_summed_by_several_launches(simulated, monkeypatch):  # no
     np.testing.assert_allclose(found.plain, expected.plain, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.skipif(bool(GPUS), reason="without a simulator to be replaced, the other tests launch it")
 def test_parameters_are_those_that_numba_compiles_the_kernel_for(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(LAYOUTS)
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    env = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for asked, laid_out in json.loads(done.stdout):
@@ -207,11 +211,13 @@ def launched(texts=TEXTS):
 
 def test_what_was_compiled_once_is_launched_by_every_process(fake):
     assert not gpu_sums.is_kept(TEXTS, 3, "float64")
+    assert not gpu_sums.one_is_kept()
     for times in (1, 2):
         np.testing.assert_array_equal(launched(), np.arange(6.0).reshape(2, 3) + 0.5)
         assert fake.device.launches == [(5, 1, 1, 32, 1, 1)] * times
         fake.forget()  # as another process has
         assert gpu_sums.is_kept(TEXTS, 3, "float64")
+        assert gpu_sums.one_is_kept()
     assert fake.compiled == [True]
     assert not fake.device.memory, "all of it is given back"
 

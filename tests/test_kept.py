@@ -146,7 +146,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(folder):
 
 def test_without_a_folder_functions_are_compiled(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     kept.keep()
     assert made()(2.0) == 7.0
 

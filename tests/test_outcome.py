@@ -255,7 +255,7 @@ def test_nothing_is_imported_while_the_first_case_is_measured():
 
 
 def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling(monkeypatch, tmp_path):
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))  # it is not compiled yet
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
     case = case_of("numpy_direct").model_copy(update={"variant": "compiles_late"})
     phases = []
     outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, phases.append)
@@ -265,7 +265,7 @@ def test_what_a_first_launch_compiles_on_the_host_counts_as_compiling(monkeypatc
 
 
 def test_the_kernel_of_a_first_launch_is_compiled_in_the_phase_of_that_name(monkeypatch, tmp_path):
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))  # it is not compiled yet
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
     phases = []
     outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, phases.append)
     assert outcome.status == "ok"

@@ -14,8 +14,11 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
-PRELOADED = ("__main__", "gravbench.measuring.worker", "scipy.special", "numba.cuda", "cupy", "pynvml")
-"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
+PRELOADED = ("__main__", "gravbench.measuring.worker", "gravbench.measuring.preloading")
+"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork.
+
+numba.cuda, which takes longest, is imported where nothing is kept yet of what it compiles for the judge.
+"""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NVIDIA = Path("/proc/driver/nvidia")
 """Is there where the driver is; not under WSL, where the process is begun by the first worker."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ PARTS = 32
 """Threads that share the exact sum of such a row; its plain sum has a warp of its own."""
 LEAST_PART = 256
 """Bodies that one of them adds up, at least."""
+
+SUFFIX = ".cubin"
+"""Of the names of files of kernels."""
 
 ALIGNED = 256
 """Bytes from which each array in the device's memory begins at a multiple."""
@@ -219,6 +223,11 @@ def _compiled(texts: Texts, sums: int, dtype: Dtype, arguments: tuple[Any, ...])
     return _Image(kernel.entry_name, bytes(getattr(image, "code", image)))
 
 
+def one_is_kept() -> bool:
+    """Tell whether any such kernel has been compiled on this host."""
+    return any(kept.folder().glob(f"*{SUFFIX}"))
+
+
 def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
     """Tell whether the kernel has been compiled before, for the GPU of the current context."""
     return _load(texts, sums, dtype) is not None
@@ -227,19 +236,20 @@ def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
 @lru_cache(maxsize=16)
 def _load(texts: Texts, sums: int, dtype: Dtype) -> _Image | None:
     """Load what was compiled before: the kernel's name on a line, and then the image."""
-    with suppress(OSError, ValueError):
-        name, _, content = kept.path(*_identity(texts, sums, dtype)).read_bytes().partition(b"\n")
+    with suppress(OSError, ValueError, driver.DriverError):
+        name, _, content = _path(texts, sums, dtype).read_bytes().partition(b"\n")
         return _Image(name.decode(), content) if content else None
     return None
 
 
 def _save(texts: Texts, sums: int, dtype: Dtype, image: _Image) -> None:
     with suppress(OSError):  # it can be used without: the folder may be one that cannot be written
-        kept.write(kept.path(*_identity(texts, sums, dtype)), image.name.encode() + b"\n" + image.content)
+        kept.write(_path(texts, sums, dtype), image.name.encode() + b"\n" + image.content)
 
 
-def _identity(texts: Texts, sums: int, dtype: Dtype) -> tuple[str, ...]:
-    return *texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()
+def _path(texts: Texts, sums: int, dtype: Dtype) -> Path:
+    content = *texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()
+    return kept.path(*content).with_suffix(SUFFIX)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
 
@@ -59,6 +59,16 @@ class _Mark:
 
     def wait(self) -> None:
         self.current_stream().wait_event(self.event)
+
+
+def load_compiler() -> None:
+    """Load NVRTC and compile a first kernel: that takes several times as long as others, and needs no device."""
+    with suppress(Exception):  # of a library that is not there, or of another version: a case will say so
+        from cupy.cuda import nvrtc
+
+        program = nvrtc.createProgram('extern "C" __global__ void empty() {}', "empty.cu", (), ())
+        nvrtc.compileProgram(program, ("-arch=sm_80", *FLAGS))
+        nvrtc.destroyProgram(program)
 
 
 class CupyToolkit(SeveralToolkit):
