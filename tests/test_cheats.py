@@ -18,6 +18,7 @@ from conftest import GPUS, ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import checks, worker
+from gravbench.measuring import launches as launches_module
 from gravbench.measuring.comparing import Reference
 from gravbench.measuring.direct_sums import Sums
 from gravbench.measuring.verify import Judge
@@ -412,7 +413,7 @@ def test_before_timing_eight_launches_are_judged_and_three_of_those_that_take_lo
     def cheat(prepared, _):
         return lambda: count.append(True) or prepared.launch()
 
-    monkeypatch.setattr(worker, "QUICK", quick)
+    monkeypatch.setattr(launches_module, "QUICK", quick)
     assert outcome_of(cheat, monkeypatch, 300, settings=None).status == "ok"
     assert len(count) == launches
 

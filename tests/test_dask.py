@@ -24,6 +24,7 @@ from gravbench.measuring.lanes import LostError, StrandedError
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import MOST_LOSSES, Queues
+from gravbench.measuring.turns import Turn
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement, Preparation
 from gravbench.model.runs import RecordFile
@@ -157,7 +158,8 @@ class MadeUp:
 
         class Process:
             def ask(self, job, _, turn):
-                turn(False)
+                turn(Turn.VERIFY)
+                turn(Turn.MEASURE)
                 time.sleep(0.001)
                 with site.lock:
                     assert device not in site.lost

@@ -19,6 +19,7 @@ from gravbench.config.load import load
 from gravbench.measuring import checks, comparing, runner, worker
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
+from gravbench.measuring.turns import Turn
 from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
 from gravbench.model.record import Measurement, Preparation
@@ -360,7 +361,7 @@ class Site:
 
         class Process:
             def ask(self, job, _, turn):
-                turn(job.case.gpus > 1)
+                turn(Turn.ALONE if job.case.gpus > 1 else Turn.MEASURE)
                 own[1].append(job.case.gpus)
                 measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
                 return Outcome("ok", None, Found(preparation=Preparation(), measurement=measured))
@@ -395,6 +396,7 @@ def test_a_process_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
     monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))
     monkeypatch.setattr(worker, "guarded", lambda *_: None)
     monkeypatch.setattr(worker, "sensor", sensor)
+    monkeypatch.setattr(worker, "_open", lambda: False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     worker.serve(Connection(), None, CARDS[1], (), None, None, 0.0, asks)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
@@ -412,15 +414,15 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
     class EnoughError(Exception):
         pass
 
-    def turn(alone):
-        told.append(alone)
+    def turn(asked):
+        told.append(asked)
         raise EnoughError
 
     told = []
     monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
     monkeypatch.setattr(worker, "_make_ready", lambda *_: None)
     outcome = worker.work(worker.Job(sweep([gpus]).cases[0], None), (), lambda: None, lambda _: None, turn)
-    assert told == [gpus > 1]
+    assert told == [Turn.ALONE if gpus > 1 else Turn.VERIFY]
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
 
 
@@ -441,8 +443,8 @@ def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(s
 
             return launched
 
-    def turn(alone):
-        events.append(alone)
+    def turn(asked):
+        events.append(asked)
         return True
 
     monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
@@ -450,9 +452,9 @@ def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(s
     one = {"variant": "resident_tree", "axes": discover()["resident_tree"].complete({})}
     case = sweep([1]).cases[0].model_copy(update=one)
     worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, turn)
-    assert events[:2] == [False, "launch"]
-    assert events.count(False) == 1
-    assert True not in events
+    assert events[:2] == [Turn.MEASURE, "launch"]
+    assert {*events} == {Turn.MEASURE, "launch"}
+    assert events.count(Turn.MEASURE) == 1
 
 
 @pytest.mark.parametrize("module", ["cupy", "pycuda", "numba"])

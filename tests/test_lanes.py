@@ -15,7 +15,7 @@ from gravbench.measuring.lanes import lanes_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import Queues
 from gravbench.measuring.tally import Tally
-from gravbench.measuring.turns import Ended, Turns
+from gravbench.measuring.turns import Ended, Turn, Turns
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
@@ -73,7 +73,7 @@ def test_one_measures_on_a_device_while_others_prepare_and_each_device_has_its_o
 
     def measure(device, begun, go_on):
         with turns.working() as take:
-            take(device, False)
+            take(device, Turn.MEASURE)
             order.append(device)
             begun.set()
             assert go_on.wait(20)
@@ -99,13 +99,19 @@ def test_one_measures_on_a_device_while_others_prepare_and_each_device_has_its_o
 
 def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_cores_and_all_get_their_turn():
     turns, lock = Turns(), threading.Lock()
-    state = {"working": 0, "alone": 0, "measuring": dict.fromkeys(("a", "b"), 0)}
-    wrong, done = [], []
+    state = {"working": 0, "alone": 0, "measuring": dict.fromkeys("ab", 0), "verifying": dict.fromkeys("ab", 0)}
+    wrong, done, most = [], [], []
+    names = {Turn.VERIFY: "verifying", Turn.MEASURE: "measuring"}
 
     def look():
-        busy = state["working"] + sum(state["measuring"].values())
-        if state["alone"] > 1 or (state["alone"] and busy) or any(one > 1 for one in state["measuring"].values()):
+        measuring, verifying = state["measuring"], state["verifying"]
+        busy = state["working"] + sum(measuring.values()) + sum(verifying.values())
+        too_many = max(measuring.values()) > 1 or max(verifying.values()) > turns_module.MOST_VERIFYING
+        if state["alone"] > 1 or (state["alone"] and busy) or too_many:
             wrong.append(str(state))
+        if any(measuring[device] and verifying[device] for device in "ab"):
+            wrong.append(str(state))
+        most.append(max(verifying.values()))
 
     def change(place, by, among=state):
         with lock:
@@ -121,11 +127,13 @@ def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_co
                     change("working", 1)
                     time.sleep(own.random() * 1e-3)
                     change("working", -1)
-                    take(device, alone)
-                    among, place = (state, "alone") if alone else (state["measuring"], device)
-                    change(place, 1, among)
-                    time.sleep(own.random() * 1e-3)
-                    change(place, -1, among)
+                    verified = not alone and own.random() < 0.7
+                    for turn in (Turn.ALONE,) if alone else (Turn.VERIFY, Turn.MEASURE)[not verified :]:
+                        take(device, turn)
+                        among, place = (state, "alone") if alone else (state[names[turn]], device)
+                        change(place, 1, among)
+                        time.sleep(own.random() * 1e-3)
+                        change(place, -1, among)
             done.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
@@ -135,6 +143,103 @@ def test_at_random_nothing_else_is_prepared_or_measured_beside_what_needs_the_co
         thread.join(60)
     assert not wrong
     assert len(done) == 8 * 12
+    assert max(most) > 1, "none were verified at the same time"
+
+
+class Cases:
+    """Cases in threads of their own, each of which goes on when it is told to; ``has`` says what each has done."""
+
+    def __init__(self, turns):
+        self.turns, self.has, self.threads, self.steps, self.changed = turns, [], [], {}, threading.Condition()
+
+    def begin(self, name, *wanted, device="cuda:0"):
+        self.steps[name] = threading.Semaphore(0)
+
+        def work():
+            with suppress(Ended), self.turns.working() as take:
+                for turn in wanted:
+                    take(device, turn)
+                    with self.changed:
+                        self.has.append(f"{name} {turn}")
+                        self.changed.notify_all()
+                    self.steps[name].acquire()
+
+        self.threads.append(threading.Thread(target=work, daemon=True))
+        self.threads[-1].start()
+        time.sleep(0.05)  # so that they ask in this order
+
+    def goes_on(self, name):
+        self.steps[name].release()
+        time.sleep(0.05)
+
+    def end(self):
+        self.turns.end()
+        for step in self.steps.values():
+            step.release(5)
+        for thread in self.threads:
+            thread.join(20)
+
+
+@pytest.fixture
+def cases():
+    made = Cases(Turns())
+    yield made
+    made.end()
+
+
+BOTH = Turn.VERIFY, Turn.MEASURE
+
+
+def test_some_cases_are_verified_together_and_one_is_measured_alone(cases):
+    for name in "abcd":
+        cases.begin(name, *BOTH)
+    assert cases.has == ["a verify", "b verify", "c verify"], "as many as there may be"
+    cases.begin("e", *BOTH, device="cuda:1")
+    assert cases.has.pop() == "e verify", "another device has turns of its own"
+    cases.goes_on("b")
+    assert len(cases.has) == 3, "neither is it measured beside two others, nor does the fourth begin"
+    cases.goes_on("c")
+    cases.goes_on("a")
+    assert cases.has[3:] == ["a measure"], "in the order in which they asked first"
+    cases.goes_on("a")
+    assert cases.has[4:] == ["b measure"]
+    cases.goes_on("b")
+    cases.goes_on("c")
+    assert cases.has[5:] == ["c measure", "d verify"], "who was verified is measured before others begin"
+
+
+def test_whoever_waits_is_not_overtaken_for_ever(cases):
+    cases.begin("a", *BOTH)
+    cases.begin("large", Turn.MEASURE)
+    cases.begin("b", *BOTH)
+    assert cases.has == ["a verify"], "beside a case that is verified, others could be for ever"
+    cases.goes_on("a")
+    assert cases.has[1:] == ["a measure"], "it asked first"
+    cases.goes_on("a")
+    assert cases.has[2:] == ["large measure"]
+    cases.begin("c", Turn.MEASURE)
+    cases.goes_on("large")
+    assert cases.has[3:] == ["b verify"], "nor are those who are to be verified by those who are measured at once"
+
+
+def test_of_several_processes_of_a_case_each_waits_anew(cases):
+    cases.begin("a", *BOTH, *BOTH)
+    cases.begin("b", *BOTH)
+    for name in "aba":
+        cases.goes_on(name)
+    assert cases.has == ["a verify", "b verify", "a measure", "b measure"]
+    cases.goes_on("b")
+    assert cases.has[4:] == ["a verify"]
+
+
+def test_a_device_is_warm_when_it_has_just_measured_and_not_when_it_has_verified():
+    turns = Turns()
+    with turns.working() as take:
+        assert not take("cuda:0", Turn.VERIFY)
+        assert not take("cuda:0", Turn.MEASURE)
+    with turns.working() as take:
+        assert take("cuda:0", Turn.VERIFY)
+        assert take("cuda:0", Turn.MEASURE)
 
 
 def test_a_processor_measures_several_cases_in_a_row_and_then_others_go_on(monkeypatch):
@@ -145,7 +250,7 @@ def test_a_processor_measures_several_cases_in_a_row_and_then_others_go_on(monke
     def measure(device, alone, times):
         for _ in range(times):
             with turns.working("cpu" if alone else "") as take:
-                take(device, alone)
+                take(device, Turn.ALONE if alone else Turn.MEASURE)
                 order.append(device)
                 time.sleep(0.01)
 
@@ -171,26 +276,26 @@ def test_others_wait_only_so_long_for_a_processor_that_does_not_come_back(monkey
     turns = Turns()
     with turns.working("cpu") as take:
         if measured:
-            take("cpu", True)
+            take("cpu", Turn.ALONE)
     began = time.monotonic()
     with turns.working():
         waited = time.monotonic() - began
     assert waited >= 0.19 if measured else waited < 0.15
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_the_end_of_a_run_reaches_everybody_who_waits(alone):
+@pytest.mark.parametrize("turn", Turn)
+def test_the_end_of_a_run_reaches_everybody_who_waits(turn):
     turns, ended = Turns(), []
 
     def wait():
         try:
             with turns.working() as take:
-                take("cuda:0", alone)
+                take("cuda:0", turn)
         except Ended:
             ended.append(True)
 
     with turns.working() as take:
-        take("cuda:0", False)
+        take("cuda:0", Turn.MEASURE)
         threads = [threading.Thread(target=wait) for _ in range(3)]
         for thread in threads:
             thread.start()

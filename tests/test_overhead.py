@@ -11,6 +11,7 @@ from gravbench.measuring import lanes, runner, worker
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
 from gravbench.measuring.protocol import part_of
+from gravbench.measuring.turns import Turn
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
 from gravbench.model.runs import RecordFile
@@ -113,7 +114,7 @@ def test_while_each_process_of_a_case_starts_the_run_says_starting(tmp_path, mon
 
         def ask(self, _, begins, turn):
             begins("loading")
-            turn(True)
+            turn(Turn.ALONE)
             begins("verifying")
             measured = Measurement(samples_seconds=[1e-3] * 3, median_seconds=1e-3, batch=1, stop_reason="interval")
             return Outcome("ok", None, Found(measurement=measured))

@@ -5,9 +5,12 @@ import pytest
 
 from gravbench.measuring import shared_sums
 from gravbench.measuring.shared_sums import SHARED, sums_over_all
+from gravbench.measuring.verify import Judge, _all_sums, _limits_of_all, _reference_of_all
 from gravbench.model import interaction_files
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.variant import discover
+from gravbench.toolkits.opening import open_toolkit
 
 N = 50
 
@@ -66,6 +69,32 @@ def test_without_a_folder_nothing_is_kept(computed, tmp_path, monkeypatch):
     of_all(plummer(N, 1, 0.025))
     assert len(computed) == 2
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_judge_loads_what_another_process_has_left_and_computes_nothing_before_a_launch(computed):
+    bodies = plummer(N, 1, 0.025).frozen()
+    variant = discover(())["numpy_direct"]
+
+    def judge():
+        toolkit = open_toolkit("cpu", variant, "float32")
+        prepared = variant.prepare(toolkit, bodies)
+        _all_sums.cache_clear()
+        _reference_of_all.cache_clear()
+        _limits_of_all.cache_clear()
+        return Judge(toolkit, prepared, bodies, variant.accepted("float32", {}), "float32")
+
+    first = judge()
+    first.load()
+    assert not computed
+    assert _all_sums.cache_info().misses == 0
+    errors, objection = first.launched()
+    assert (objection, len(computed)) == (None, 1)
+    second = judge()
+    second.load()
+    assert _limits_of_all.cache_info().misses == 1
+    assert second.launched() == (errors, None)
+    assert _limits_of_all.cache_info().misses == 1
+    assert len(computed) == 1
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_time(computed, tmp_path, monkeypatch):

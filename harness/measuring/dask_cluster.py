@@ -34,7 +34,7 @@ from gravbench.measuring.lanes import Asked, LostError
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan
 from gravbench.measuring.tally import READY
-from gravbench.measuring.turns import Ended
+from gravbench.measuring.turns import Ended, Turn
 from gravbench.measuring.worker import Job
 from gravbench.model.case import Case
 from gravbench.model.device import Device
@@ -229,7 +229,7 @@ class Cluster:
         log: Path,
         inbox: SimpleQueue[object],
         begins: Callable[[str], None],
-        turn: Callable[[bool], bool],
+        turn: Callable[[Turn], bool],
     ) -> Outcome:
         """Have the process of a number do a job, as ``Worker.ask`` does; what it tells comes through ``inbox``.
 
@@ -257,9 +257,9 @@ class Cluster:
                         raise Ended
                     case {"phase": str(phase)}:
                         begins(phase)
-                    case {"alone": bool(alone)}:
+                    case {"turn": str(asked)}:
                         begins(READY)
-                        self._told(member, dask_post.go_on, self._run, ticket, turn(alone))
+                        self._told(member, dask_post.go_on, self._run, ticket, turn(Turn(asked)))
                     case _:
                         return self._result(member, future, log)
         finally:
@@ -396,7 +396,7 @@ class RemoteWorker:
         self._log = log
         self._inbox = SimpleQueue[object]()
 
-    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], bool]) -> Outcome:
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[Turn], bool]) -> Outcome:
         """Have one job done as ``Worker.ask`` does.
 
         Raises:

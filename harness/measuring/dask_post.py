@@ -29,6 +29,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.process import Worker
+from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import Job
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.case import Case
@@ -93,8 +94,8 @@ class Post:
         before = self._log.stat().st_size
         gate = self._gates[ticket] = SimpleQueue()
 
-        def turn(alone: bool) -> bool:
-            self._tell({"ticket": ticket, "alone": alone})
+        def turn(asked: Turn) -> bool:
+            self._tell({"ticket": ticket, "turn": str(asked)})
             return gate.get()
 
         def begins(phase: str) -> None:
@@ -116,7 +117,7 @@ class Post:
             return outcome, file.read()
 
     def go_on(self, ticket: int, warm: bool) -> None:
-        """Let a job that is prepared be verified and measured, on a device that is ``warm`` or not."""
+        """Let a job that waits for its turn go on, on a device that is ``warm`` or not."""
         if gate := self._gates.get(ticket):
             gate.put(warm)
 
@@ -241,7 +242,7 @@ async def keep(run: str) -> bool:
 
 
 async def go_on(run: str, ticket: int, warm: bool) -> None:
-    """Let a job of a post be verified and measured, on a device that is ``warm`` or not."""
+    """Let a job of a post go on, on a device that is ``warm`` or not."""
     if post := _POSTS.get(run):
         post.go_on(ticket, warm)
 

@@ -1,7 +1,8 @@
-"""The devices of a run at work: on a GPU several lanes of processes, one of which measures while others prepare.
+"""The devices of a run at work: on a GPU several lanes of processes, which prepare while one measures.
 
 A lane is a thread of the process that runs the sweep; what computes are its worker processes. Its case is prepared
-(loaded, compiled, its bodies copied) at any time, and waits for its turn on the device to be verified and measured.
+(loaded, compiled, its bodies copied) at any time. It waits for its turn on the device to be verified, beside others,
+and for its turn to be measured.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
 from gravbench.measuring.process import Worker
 from gravbench.measuring.queues import MOST_LOSSES, Queues
-from gravbench.measuring.tally import STARTING
-from gravbench.measuring.turns import Ended, Turns
+from gravbench.measuring.tally import LOADING, STARTING
+from gravbench.measuring.turns import Ended, Turn, Turns
 from gravbench.measuring.worker import Job
 from gravbench.model.device import Device
 from gravbench.toolkits.devices import cores
@@ -48,7 +49,7 @@ class StrandedError(InputError):
 class Asked(Process, Protocol):
     """A process that works on jobs, here or on another host."""
 
-    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], bool]) -> Outcome:
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[Turn], bool]) -> Outcome:
         """Have one job done as ``Worker.ask`` does; raises ``LostError`` where the whole device is lost."""
 
     def end(self) -> None:
@@ -236,13 +237,14 @@ class Lane:
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
             self._tell(Began(self._number, task))
 
-            def turn(alone: bool) -> bool:
-                self._turns.opened(self._device.selector)
-                warm = take(self._device.selector, alone)
+            def turn(asked: Turn) -> bool:
+                warm = take(self._device.selector, asked)
                 started.append(moment())
                 return warm
 
             def phase(name: str) -> None:
+                if name not in (STARTING, LOADING):
+                    self._turns.opened(self._device.selector)
                 self._tell(Does(self._number, task, name))
 
             def asked(worker: Asked, part: Job) -> Outcome:

@@ -17,6 +17,7 @@ from gravbench.measuring import forking
 from gravbench.measuring.guard import Limits
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.tally import READY, STARTING
+from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import BEGIN, Job, Phase, Ready, serve
 from gravbench.model.device import Device
 
@@ -67,12 +68,11 @@ class Worker:
         theirs.close()
         says.close()
 
-    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[bool], bool] = lambda _: False) -> Outcome:
+    def ask(self, job: Job, begins: Callable[[str], None], turn: Callable[[Turn], bool] = lambda _: False) -> Outcome:
         """Have one job done; ``begins`` is told each of its phases.
 
-        Once it is prepared, ``turn`` waits until it may be verified and measured, on its argument alone: whether that
-        uses the host's cores; it returns whether the device is warm. A worker that hangs, dies or uses too much gives a
-        failed outcome and is of no further use.
+        Once it is prepared, ``turn`` waits until it may be verified or measured; it returns whether the device is warm.
+        A worker that hangs, dies or uses too much gives a failed outcome and is of no further use.
         """
         deadline = time.monotonic() + self.timeout
         phase = STARTING
@@ -89,7 +89,7 @@ class Worker:
                 if isinstance(message, Ready):
                     asked = time.monotonic()
                     begins(READY)
-                    warm = turn(message.alone)
+                    warm = turn(message.turn)
                     deadline += time.monotonic() - asked
                     self.connection.send(warm)
                     continue

@@ -1,4 +1,8 @@
-"""Who may use what at the same time: each GPU by one case at once, the host's cores by nobody beside a case on them."""
+"""Who may use what at the same time.
+
+A GPU is used by one case that is measured, or by several that are verified, and the host's cores by nobody beside a
+case that is measured on them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,28 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from threading import Condition
 
 WARM_SECONDS = 0.5
 """For which a device keeps the clock that it had at work."""
+MOST_VERIFYING = 3
+"""Cases that are verified on one GPU at the same time: while one compares on the host, another computes."""
 IN_A_ROW = 8
 """Cases that a processor measures before others go on: these have to end what they do, and begin again, once."""
 RETURN_SECONDS = 1.0
 """For which others wait for a processor that has just measured a case to come back with its next."""
+
+
+class Turn(StrEnum):
+    """What a case waits for once it is prepared."""
+
+    VERIFY = "verify"
+    """The device, beside others that are verified."""
+    MEASURE = "measure"
+    """The device, and nobody else on it."""
+    ALONE = "alone"
+    """All devices and the host's cores."""
 
 
 class Ended(BaseException):
@@ -24,9 +42,10 @@ class Ended(BaseException):
 class Turns:
     """Turns on devices and on the host's cores, for the threads of one run.
 
-    Whoever prepares a case, or measures one on a GPU, leaves cores for others. A case that needs the cores itself, or
-    several GPUs, is measured ``alone``: nothing else is prepared or measured meanwhile, on any device. A processor,
-    whose cases all do, measures several in a row.
+    On a device, cases have their turns in the order in which they ask. One that was verified and asks to be measured
+    keeps its place: it comes before those that have not begun. Whoever prepares a case, or measures one on a GPU,
+    leaves cores for others. A case that needs the cores itself, or several GPUs, is measured ``alone``: nothing else is
+    prepared, verified or measured meanwhile, on any device. A processor, whose cases all do, measures several in a row.
     """
 
     def __init__(self) -> None:
@@ -36,7 +55,9 @@ class Turns:
         self._alone = False
         self._wait_alone = 0
         self._tickets = 0
-        self._waiting: dict[str, list[int]] = defaultdict(list)  # by device, in the order of asking
+        self._measure: dict[str, set[int]] = defaultdict(set)  # by device, the tickets of those who wait for it
+        self._verify: dict[str, set[int]] = defaultdict(set)
+        self._verifying: dict[str, int] = defaultdict(int)
         self._busy: set[str] = set()
         self._used: dict[str, float] = {}
         self._asked: set[str] = set()
@@ -71,37 +92,44 @@ class Turns:
             self._changed.notify_all()
 
     @contextmanager
-    def working(self, processor: str = "") -> Iterator[Callable[[str, bool], bool]]:
-        """Prepare a case; yields what waits for the turn to measure it, ``take(device, alone)``.
+    def working(self, processor: str = "") -> Iterator[Callable[[str, Turn], bool]]:
+        """Prepare a case; yields what waits for its turn, ``take(device, turn)``.
 
         ``processor`` names one whose cases are measured in a row. ``take`` returns whether the device is warm, because
-        its last turn has just ended. A turn ends with the block, or when ``take`` is called for the next.
+        it has just measured another case. A turn ends with the block, or when ``take`` is called for the next.
 
         Raises:
             Ended: the run ends.
         """
-        held: list[tuple[str, bool]] = []  # the device of the turn, and whether it is alone
+        held: list[tuple[str, Turn, int]] = []  # the device, the turn, and its ticket
 
-        def give_back() -> None:
+        def give_back() -> int | None:
             if not held:
-                return
-            device, alone = held.pop()
-            if alone:
+                return None
+            device, turn, ticket = held.pop()
+            if turn == Turn.VERIFY:
+                self._verifying[device] -= 1
+            elif turn == Turn.MEASURE:
+                self._busy.discard(device)
+            else:
                 self._alone = False
                 self._working += 1
-            else:
-                self._busy.discard(device)
-            self._used[device] = time.monotonic()
+            if turn != Turn.VERIFY:
+                self._used[device] = time.monotonic()
             self._changed.notify_all()
+            return ticket if turn == Turn.VERIFY else None
 
-        def take(device: str, alone: bool) -> bool:
+        def take(device: str, turn: Turn) -> bool:
             with self._changed:
-                give_back()
-                if alone:
+                own = give_back()
+                if own is None or turn != Turn.MEASURE:
+                    self._tickets += 1
+                    own = self._tickets
+                if turn == Turn.ALONE:
                     self._take_alone()
                 else:
-                    self._take(device)
-                held.append((device, alone))
+                    self._take(device, turn, own)
+                held.append((device, turn, own))
                 return time.monotonic() - self._used.get(device, -math.inf) < WARM_SECONDS
 
         with self._changed:
@@ -140,15 +168,28 @@ class Turns:
         # Those who wait to be alone come first, or with many others they would wait for ever.
         return not self._wait_alone
 
-    def _take(self, device: str) -> None:
-        self._tickets += 1
-        own, queue = self._tickets, self._waiting[device]
-        queue.append(own)
+    def _take(self, device: str, turn: Turn, own: int) -> None:
+        measure, verify = self._measure[device], self._verify[device]
+        waiting = measure if turn == Turn.MEASURE else verify
+        waiting.add(own)
+
+        def may_measure() -> bool:
+            return not self._verifying[device] and own == min(measure | verify)
+
+        def may_verify() -> bool:
+            # Nobody begins to verify while somebody waits who came before, or those would go on for ever.
+            return self._verifying[device] < MOST_VERIFYING and own == min(measure | verify)
+
+        free = may_measure if turn == Turn.MEASURE else may_verify
         try:
-            self._wait(lambda: device not in self._busy and queue[0] == own)
-            self._busy.add(device)
+            self._wait(lambda: device not in self._busy and free())
         finally:
-            queue.remove(own)
+            waiting.remove(own)
+        if turn == Turn.MEASURE:
+            self._busy.add(device)
+        else:
+            self._verifying[device] += 1
+        self._changed.notify_all()
 
     def _take_alone(self) -> None:
         self._working -= 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -25,12 +26,14 @@ from gravbench.errors import InputError
 from gravbench.measuring import checks
 from gravbench.measuring.direct_sums import direct_sums, gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
+from gravbench.measuring.launches import as_timed, at_last, launched_again, left
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
 from gravbench.measuring.protocol import measure, stage_seconds
 from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP, Phases
 from gravbench.measuring.timed import Call, Timed
+from gravbench.measuring.turns import MOST_VERIFYING, Turn
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
@@ -38,12 +41,12 @@ from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import (
-    Errors,
     Inside,
     Preparation,
 )
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Dtype, Prepared, discover
+from gravbench.toolkits import driver
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import others_like, reader, sensor
 from gravbench.toolkits.driver import Launch
@@ -52,10 +55,8 @@ from gravbench.toolkits.opening import open_toolkit
 
 Read = Callable[[], Reading | None]
 
-IN_A_ROW = 5
-"""Launches that are judged one after another before anything is timed, beside those on other bodies."""
-QUICK = 0.1
-"""Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
+SHARED_UP_TO = 1 << 18
+"""Bodies up to which a case is verified beside others: more take long, and a device's memory."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -101,9 +102,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A message that a case is prepared; ``alone``: to verify and measure it takes the host's cores, or other GPUs."""
+    """A message that a case waits for a turn."""
 
-    alone: bool
+    turn: Turn
 
 
 BEGIN = "begin"
@@ -133,9 +134,11 @@ def serve(
     # A UUID does not depend on who counts.
     uuids = [one.uuid for one in (device, *(others_like(device) if several else ())) if one.uuid]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
+    if device.is_gpu:  # while the first case is loaded
+        threading.Thread(target=_open, daemon=True).start()
 
-    def turn(alone: bool) -> bool:
-        connection.send(Ready(alone))
+    def turn(asked: Turn) -> bool:
+        connection.send(Ready(asked))
         return bool(connection.recv())
 
     try:
@@ -144,7 +147,7 @@ def serve(
             while True:
                 job = connection.recv()
                 if job == BEGIN:
-                    _make_ready(interaction_files.find(GRAVITY), "float32", device.is_gpu)
+                    _make_ready(interaction_files.find(GRAVITY), "float32", device.is_gpu and _judges_on_gpu())
                     START.seconds()
                     connection.send(BEGIN)
                     continue
@@ -159,17 +162,30 @@ def serve(
         return
 
 
+def _open() -> bool:
+    """Open the device, for whichever library comes first; tell whether it could be."""
+    try:
+        driver.use_device()
+    except (OSError, driver.DriverError):  # the case says so
+        return False
+    return True
+
+
+def _judges_on_gpu() -> bool:
+    return _open() and gpu_is_usable(interaction_files.find(GRAVITY), "float32")
+
+
 def work(
     job: Job,
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
-    turn: Callable[[bool], bool] = lambda _: False,
+    turn: Callable[[Turn], bool] = lambda _: False,
 ) -> Outcome:
     """Do one job; everything that goes wrong in it becomes an outcome.
 
-    ``turn`` waits for the device, and for the host's cores where its argument is true, and tells whether the device is
-    warm; ``begin`` is told what begins.
+    ``turn`` waits for a turn, with which the one before ends, and tells whether the device is warm. ``begin`` is told
+    what begins.
     """
     found = Found()
     try:
@@ -192,7 +208,7 @@ def _work(
     folders: tuple[Path, ...],
     read: Read,
     begin: Callable[[str], None],
-    turn: Callable[[bool], bool],
+    turn: Callable[[Turn], bool],
     found: Found,
 ) -> str | None:
     """Fill ``found``; return why the case is invalid, None when it is right."""
@@ -204,8 +220,8 @@ def _work(
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
     if reason := unfit(bodies, case.dtype):
         raise CaseError(f"{case.bodies}: {reason}")
-    begin(COMPILING)
     toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
+    begin(COMPILING)
     opened = {
         "start_seconds": START.seconds(),
         "compute_capability": toolkit.compute_capability,
@@ -219,7 +235,7 @@ def _work(
     def before_launch() -> None:
         nonlocal warm
         if warm is None:
-            warm = turn(False)
+            warm = turn(Turn.MEASURE)
             begin(COMPILING)  # again, after waiting
 
     # What launches while it is prepared would disturb the case that is measured.
@@ -247,9 +263,20 @@ def _work(
     )
     if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
         judge.draw(1 if job.settings is None else 2)
+        judge.load()
     alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
+    shared = warm is None and not alone and case.timed == "force" and bodies.n <= SHARED_UP_TO
     if alone or warm is None:
-        warm = turn(alone)
+        warm = turn(Turn.ALONE if alone else Turn.VERIFY if shared else Turn.MEASURE)
+
+    def have_it_alone() -> None:
+        """Wait until nobody else uses the device."""
+        nonlocal shared, warm
+        if shared:
+            toolkit.synchronize()
+            shared, warm = False, turn(Turn.MEASURE)
+            begin(VERIFYING)
+
     begin(VERIFYING)
     with counting_numba(toolkit):
         judge.launch()
@@ -265,37 +292,23 @@ def _work(
     timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     if job.settings and job.behind is not None and case.timed == "force":
         # A first look, for which one verdict is enough: what is far behind is never recommended.
+        have_it_alone()
         begin(WARMING_UP)
         first = measure(
             timed.clock, timed.launch, job.settings, read, timed.kernels, behind=job.behind, look_once=True, warm=warm
         )
         if first.outraced:
             found.measurement = first
-            return _left(judge, found)
+            return left(judge, found)
         begin(VERIFYING)
-    if not job.again and (objection := _launched_again(case, toolkit, judge, timed, found)):
+    if not job.again and (objection := launched_again(judge, found, beside=MOST_VERIFYING if shared else 1)):
+        return objection
+    have_it_alone()
+    if not job.again and (objection := as_timed(case, toolkit, judge, timed, found)):
         return objection
     if job.settings is None:
         return None
     return _measure(job, job.settings, toolkit, timed, judge, read, begin, found, warm=warm)
-
-
-def _launched_again(case: Case, toolkit: DeviceToolkit, judge: Judge, timed: Timed, found: Found) -> str | None:
-    """Judge more launches of what was right: several in a row, on other bodies, behind a held queue, as it is timed.
-
-    Three in a row are judged at least: a fault in every second or third of them shows.
-    """
-    if objection := judge.elsewhere():
-        return objection
-    if objection := _again(judge, found):
-        return f"right at first, but in one of the next launches: {objection}"
-    if objection := checks.queue(toolkit, judge.prepared, judge.own):
-        return objection
-    if objection := timed.objection():
-        return f"the force is right, but {objection}"
-    if case.timed != "force" and (objection := _left(judge, found)):
-        return f"the force is right at first, but not in a {case.timed}: {objection}"
-    return None
 
 
 @lru_cache
@@ -354,7 +367,7 @@ def _measure(
         spoilt = False
         if prepared.cycle > 1 or not timed.leaves_the_force or job.again:
             return False
-        if samples in LOOKED_AT and (objection := _left(judge, found)):
+        if samples in LOOKED_AT and (objection := left(judge, found)):
             raise _WrongError(f"right at first, but after sample {samples}: {objection}")
         if spoilt := samples + 1 in LOOKED_AT:
             judge.spoil()
@@ -373,7 +386,7 @@ def _measure(
     toolkit.synchronize()
     if job.again:
         timed.start()  # steps moved the bodies
-        return _at_last(judge.launched(), found)
+        return at_last(judge.launched(), found)
     seconds = found.measurement.median_seconds
     assert seconds is not None
     if prepared.stages is not None:
@@ -394,7 +407,7 @@ def _measure(
     if objection:
         return f"right at first, but {objection}"
     # A race or a sum that is not set back may show only after many launches.
-    if objection := _at_last(judge.verdict(quantiles=False), found):
+    if objection := at_last(judge.verdict(quantiles=False), found):
         return objection
     if judge.tolerance.of_rounding and timed.leaves_the_force:
         interactions = judge.own.n**2 / prepared.cycle
@@ -407,33 +420,3 @@ def _measure(
     if again and prepared.cycle == 1 and judge.seconds <= checks.LONGER * again:
         return None
     return checks.memory(judge.toolkit, prepared, judge.values, seconds, again)
-
-
-def _at_last(verdict: tuple[Errors, str | None], found: Found) -> str | None:
-    """Return the objection to what came after all samples."""
-    objection = _kept(verdict, found)
-    return objection and f"right at first, but after the last launch: {objection}"
-
-
-def _again(judge: Judge, found: Found) -> str | None:
-    """Launch and judge several times more, where and while that is quick."""
-    began = perf_counter()
-    for _ in range(IN_A_ROW if judge.quickest < QUICK else 0):
-        if objection := _kept(judge.launched(), found):
-            return objection
-        if perf_counter() - began > QUICK:
-            break
-    return None
-
-
-def _left(judge: Judge, found: Found) -> str | None:
-    """Judge what was launched last."""
-    return _kept(judge.verdict(quantiles=False), found)
-
-
-def _kept(verdict: tuple[Errors, str | None], found: Found) -> str | None:
-    """Return the objection; errors that are wrong take the place of those at first."""
-    errors, objection = verdict
-    if objection:
-        found.errors = errors
-    return objection

@@ -1,0 +1,134 @@
+"""Which turns a case waits for, and what it launches in each: nothing is timed beside others on a device."""
+
+from dataclasses import replace
+
+import pytest
+
+from gravbench.config.load import load
+from gravbench.config.settings import Measure
+from gravbench.measuring import worker
+from gravbench.measuring.launches import launched_again
+from gravbench.measuring.outcome import Found
+from gravbench.measuring.protocol import measure
+from gravbench.measuring.turns import Turn
+from gravbench.measuring.worker import Job, work
+from gravbench.model.record import OUTRACED
+from gravbench.model.variant import discover
+from gravbench.toolkits.cpu import CpuToolkit
+
+QUICK = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
+
+
+@pytest.fixture
+def history(monkeypatch):
+    """Have the processor count as a GPU; return what a case does, to be filled by ``told``."""
+    told = []
+    monkeypatch.setattr(CpuToolkit, "compute_capability", "9.0")
+    monkeypatch.setattr(worker, "gpu_is_usable", lambda *_: False)
+    variant = discover(())["numpy_direct"]
+
+    def prepare(gpu, bodies, **axes):
+        prepared = variant.prepare(gpu, bodies, **axes)
+        return replace(prepared, launch=lambda: told.append("launch") or prepared.launch())
+
+    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": replace(variant, prepare=prepare)})
+
+    def timing(*arguments, **options):
+        told.append("times")
+        return measure(*arguments, **options)
+
+    def queue(*_):
+        told.append("looks behind a held queue")
+
+    monkeypatch.setattr(worker, "measure", timing)
+    monkeypatch.setattr("gravbench.measuring.checks.queue", queue)
+    return told
+
+
+def doing(told, settings=QUICK, n=40, timed="force", **fields):
+    """Work on a case; return its outcome, and what it did in each of its turns, launches in a row as one."""
+    (case,) = load("quick", [f"n={n}"], variants=["numpy_direct"]).cases
+    if timed != "force":
+        case = case.model_copy(
+            update={"timed": timed, **({"integrator": "leapfrog", "dt": 1e-3} if timed == "step" else {})}
+        )
+
+    def turn(asked):
+        told.append(asked)
+        return False
+
+    outcome = work(Job(case, settings, **fields), (), lambda: None, lambda _: None, turn)
+    assert outcome.status == "ok", outcome.reason
+    return outcome, [one for place, one in enumerate(told) if told[place - 1 : place] != [one]]
+
+
+VERIFIED = [Turn.VERIFY, "launch"]
+
+
+def test_a_case_is_verified_beside_others_and_nothing_of_it_is_timed_before_it_is_alone(history):
+    _, found = doing(history)
+    assert found == [*VERIFIED, Turn.MEASURE, "looks behind a held queue", "times", "launch"]
+
+
+def test_verifying_alone_ends_with_the_look_behind_a_held_queue(history):
+    assert doing(history, None)[1] == [*VERIFIED, Turn.MEASURE, "looks behind a held queue"]
+
+
+def test_a_case_of_many_bodies_has_the_device_for_itself_from_the_first_launch_on(history, monkeypatch):
+    monkeypatch.setattr(worker, "SHARED_UP_TO", 39)
+    _, found = doing(history)
+    assert found == [Turn.MEASURE, "launch", "looks behind a held queue", "times", "launch"]
+
+
+@pytest.mark.parametrize(("timed", "turn"), [("call", Turn.ALONE), ("step", Turn.MEASURE)])
+def test_whatever_is_timed_beside_the_force_has_it_for_itself_too(history, timed, turn):
+    _, found = doing(history, timed=timed)
+    assert [one for one in found if isinstance(one, Turn)] == [turn]
+    assert found[0] == turn
+
+
+def test_the_first_look_of_a_race_is_taken_alone(history):
+    outcome, found = doing(history, behind=1e-12)
+    assert outcome.found.measurement.stop_reason == OUTRACED
+    assert found == [*VERIFIED, Turn.MEASURE, "times", "launch"]
+
+
+def test_a_case_that_goes_on_after_the_first_look_keeps_the_device(history):
+    outcome, found = doing(history, behind=1e3)
+    assert outcome.found.measurement.stop_reason != OUTRACED
+    assert [one for one in found if isinstance(one, Turn)] == [Turn.VERIFY, Turn.MEASURE]
+
+
+def test_another_process_of_a_case_measures_alone_too(history):
+    _, found = doing(history, again=True)
+    assert found == [*VERIFIED, Turn.MEASURE, "times", "launch"]
+
+
+def test_what_launches_while_it_is_prepared_has_the_device_for_itself(history, monkeypatch):
+    ((_, variant),) = worker.discover(()).items()
+
+    def prepare(gpu, bodies, **axes):
+        gpu.on_launch()
+        return variant.prepare(gpu, bodies, **axes)
+
+    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": replace(variant, prepare=prepare)})
+    _, found = doing(history)
+    assert [one for one in found if isinstance(one, Turn)] == [Turn.MEASURE]
+
+
+@pytest.mark.parametrize(("beside", "launches"), [(1, 0), (3, 5)])
+def test_launches_that_others_slow_down_are_judged_as_often(beside, launches):
+    class Judge:
+        quickest = 0.15
+        times = 0
+
+        def elsewhere(self):
+            return None
+
+        def launched(self):
+            self.times += 1
+            return None, None
+
+    judge = Judge()
+    assert launched_again(judge, Found(), beside=beside) is None
+    assert judge.times == launches
