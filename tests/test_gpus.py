@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections import defaultdict
 from contextlib import contextmanager
 from importlib import import_module
@@ -40,6 +41,7 @@ EPS = 0.05
 SIZES = (1, 2, 31, 127, 128, 129, 1000)
 COUNTS = range(1, 9)
 VARIANTS = {name: discover()[name] for name in ("resident_tree_gpus", "symmetric_gpus", "tensor_gpus", "tiled_gpus")}
+OPENING = [Turn.OPEN, Turn.NOTHING]
 CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(4)]
 OTHER = Device("cuda:4", "another card", "GPU-4", "600.1")
 
@@ -396,7 +398,7 @@ def test_a_process_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
     monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))
     monkeypatch.setattr(worker, "guarded", lambda *_: None)
     monkeypatch.setattr(worker, "sensor", sensor)
-    monkeypatch.setattr(worker, "_open", lambda: False)
+    monkeypatch.setattr(worker, "_initialize", lambda: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     worker.serve(Connection(), None, CARDS[1], (), None, None, 0.0, asks)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
@@ -416,13 +418,15 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
 
     def turn(asked):
         told.append(asked)
-        raise EnoughError
+        if asked not in OPENING:
+            raise EnoughError
 
     told = []
+    monkeypatch.setattr(worker, "OPENED", threading.Event())
     monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
     monkeypatch.setattr(worker, "_make_ready", lambda *_: None)
     outcome = worker.work(worker.Job(sweep([gpus]).cases[0], None), (), lambda: None, lambda _: None, turn)
-    assert told == [Turn.ALONE if gpus > 1 else Turn.VERIFY]
+    assert told == [*OPENING, Turn.ALONE if gpus > 1 else Turn.VERIFY]
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
 
 
@@ -447,14 +451,14 @@ def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(s
         events.append(asked)
         return True
 
+    monkeypatch.setattr(worker, "OPENED", threading.Event())
     monkeypatch.setattr(worker, "open_toolkit", lambda *_: Opened("float32"))
     monkeypatch.setattr(worker, "_make_ready", lambda *_: None)
     one = {"variant": "resident_tree", "axes": discover()["resident_tree"].complete({})}
     case = sweep([1]).cases[0].model_copy(update=one)
     worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, turn)
-    assert events[:2] == [Turn.MEASURE, "launch"]
-    assert {*events} == {Turn.MEASURE, "launch"}
-    assert events.count(Turn.MEASURE) == 1
+    assert events[:4] == [*OPENING, Turn.MEASURE, "launch"]
+    assert {*events[4:]} == {"launch"}
 
 
 @pytest.mark.parametrize("module", ["cupy", "pycuda", "numba"])

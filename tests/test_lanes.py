@@ -283,7 +283,7 @@ def test_others_wait_only_so_long_for_a_processor_that_does_not_come_back(monkey
     assert waited >= 0.19 if measured else waited < 0.15
 
 
-@pytest.mark.parametrize("turn", Turn)
+@pytest.mark.parametrize("turn", [turn for turn in Turn if turn != Turn.NOTHING])
 def test_the_end_of_a_run_reaches_everybody_who_waits(turn):
     turns, ended = Turns(), []
 
@@ -370,28 +370,136 @@ def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
     assert lanes_of(CARDS[0], 1, 1) == 1
 
 
-def test_others_ask_for_a_device_once_a_process_has_opened_it_or_cannot():
-    turns, asked = Turns(), []
+class Joining:
+    """Threads that join a device of their own each; ``joined`` has the places of those that have."""
 
-    def asks(number):
+    def __init__(self, turns):
+        self.turns, self.joined, self.threads = turns, [], []
+
+    def begin(self, *places):
+        for place in places:
+            self.threads.append(threading.Thread(target=self._join, args=(place,), daemon=True))
+            self.threads[-1].start()
+        time.sleep(0.05)
+
+    def _join(self, place):
         with suppress(Ended):
-            turns.ask("cuda:0")
-            asked.append(number)
+            self.turns.join("cuda:0", place)
+            self.joined.append(place)
 
-    turns.ask("cuda:0")
-    turns.ask("cuda:1")
-    waiting = [threading.Thread(target=asks, args=(number,)) for number in (1, 2)]
-    for thread in waiting:
+    def end(self):
+        self.turns.end()
+        for thread in self.threads:
+            thread.join(20)
+
+
+@pytest.fixture
+def joining(monkeypatch):
+    monkeypatch.setattr(turns_module, "LOOK_SECONDS", 0.01)
+    made = Joining(Turns())
+    yield made
+    made.end()
+
+
+def test_others_join_a_device_once_a_process_has_opened_it_or_cannot(joining):
+    joining.begin(0, 1, 2, 3)
+    assert joining.joined == [0]
+    joining.turns.join("cuda:1", 0)
+    joining.turns.opened("cuda:0")
+    time.sleep(0.05)
+    assert sorted(joining.joined) == [0, 1, 2], "one more than those who are needed from the start waits"
+    joining.turns.end()
+    with pytest.raises(Ended):
+        joining.turns.join("cuda:1", 1)
+
+
+def test_one_more_joins_a_device_each_time_it_has_had_nothing_to_do_for_so_long(joining, monkeypatch):
+    monkeypatch.setattr(turns_module, "IDLE_SECONDS", 0.2)
+    turns = joining.turns
+    joining.begin(0, 3, 4)
+    with turns.working() as take:
+        take("cuda:0", Turn.MEASURE)
+        time.sleep(0.3)
+        assert joining.joined == [0], "it was busy"
+        take("cuda:0", Turn.NOTHING)
+        time.sleep(0.1)
+        take("cuda:0", Turn.VERIFY)
+        time.sleep(0.2)
+        assert joining.joined == [0]
+    time.sleep(0.15)
+    assert joining.joined == [0, 3], "0.1 and 0.15 s without anything to do"
+    with turns.working() as take:
+        take("cpu", Turn.ALONE)
+        time.sleep(0.3)
+    assert joining.joined == [0, 3], "nobody could use it beside what needs the host"
+    time.sleep(0.4)
+    assert joining.joined == [0, 3, 4]
+
+
+def test_whoever_has_nothing_left_to_do_waits_for_the_others_of_its_device():
+    turns, left = Turns(), []
+
+    def work(place, busy):
+        turns.join("cuda:0", place)
+        assert busy.wait(20)
+        turns.leave("cuda:0")
+        left.append(place)
+
+    turns.opened("cuda:0")
+    events = [threading.Event() for _ in range(3)]
+    events[2].set()
+    threads = [threading.Thread(target=work, args=one, daemon=True) for one in enumerate(events)]
+    for thread in threads:
         thread.start()
     time.sleep(0.05)
-    assert not asked
-    turns.opened("cuda:0")
-    for thread in waiting:
-        thread.join(60)
-    assert sorted(asked) == [1, 2]
-    turns.end()
-    with pytest.raises(Ended):
-        turns.ask("cuda:1")
+    events[0].set()
+    time.sleep(0.05)
+    assert not left, "one is still at work, and a process that ends would disturb it"
+    turns.join("cuda:1", 0)
+    turns.leave("cuda:1")
+    events[1].set()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(left) == [0, 1, 2]
+    turns.join("cuda:0", 5)  # too late, so it does not wait until it is needed
+
+
+def test_a_device_is_opened_beside_others_that_are_verified_or_opened_and_never_while_one_is_measured(cases):
+    cases.begin("a", *BOTH)
+    cases.begin("new", Turn.OPEN, Turn.NOTHING)
+    cases.begin("newer", Turn.OPEN, Turn.VERIFY)
+    cases.goes_on("a")
+    assert cases.has == ["a verify", "new open", "newer open"]
+    cases.goes_on("new")
+    assert cases.has[3:] == ["new nothing"]
+    cases.goes_on("newer")
+    assert cases.has[4:] == ["a measure"]
+    cases.begin("late", Turn.OPEN)
+    assert cases.has[5:] == []
+    cases.goes_on("a")
+    assert cases.has[5:] == ["newer verify", "late open"]
+
+
+def test_each_repetition_of_an_anchor_is_for_processes_that_have_not_measured_it(sweep):
+    todo = plan(sweep(31, every=5), CARDS[:1], None)
+    queues = Queues(todo.tasks, lambda task, _: task.fingerprint)
+    taken = [(lane, queues.next(CARDS[0], lane)[0]) for lane in (0, 1, 2)]
+    # The first lane comes whenever an anchor does.
+    while task := queues.next(CARDS[0], 0):
+        taken.append((0, task[0]))
+        if task[0].anchor == 0 and len(taken) % 3:
+            continue
+        if task := queues.next(CARDS[0], 1 + len(taken) % 2):
+            taken.append((1 + (len(taken) + 1) % 2, task[0]))
+    assert sorted(task.case.key for _, task in taken) == sorted(task.case.key for task in todo.tasks)
+    typical = todo.tasks[0].case
+    anchors = [(lane, task) for lane, task in taken if task.case == typical]
+    assert [task.anchor for _, task in anchors] == list(range(1, len(anchors) + 1))
+    seen = set()
+    for lane, task in anchors:
+        assert task.fresh == (lane in seen)
+        seen.add(lane)
+    assert len(seen) == 3, "other lanes come first"
 
 
 def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sweep, tmp_path, monkeypatch):

@@ -15,10 +15,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 PRELOADED = ("__main__", "gravbench.measuring.worker", "gravbench.measuring.preloading")
-"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork.
-
-numba.cuda, which takes longest, is imported where nothing is kept yet of what it compiles for the judge.
-"""
+"""What most workers of GPUs import. None of it opens a device when imported: a CUDA context does not survive a fork."""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NVIDIA = Path("/proc/driver/nvidia")
 """Is there where the driver is; not under WSL, where the process is begun by the first worker."""

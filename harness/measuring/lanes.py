@@ -26,7 +26,7 @@ from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
 from gravbench.measuring.process import Worker
 from gravbench.measuring.queues import MOST_LOSSES, Queues
-from gravbench.measuring.tally import LOADING, STARTING
+from gravbench.measuring.tally import STARTING
 from gravbench.measuring.turns import Ended, Turn, Turns
 from gravbench.measuring.worker import Job
 from gravbench.model.device import Device
@@ -154,6 +154,7 @@ class Lane:
     def __init__(
         self,
         number: int,
+        place: int,
         device: Device,
         queues: Queues,
         turns: Turns,
@@ -165,8 +166,12 @@ class Lane:
         *,
         verify_only: bool,
     ) -> None:
-        """Begin when ``start`` is called; ``start_worker`` is a site's, ``numbers`` tells a run's processes apart."""
+        """Begin when ``start`` is called; ``start_worker`` is a site's, ``numbers`` tells a run's processes apart.
+
+        ``number`` tells it from all others of the run; ``place`` counts those of its device.
+        """
         self._number = number
+        self._place = place
         self._device = device
         self._queues = queues
         self._turns = turns
@@ -204,17 +209,18 @@ class Lane:
         error: BaseException | None = None
         try:
             with suppress(Ended):
-                self._turns.ask(self._device.selector)
-                while not self._ending and (found := self._queues.next(self._device)):
+                self._turns.join(self._device.selector, self._place)
+                while not self._ending and (found := self._queues.next(self._device, self._place)):
                     try:
                         self._tell(self._done(*found))
                     except LostError as lost:
                         self._tell(self._left(*found, lost))
                         break
+                self._turns.opened(self._device.selector)
+                self._turns.leave(self._device.selector)
         except BaseException as one:
             error = one
         finally:
-            self._turns.opened(self._device.selector)
             self._crew.dismiss()
             self._tell(Over(self._number, error))
 
@@ -229,9 +235,7 @@ class Lane:
 
     def _done(self, task: Task, behind: float | None) -> Event:
         several = task.case.gpus > 1
-        if task.fresh or several != self._several:
-            self._crew.dismiss()
-            self._workers.clear()
+        replaced = task.fresh or several != self._several
         self._several = several
         started: list[str] = []
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
@@ -239,12 +243,19 @@ class Lane:
 
             def turn(asked: Turn) -> bool:
                 warm = take(self._device.selector, asked)
-                started.append(moment())
+                if asked != Turn.OPEN:
+                    self._turns.opened(self._device.selector)
+                if asked in (Turn.VERIFY, Turn.MEASURE, Turn.ALONE):
+                    started.append(moment())
                 return warm
 
+            if replaced and self._workers:
+                take(self._device.selector, Turn.OPEN)
+                self._crew.dismiss()
+                self._workers.clear()
+                take(self._device.selector, Turn.NOTHING)
+
             def phase(name: str) -> None:
-                if name not in (STARTING, LOADING):
-                    self._turns.opened(self._device.selector)
                 self._tell(Does(self._number, task, name))
 
             def asked(worker: Asked, part: Job) -> Outcome:

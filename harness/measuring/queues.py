@@ -50,6 +50,9 @@ class Queues:
         self._returned: dict[Kind, deque[Next]] = defaultdict(deque)  # of lost devices; counted as asked
         self._all: dict[tuple[Kind, object], Task] = {}
         self._anchored = Counter[tuple[Kind, object]]()  # devices that will have measured the case as an anchor
+        self._lanes: dict[str, set[int]] = defaultdict(set)  # of a device, that have asked
+        self._repeated: dict[str, set[int]] = defaultdict(set)  # those whose processes have measured its anchor
+        self._passed: dict[str, Task] = {}  # the repetition that it left to another
         self._busy: set[str] = set()
         self._lost: set[str] = set()
         self._losses = Counter[str]()
@@ -67,18 +70,20 @@ class Queues:
         """Those that have something to do."""
         return tuple(self._devices.values())
 
-    def next(self, device: Device) -> Next | None:
-        """Take what a device does next, and the seconds above which it is too slow; None where nothing is left.
+    def next(self, device: Device, lane: int = 0) -> Next | None:
+        """Take what a lane of a device does next, and the seconds above which it is too slow; None where nothing is.
 
-        What the device took before is done.
+        What the device took before is done. Each repetition of an anchor is for processes that have not measured it:
+        for those of another lane, where there is one that comes in time, or for new ones.
         """
         strategy = self._strategies.get(device.kind)
         with self._changed:
             self._busy.discard(device.selector)
+            self._lanes[device.selector].add(lane)
             self._changed.notify_all()
             try:
                 while not self._ended:
-                    if found := self._searched(device, strategy) if strategy else self._first(device):
+                    if found := self._searched(device, strategy, lane) if strategy else self._first(device, lane):
                         self._busy.add(device.selector)
                         return found
                     if not self._more_may_come(device):
@@ -109,11 +114,11 @@ class Queues:
         alike = self._alike(device) if self._losable else []
         return self._asked[device.kind] > 0 or any(one in self._busy or self._left[one] for one in alike)
 
-    def _searched(self, device: Device, strategy: Strategy) -> Next | None:
+    def _searched(self, device: Device, strategy: Strategy, lane: int) -> Next | None:
         own, kind = self._left[device.selector], device.kind
         if len(own) > 1 and own[0].anchor:
             self._asked[kind] += 1
-            return own.popleft(), None
+            return self._taken(own, device, lane), None
         if self._returned[kind]:
             task, behind = self._returned[kind].popleft()
             return self._moved(task, device), behind
@@ -149,12 +154,28 @@ class Queues:
                 return task
         return None
 
-    def _first(self, device: Device) -> Next | None:
+    def _first(self, device: Device, lane: int) -> Next | None:
         own = self._left[device.selector]
         # The last repetition of its anchor waits until it can no longer help.
         if not self._each and all(task.anchor for task in own) and (helped := self._taken_over(device)):
             return helped, None
-        return (own.popleft(), None) if own else None
+        return (self._taken(own, device, lane), None) if own else None
+
+    def _taken(self, own: deque[Task], device: Device, lane: int) -> Task:
+        """Take the first task of a device; a lane that has measured the anchor leaves it to one that has not, once."""
+        task, where = own.popleft(), device.selector
+        if not task.fresh:
+            return task
+        done, searched = self._repeated[where], device.kind in self._strategies
+        others = self._lanes[where] - done
+        again = lane in done
+        if again and others and own and not (own[0].anchor or searched or self._passed.get(where) is task):
+            self._passed[where] = task
+            other = own.popleft()
+            own.appendleft(task)
+            return other
+        done.add(lane)
+        return replace(task, fresh=again)
 
     def _alike(self, device: Device) -> list[str]:
         """Return the other devices of a kind that are not lost, by their selectors."""

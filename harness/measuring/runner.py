@@ -224,9 +224,19 @@ def _lanes(
         for device in queues.devices:
             own = turns[site.host(device)]
             processes = sweep.measure.processes_on(gpu=device.is_gpu)
-            for number in range(len(lanes), len(lanes) + (1 if site.losable else lanes_of(device, processes, gpus))):
+            for place in range(1 if site.losable else lanes_of(device, processes, gpus)):
                 lane = Lane(
-                    number, device, queues, own, sweep, log, numbers, told.put, site.start, verify_only=verify_only
+                    len(lanes),
+                    place,
+                    device,
+                    queues,
+                    own,
+                    sweep,
+                    log,
+                    numbers,
+                    told.put,
+                    site.start,
+                    verify_only=verify_only,
                 )
                 lanes.append(lane)
         for lane in lanes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -22,11 +22,21 @@ IN_A_ROW = 8
 """Cases that a processor measures before others go on: these have to end what they do, and begin again, once."""
 RETURN_SECONDS = 1.0
 """For which others wait for a processor that has just measured a case to come back with its next."""
+FIRST_LANES = 3
+"""Who work for a device from the start: one measures, and the others are verified, or prepare what comes next."""
+IDLE_SECONDS = 0.5
+"""For which a device has had nothing to do before one more works for it: to open a device takes a part of that."""
+LOOK_SECONDS = 0.25
+"""Between two looks at how long a device has had nothing to do."""
 
 
 class Turn(StrEnum):
-    """What a case waits for once it is prepared."""
+    """What a process waits for."""
 
+    OPEN = "open"
+    """The device, while nothing on it is measured: to open or leave it holds up what others compute."""
+    NOTHING = "nothing"
+    """Nothing: the turn before ends."""
     VERIFY = "verify"
     """The device, beside others that are verified."""
     MEASURE = "measure"
@@ -55,13 +65,14 @@ class Turns:
         self._alone = False
         self._wait_alone = 0
         self._tickets = 0
-        self._measure: dict[str, set[int]] = defaultdict(set)  # by device, the tickets of those who wait for it
-        self._verify: dict[str, set[int]] = defaultdict(set)
-        self._verifying: dict[str, int] = defaultdict(int)
-        self._busy: set[str] = set()
+        self._waiting: dict[str, set[int]] = defaultdict(set)  # by device, the tickets of those who wait for it
+        self._using = Counter[tuple[str, Turn]]()
         self._used: dict[str, float] = {}
-        self._asked: set[str] = set()
         self._opened: set[str] = set()
+        self._lanes = Counter[str]()  # that work for a device
+        self._left: set[str] = set()  # devices that some of them have left
+        self._idle = defaultdict[str, float](float)  # seconds, and since when
+        self._idle_since: dict[str, float] = {}
         self._ended = False
         self._returns = ""  # who is waited for, and until when
         self._until = -math.inf
@@ -74,16 +85,39 @@ class Turns:
             self._ended = True
             self._changed.notify_all()
 
-    def ask(self, device: str) -> None:
-        """Wait until a process has opened the device, unless nobody has asked yet: several at once take longer.
+    def join(self, device: str, place: int) -> None:
+        """Wait until a device needs one more who works for it, of whom ``place`` others came before.
+
+        The first it needs at once, the next as soon as the first has opened it, because several who open it at once
+        take longer, and each of those after ``FIRST_LANES`` when it has had nothing to do for so long.
 
         Raises:
             Ended: the run ends.
         """
         with self._changed:
-            if device in self._asked:
-                self._wait(lambda: device in self._opened)
-            self._asked.add(device)
+            self._wait(lambda: device in self._left or self._needs(device, place), LOOK_SECONDS)
+            self._lanes[device] += 1
+
+    def leave(self, device: str) -> None:
+        """Wait until all who work for a device have done all there is to do: whoever ends holds up what is measured.
+
+        Raises:
+            Ended: the run ends.
+        """
+        with self._changed:
+            self._lanes[device] -= 1
+            self._left.add(device)
+            self._changed.notify_all()
+            self._wait(lambda: not self._lanes[device])
+
+    def _needs(self, device: str, place: int) -> bool:
+        if place < FIRST_LANES:
+            return not place or device in self._opened
+        if self._alone:
+            return False
+        now = time.monotonic()
+        idle = self._idle[device] + now - self._idle_since.get(device, now)
+        return idle >= (place - FIRST_LANES + 1) * IDLE_SECONDS
 
     def opened(self, device: str) -> None:
         """Say that a process has opened the device, or that it cannot."""
@@ -107,21 +141,25 @@ class Turns:
             if not held:
                 return None
             device, turn, ticket = held.pop()
-            if turn == Turn.VERIFY:
-                self._verifying[device] -= 1
-            elif turn == Turn.MEASURE:
-                self._busy.discard(device)
-            else:
+            now = time.monotonic()
+            if turn in (Turn.MEASURE, Turn.ALONE):
+                self._used[device] = now
+            if turn == Turn.ALONE:
                 self._alone = False
                 self._working += 1
-            if turn != Turn.VERIFY:
-                self._used[device] = time.monotonic()
+                self._idle_since = dict.fromkeys(self._idle_since, now)  # others could not do anything
+            else:
+                self._using[device, turn] -= 1
+                if not any(self._using[device, one] for one in Turn):
+                    self._idle_since[device] = now
             self._changed.notify_all()
             return ticket if turn == Turn.VERIFY else None
 
         def take(device: str, turn: Turn) -> bool:
             with self._changed:
                 own = give_back()
+                if turn == Turn.NOTHING:
+                    return False
                 if own is None or turn != Turn.MEASURE:
                     self._tickets += 1
                     own = self._tickets
@@ -169,26 +207,23 @@ class Turns:
         return not self._wait_alone
 
     def _take(self, device: str, turn: Turn, own: int) -> None:
-        measure, verify = self._measure[device], self._verify[device]
-        waiting = measure if turn == Turn.MEASURE else verify
+        waiting = self._waiting[device]
         waiting.add(own)
 
-        def may_measure() -> bool:
-            return not self._verifying[device] and own == min(measure | verify)
+        def is_free() -> bool:
+            opening, verifying, measuring = (self._using[device, one] for one in (Turn.OPEN, Turn.VERIFY, Turn.MEASURE))
+            if turn == Turn.MEASURE:
+                return not (opening or verifying or measuring)
+            return not measuring and (turn == Turn.OPEN or verifying < MOST_VERIFYING)
 
-        def may_verify() -> bool:
-            # Nobody begins to verify while somebody waits who came before, or those would go on for ever.
-            return self._verifying[device] < MOST_VERIFYING and own == min(measure | verify)
-
-        free = may_measure if turn == Turn.MEASURE else may_verify
         try:
-            self._wait(lambda: device not in self._busy and free())
+            # Nobody begins while somebody waits who came before, or those would go on for ever.
+            self._wait(lambda: own == min(waiting) and is_free())
         finally:
             waiting.remove(own)
-        if turn == Turn.MEASURE:
-            self._busy.add(device)
-        else:
-            self._verifying[device] += 1
+        now = time.monotonic()
+        self._idle[device] += now - self._idle_since.pop(device, now)
+        self._using[device, turn] += 1
         self._changed.notify_all()
 
     def _take_alone(self) -> None:

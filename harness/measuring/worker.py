@@ -45,7 +45,7 @@ from gravbench.model.record import (
     Preparation,
 )
 from gravbench.model.statistics import median_interval
-from gravbench.model.variant import CPU, Dtype, Prepared, discover
+from gravbench.model.variant import CPU, Dtype, Prepared, Variant, discover
 from gravbench.toolkits import driver
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import others_like, reader, sensor
@@ -57,6 +57,9 @@ Read = Callable[[], Reading | None]
 
 SHARED_UP_TO = 1 << 18
 """Bodies up to which a case is verified beside others: more take long, and a device's memory."""
+OPENED = threading.Event()
+"""Whether this process has opened its GPU."""
+
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 
@@ -134,8 +137,9 @@ def serve(
     # A UUID does not depend on who counts.
     uuids = [one.uuid for one in (device, *(others_like(device) if several else ())) if one.uuid]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
+
     if device.is_gpu:  # while the first case is loaded
-        threading.Thread(target=_open, daemon=True).start()
+        threading.Thread(target=_initialize, daemon=True).start()
 
     def turn(asked: Turn) -> bool:
         connection.send(Ready(asked))
@@ -160,6 +164,27 @@ def serve(
                 connection.send(outcome)
     except (EOFError, OSError):
         return
+
+
+def _initialize() -> None:
+    with suppress(OSError, driver.DriverError):  # the case says so
+        driver.initialize()
+
+
+def _opened(case: Case, variant: Variant) -> DeviceToolkit:
+    return open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
+
+
+def _first_opened(case: Case, variant: Variant, turn: Callable[[Turn], bool]) -> DeviceToolkit | None:
+    """Open a toolkit and, in its turn, the GPU; None where this process has no GPU, or has opened it before."""
+    if case.toolkit == CPU or OPENED.is_set():
+        return None
+    median_interval((1.0,))  # imports SciPy before the device is held
+    turn(Turn.OPEN)
+    toolkit = _opened(case, variant)
+    OPENED.set()
+    turn(Turn.NOTHING)
+    return toolkit
 
 
 def _open() -> bool:
@@ -220,7 +245,7 @@ def _work(
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
     if reason := unfit(bodies, case.dtype):
         raise CaseError(f"{case.bodies}: {reason}")
-    toolkit = open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
+    toolkit = _first_opened(case, variant, turn) or _opened(case, variant)
     begin(COMPILING)
     opened = {
         "start_seconds": START.seconds(),

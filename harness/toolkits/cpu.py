@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,18 +26,29 @@ ENTRY = Entry(
     companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
 )  # fmt: skip
 
+NUMBA = "numba"
+
 
 @contextmanager
 def counting_numba(toolkit: DeviceToolkit) -> Iterator[None]:
     """Count as compile time of ``toolkit`` what Numba compiles for the host meanwhile, in whichever function.
 
     Numba compiles a function when it is first called, and variants have functions beside their kernel, such as those
-    that build a tree.
+    that build a tree. Most have none, and to import Numba takes half a second, so that is left to them.
     """
-    from numba.core import event
+    with ExitStack() as listening:
 
-    keep()
+        def listen() -> None:
+            from numba.core import event
 
+            keep()
+            listening.enter_context(event.install_listener("numba:compile", _listener(event, toolkit)))
+
+        with _when_numba_is_imported(listen):
+            yield
+
+
+def _listener(event: Any, toolkit: DeviceToolkit) -> Any:
     class Compilations(event.Listener):  # type: ignore[misc]
         """Counts the outermost of compilations that start others."""
 
@@ -49,8 +65,42 @@ def counting_numba(toolkit: DeviceToolkit) -> Iterator[None]:
             if not self.depth:
                 self.counted.close()
 
-    with event.install_listener("numba:compile", Compilations()):
+    return Compilations()
+
+
+@contextmanager
+def _when_numba_is_imported(act: Callable[[], None]) -> Iterator[None]:
+    """Act at once if Numba has been imported, otherwise as soon as that happens within the block."""
+    if NUMBA in sys.modules:
+        act()
         yield
+        return
+
+    class Finder(MetaPathFinder):
+        """Finds Numba as those after it do, and has its module loaded by a loader that acts then."""
+
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+            if name != NUMBA:
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(NUMBA)
+            if spec and spec.loader:
+                load = spec.loader.exec_module
+
+                def load_and_act(module: ModuleType) -> None:
+                    load(module)
+                    act()
+
+                spec.loader.exec_module = load_and_act  # type: ignore[method-assign]
+            return spec
+
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
 
 
 class CpuToolkit(DeviceToolkit):

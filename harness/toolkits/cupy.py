@@ -62,13 +62,11 @@ class _Mark:
 
 
 def load_compiler() -> None:
-    """Load NVRTC and compile a first kernel: that takes several times as long as others, and needs no device."""
+    """Load NVRTC, and compile nothing: that would initialize CUDA, which does not survive a fork."""
     with suppress(Exception):  # of a library that is not there, or of another version: a case will say so
         from cupy.cuda import nvrtc
 
-        program = nvrtc.createProgram('extern "C" __global__ void empty() {}', "empty.cu", (), ())
-        nvrtc.compileProgram(program, ("-arch=sm_80", *FLAGS))
-        nvrtc.destroyProgram(program)
+        nvrtc.destroyProgram(nvrtc.createProgram('extern "C" __global__ void empty() {}', "empty.cu", (), ()))
 
 
 class CupyToolkit(SeveralToolkit):

@@ -114,9 +114,14 @@ def clock_hertz() -> float:
     return 1e3 * device_attribute(CLOCK_KILOHERTZ)
 
 
+def initialize() -> None:
+    """Initialize the driver for this process, which opens no device; later calls return at once."""
+    _call("cuInit", 0)
+
+
 def use_device() -> None:
     """Make the primary context of the first device current, the one that every library uses, if none is current."""
-    _call("cuInit", 0)
+    initialize()
     if not _ask(ctypes.c_void_p(), "cuCtxGetCurrent").value:
         device = _ask(ctypes.c_int(), "cuDeviceGet", 0)
         _call("cuCtxSetCurrent", _ask(ctypes.c_void_p(), "cuDevicePrimaryCtxRetain", device))
