@@ -364,10 +364,11 @@ def test_a_card_that_has_nothing_left_helps_one_of_its_kind_before_its_last_anch
 
 def test_a_gpu_has_lanes_where_there_are_cores_and_a_processor_one(monkeypatch):
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(16), raising=False)
-    assert [lanes_of(CARDS[0], 1, gpus) for gpus in (1, 2, 4, 8)] == [6, 4, 2, 1]
-    assert lanes_of(CARDS[0], 3, 1) == lanes_of(PROCESSOR, 1, 1) == 1
+    assert [lanes_of(CARDS[0], 1, gpus, 9) for gpus in (1, 2, 4, 8)] == [6, 4, 2, 1]
+    assert [lanes_of(CARDS[0], 1, 1, tasks) for tasks in (1, 3, 20)] == [1, 3, 6]
+    assert lanes_of(CARDS[0], 3, 1, 9) == lanes_of(PROCESSOR, 1, 1, 9) == 1
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(3), raising=False)
-    assert lanes_of(CARDS[0], 1, 1) == 1
+    assert lanes_of(CARDS[0], 1, 1, 9) == 1
 
 
 class Joining:
@@ -401,20 +402,17 @@ def joining(monkeypatch):
     made.end()
 
 
-def test_others_join_a_device_once_a_process_has_opened_it_or_cannot(joining):
-    joining.begin(0, 1, 2, 3)
-    assert joining.joined == [0]
-    joining.turns.join("cuda:1", 0)
-    joining.turns.opened("cuda:0")
-    time.sleep(0.05)
-    assert sorted(joining.joined) == [0, 1, 2], "one more than those who are needed from the start waits"
+def test_some_join_a_device_at_once_and_nobody_when_the_run_has_ended(joining):
+    joining.begin(*range(turns_module.FIRST_LANES + 1))
+    assert sorted(joining.joined) == list(range(turns_module.FIRST_LANES))
     joining.turns.end()
     with pytest.raises(Ended):
-        joining.turns.join("cuda:1", 1)
+        joining.turns.join("cuda:1", 0)
 
 
 def test_one_more_joins_a_device_each_time_it_has_had_nothing_to_do_for_so_long(joining, monkeypatch):
     monkeypatch.setattr(turns_module, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(turns_module, "FIRST_LANES", 3)
     turns = joining.turns
     joining.begin(0, 3, 4)
     with turns.working() as take:
@@ -445,7 +443,6 @@ def test_whoever_has_nothing_left_to_do_waits_for_the_others_of_its_device():
         turns.leave("cuda:0")
         left.append(place)
 
-    turns.opened("cuda:0")
     events = [threading.Event() for _ in range(3)]
     events[2].set()
     threads = [threading.Thread(target=work, args=one, daemon=True) for one in enumerate(events)]

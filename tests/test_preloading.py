@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from gravbench.cli.start import measures_on_gpus
+
 SCRIPT = """
 import json, sys, threading
 from gravbench.measuring import forking
@@ -62,3 +64,29 @@ assert toolkit.compile_seconds > counted
 def test_what_numba_compiles_is_counted_also_where_it_is_imported_later():
     done = subprocess.run([sys.executable, "-c", COUNTING], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("run", True),
+        ("run ladder --device cuda:0", True),
+        ("run ladder --device cpu", False),
+        ("run ladder --device=cpu", False),
+        ("run ladder --dry-run", False),
+        ("run ladder --dask=file.json", False),
+        ("run -h", False),
+        ("report", False),
+        ("", False),
+    ],
+)
+def test_workers_of_gpus_are_prepared_before_the_command_is_imported(words, expected):
+    assert measures_on_gpus(words.split()) is expected
+
+
+def test_the_start_of_the_command_line_imports_little():
+    script = (
+        "import sys, gravbench.cli.start; print(*(name for name in ('numpy', 'typer', 'rich') if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

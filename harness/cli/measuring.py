@@ -73,10 +73,6 @@ def run(
     ] = None,
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 if all cases were skipped."""
-    from gravbench.measuring import forking
-
-    if not (dry_run or dask) and set(device or ["all"]) != {"cpu"}:
-        forking.begin()  # before what takes long to import
     from gravbench.config.load import load
     from gravbench.measuring import runner, shards
     from gravbench.measuring.counters import add_missing

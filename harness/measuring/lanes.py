@@ -141,11 +141,14 @@ def moment() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def lanes_of(device: Device, processes: int, gpus: int) -> int:
-    """Return how many lanes a device has when each case is measured by so many processes, beside so many GPUs."""
+def lanes_of(device: Device, processes: int, gpus: int, tasks: int) -> int:
+    """Return how many lanes a device has for so many tasks.
+
+    Each case is measured by so many processes, beside so many GPUs.
+    """
     if not device.is_gpu or processes > 1:
         return 1
-    return max(1, min(MOST_LANES, cores() // (CORES_PER_LANE * gpus)))
+    return max(1, min(MOST_LANES, tasks, cores() // (CORES_PER_LANE * gpus)))
 
 
 class Lane:
@@ -216,7 +219,6 @@ class Lane:
                     except LostError as lost:
                         self._tell(self._left(*found, lost))
                         break
-                self._turns.opened(self._device.selector)
                 self._turns.leave(self._device.selector)
         except BaseException as one:
             error = one
@@ -243,8 +245,6 @@ class Lane:
 
             def turn(asked: Turn) -> bool:
                 warm = take(self._device.selector, asked)
-                if asked != Turn.OPEN:
-                    self._turns.opened(self._device.selector)
                 if asked in (Turn.VERIFY, Turn.MEASURE, Turn.ALONE):
                     started.append(moment())
                 return warm
@@ -266,7 +266,6 @@ class Lane:
             now = moment()
             phase(STARTING)
             outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
-        self._turns.opened(self._device.selector)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
         # It would show no drift.

@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -202,6 +202,7 @@ def _lanes(
     queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable, each=todo.each), SimpleQueue[Event]()
     turns = {site.host(device): Turns() for device in queues.devices}
     gpus = sum(device.is_gpu for device in queues.devices)
+    tasks = Counter(task.device.selector for task in todo.tasks if task.device)
     numbers = itertools.count(todo.processes + 1)
     lanes: list[Lane] = []
 
@@ -224,7 +225,7 @@ def _lanes(
         for device in queues.devices:
             own = turns[site.host(device)]
             processes = sweep.measure.processes_on(gpu=device.is_gpu)
-            for place in range(1 if site.losable else lanes_of(device, processes, gpus)):
+            for place in range(1 if site.losable else lanes_of(device, processes, gpus, tasks[device.selector])):
                 lane = Lane(
                     len(lanes),
                     place,

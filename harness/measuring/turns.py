@@ -24,9 +24,9 @@ RETURN_SECONDS = 1.0
 """For which others wait for a processor that has just measured a case to come back with its next."""
 FIRST_LANES = 3
 """Who work for a device from the start: one measures, and the others are verified, or prepare what comes next."""
-IDLE_SECONDS = 0.5
+IDLE_SECONDS = 0.2
 """For which a device has had nothing to do before one more works for it: to open a device takes a part of that."""
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.1
 """Between two looks at how long a device has had nothing to do."""
 
 
@@ -68,7 +68,6 @@ class Turns:
         self._waiting: dict[str, set[int]] = defaultdict(set)  # by device, the tickets of those who wait for it
         self._using = Counter[tuple[str, Turn]]()
         self._used: dict[str, float] = {}
-        self._opened: set[str] = set()
         self._lanes = Counter[str]()  # that work for a device
         self._left: set[str] = set()  # devices that some of them have left
         self._idle = defaultdict[str, float](float)  # seconds, and since when
@@ -88,8 +87,8 @@ class Turns:
     def join(self, device: str, place: int) -> None:
         """Wait until a device needs one more who works for it, of whom ``place`` others came before.
 
-        The first it needs at once, the next as soon as the first has opened it, because several who open it at once
-        take longer, and each of those after ``FIRST_LANES`` when it has had nothing to do for so long.
+        The first it needs at once, and each of those after ``FIRST_LANES`` when it has had nothing to do for so long:
+        the more open a device, the longer that takes.
 
         Raises:
             Ended: the run ends.
@@ -112,18 +111,12 @@ class Turns:
 
     def _needs(self, device: str, place: int) -> bool:
         if place < FIRST_LANES:
-            return not place or device in self._opened
+            return True
         if self._alone:
             return False
         now = time.monotonic()
         idle = self._idle[device] + now - self._idle_since.get(device, now)
         return idle >= (place - FIRST_LANES + 1) * IDLE_SECONDS
-
-    def opened(self, device: str) -> None:
-        """Say that a process has opened the device, or that it cannot."""
-        with self._changed:
-            self._opened.add(device)
-            self._changed.notify_all()
 
     @contextmanager
     def working(self, processor: str = "") -> Iterator[Callable[[str, Turn], bool]]:
