@@ -12,12 +12,13 @@ from gravbench.config.load import load
 from gravbench.measuring import runner
 from gravbench.measuring import turns as turns_module
 from gravbench.measuring.lanes import lanes_of
+from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import Queues
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Ended, Turn, Turns
 from gravbench.model.device import Device
-from gravbench.model.record import Record
+from gravbench.model.record import Measurement, Preparation, Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
@@ -497,6 +498,60 @@ def test_each_repetition_of_an_anchor_is_for_processes_that_have_not_measured_it
         assert task.fresh == (lane in seen)
         seen.add(lane)
     assert len(seen) == 3, "other lanes come first"
+
+
+def test_the_last_anchor_begins_while_other_lanes_do_what_else_is_left(sweep):
+    todo = plan(sweep(31), CARDS[:1], None)
+    queues = Queues(todo.tasks, lambda task, _: task.fingerprint)
+    taken = [queues.next(CARDS[0], place % 3)[0] for place in range(len(todo.tasks))]
+    anchors = [place for place, task in enumerate(taken) if task.anchor]
+    assert anchors[-3:] == list(range(anchors[-1] - 2, anchors[-1] + 1)), "with those of the smallest and the largest n"
+    assert len(taken) - 5 <= anchors[-1] < len(taken) - 1
+    assert queues.next(CARDS[0]) is None
+    alone = Queues(todo.tasks, lambda task, _: task.fingerprint)
+    assert [alone.next(CARDS[0])[0].anchor for _ in todo.tasks][-1], "a single lane has nobody to leave the rest to"
+
+
+def test_processes_that_are_replaced_end_when_the_device_may_be_left(sweep, tmp_path, monkeypatch):
+    """They may not disturb what is measured, and what replaces them starts meanwhile."""
+    monkeypatch.setattr(runner, "lanes_of", lambda *_: 1)
+    told = []
+
+    class Process:
+        def __init__(self):
+            self.number = sum(one.endswith("starts") for one in told)
+            told.append(f"{self.number} starts")
+
+        def ask(self, _, __, turn):
+            if f"{self.number} open" not in told:
+                turn(Turn.OPEN)
+                told.append(f"{self.number} open")
+                turn(Turn.NOTHING)
+            turn(Turn.MEASURE)
+            return Outcome("ok", None, Found(preparation=Preparation(), measurement=measured))
+
+        def end(self):
+            pass
+
+        def stop(self):
+            told.append(f"{self.number} stops")
+
+    class Site:
+        losable = False
+
+        def host(self, _):
+            return ""
+
+        def start(self, *_, **__):
+            return Process()
+
+    measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
+    swept = sweep(3, every=1)
+    todo = plan(swept, CARDS[:1], None)
+    runner.run(swept, todo, tmp_path / "out", runner.Watcher(), site=Site())
+    first = told.index("0 stops")
+    assert told[first - 1 : first + 2] == ["1 starts", "0 stops", "1 open"]
+    assert sum(one.endswith("starts") for one in told) == sum(one.endswith("stops") for one in told) > 2
 
 
 def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sweep, tmp_path, monkeypatch):

@@ -185,7 +185,10 @@ class Lane:
         self._ending = False
         self._several = False  # GPUs that its processes see
         self._start_worker = partial(start_worker, device, sweep.variant_folders, log, sweep.measure)
-        self._crew = Crew(sweep.measure.processes_on(gpu=device.is_gpu), self._started, numbers)
+        self._numbers = numbers
+        self._processes = sweep.measure.processes_on(gpu=device.is_gpu)
+        self._crew = self._new_crew()
+        self._leaving: Crew[Asked] | None = None  # who are replaced, until the device may be left
         self._thread = threading.Thread(target=self._work, name=f"lane {number}", daemon=True)
 
     def start(self) -> None:
@@ -198,6 +201,15 @@ class Lane:
         for worker in tuple(self._workers):
             worker.end()
         self._thread.join()
+
+    def _new_crew(self) -> Crew[Asked]:
+        return Crew(self._processes, self._started, self._numbers)
+
+    def _dismiss(self) -> None:
+        """End those who have been replaced."""
+        if self._leaving:
+            self._leaving.dismiss()
+            self._leaving = None
 
     def _started(self) -> Asked:
         worker = self._start_worker(several=self._several)
@@ -223,6 +235,7 @@ class Lane:
         except BaseException as one:
             error = one
         finally:
+            self._dismiss()
             self._crew.dismiss()
             self._tell(Over(self._number, error))
 
@@ -237,23 +250,24 @@ class Lane:
 
     def _done(self, task: Task, behind: float | None) -> Event:
         several = task.case.gpus > 1
-        replaced = task.fresh or several != self._several
+        if task.fresh or several != self._several:
+            self._dismiss()
+            self._leaving, self._crew = self._crew, self._new_crew()
+            self._workers.clear()
         self._several = several
+        if not self._device.is_gpu:
+            self._dismiss()
         started: list[str] = []
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
             self._tell(Began(self._number, task))
 
             def turn(asked: Turn) -> bool:
                 warm = take(self._device.selector, asked)
+                if asked != Turn.NOTHING:
+                    self._dismiss()  # nobody else is measured now
                 if asked in (Turn.VERIFY, Turn.MEASURE, Turn.ALONE):
                     started.append(moment())
                 return warm
-
-            if replaced and self._workers:
-                take(self._device.selector, Turn.OPEN)
-                self._crew.dismiss()
-                self._workers.clear()
-                take(self._device.selector, Turn.NOTHING)
 
             def phase(name: str) -> None:
                 self._tell(Does(self._number, task, name))

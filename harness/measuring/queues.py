@@ -159,7 +159,17 @@ class Queues:
         # The last repetition of its anchor waits until it can no longer help.
         if not self._each and all(task.anchor for task in own) and (helped := self._taken_over(device)):
             return helped, None
+        own.rotate(self._last_anchors(device))
         return (self._taken(own, device, lane), None) if own else None
+
+    def _last_anchors(self, device: Device) -> int:
+        """Return how many anchors at the end to begin now, while other lanes do what else is left: a process starts."""
+        few = 2 * (len(self._lanes[device.selector]) - 1)
+        own, *others = (self._left[one] for one in (device.selector, *self._alike(device)))
+        last = next((place for place, task in enumerate(reversed(own)) if not task.anchor), 0)
+        if not last or not own[-last].fresh or len(own) - last > few or any(len(left) > 2 * few for left in others):
+            return 0
+        return last
 
     def _taken(self, own: deque[Task], device: Device, lane: int) -> Task:
         """Take the first task of a device; a lane that has measured the anchor leaves it to one that has not, once."""
