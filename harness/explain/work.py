@@ -274,15 +274,14 @@ def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches:
 
 
 def _centres(built: Assembled, where: Places) -> set[int]:
-    """Return the places of the roots; in a text without any those of what stands for them."""
-    code = built.code.instructions
-    found = {place for place, one in enumerate(code) if is_root(one.opcode, one.operands)}
-    if found:
-        return found
+    """Return the places of the roots, and of what stands for them in a text from which they were taken."""
     replaced = {at for at, text in where.lines.items() if REPLACED in text}
-    return {
-        place for place, one in enumerate(code) if one.name in ("FMUL", "DMUL") and (one.file, one.line) in replaced
-    }
+
+    def stands_for_one(one: Instruction) -> bool:
+        return one.name in ("FMUL", "DMUL") and (one.file, one.line) in replaced
+
+    code = built.code.instructions
+    return {place for place, one in enumerate(code) if is_root(one.opcode, one.operands) or stands_for_one(one)}
 
 
 def _outermost_within(outer: Loop, loops: Sequence[Loop]) -> list[Loop]:
