@@ -173,7 +173,8 @@ def test_gains_are_predicted_as_they_were_measured():
     assert median(found) < 0.025
     # Registers that are spilled are stored to the L2 cache, and loaded from there where the first cache is full.
     assert differences(KEPT["symmetric"])["half the registers"] < 0.1
-    assert differences(KEPT["naive"])["half the registers"] < 0.1
+    assert differences(KEPT["naive"])["half the registers"] < 0.2
+    assert max(found) < 0.2, "also where roots of one loop are replaced, and those of another stay, as in tensor"
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))

@@ -16,6 +16,7 @@ from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
+from gravbench.explain.near_cells import Walks, walks
 from gravbench.explain.near_pairs import Met, met
 from gravbench.explain.parts_of_walk import Walked
 from gravbench.explain.pipes import is_root
@@ -39,6 +40,8 @@ PAIRS = "pairs"
 """The stage of ``tensor`` that is its kernel; in the others bodies are put into their order, and sums out of it."""
 MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
+MOST_FOLLOWED = 1 << 20
+"""Bodies whose walks are followed on the host, in some seconds."""
 FREE_TURNS = 8
 """Turns of a loop that is run without what is around it: its loads then share what they bring."""
 
@@ -128,17 +131,36 @@ def _walk(
     record: Record,
     launches: int,
 ) -> Work:
-    """Return the parts of the walk of a tree, by what the record counted."""
+    """Return the parts of the walk of a tree: counted from its bodies, or by what the record says of them."""
     built = _assembled(source, one.stem, one.constants, architecture, options)
-    met, leaf_size = record.computed, int(variant.complete(record.axes)["leaf_size"])
-    walked = Walked(met.get("body_cell", 0.0), met.get("body_body", 0.0), leaf_size)
-    centres = sorted(_centres(built, places(source)))
-    found = parts_of_walk.parts(built.code, built.code.loops(), centres, dict(one.constants), walked)
+    loops, constants = built.code.loops(), dict(one.constants)
+    found = parts_of_walk.loops_of(loops, sorted(_centres(built, places(source))), constants)
     if found is None:
         raise UnmodelledError("its walk does not consist of one loop over cells and one over bodies")
-    parts = tuple(Part(done, times, name) for name, done, times in found)
-    alone = STAGE in record.stages_seconds
-    return _placed(Work(one.stem, parts, 1 if alone else launches, stage=STAGE if alone else ""), built)
+    stage = STAGE if STAGE in record.stages_seconds else ""
+    launches = 1 if stage else launches
+    axes = variant.complete(record.axes)
+    if walks := _walks(record, axes, found.cells_at_once):
+        counted = parts_of_walk.counted(built.code, loops, found, walks)
+        whole = constants["R"] * float((walks.cells + walks.bodies).sum())
+        parts = tuple(Part(done, float(each.sum()) / whole, name) for name, done, each in counted)
+        work = Work(one.stem, parts, launches, each=np.stack([each for *_, each in counted]), stage=stage)
+        return _placed(work, built)
+    walked = Walked(
+        record.computed.get("body_cell", 0.0), record.computed.get("body_body", 0.0), int(axes["leaf_size"])
+    )
+    means = parts_of_walk.parts(built.code, loops, found, constants, walked)
+    parts = tuple(Part(done, times, name) for name, done, times in means)
+    return _placed(Work(one.stem, parts, launches, stage=stage), built)
+
+
+def _walks(record: Record, axes: Axes, cells_at_once: int) -> Walks | None:
+    """Count what the warps of a walk do; None where the bodies are not there, or too many."""
+    if record.n > MOST_FOLLOWED:
+        return None
+    with contextlib.suppress(UnmodelledError):
+        return walks(_bodies_of(record), axes, cells_at_once)
+    return None
 
 
 def _bodies_of(record: Record) -> Bodies:

@@ -1,0 +1,347 @@
+"""How many cells and bodies each warp of the walk of ``resident_tree`` meets, counted from the bodies.
+
+A record has the means over all bodies. Where there are fewer groups of bodies than a device can hold, the last walk to
+end decides the time, and walks differ several times over. So the tree is built here from the same bodies, and every
+walk is followed on the host, step by step as in ``resident_tree.cu``, but for the pulls. With the opening criterion
+"acceleration", the accelerations of the evaluation before are those of a walk with the geometric one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.explain.near_pairs import hilbert_keys
+from gravbench.explain.shape import LANES
+from gravbench.model.bodies import Bodies
+from gravbench.model.variant import Axes
+from gravbench.toolkits.kept import keep
+
+GEOMETRIC, BARNES, ACCELERATION = "geometric", "barnes_1994", "acceleration"
+DIGIT = 3
+"""Bits of a key for each level of the tree."""
+AT_ONCE = 4
+"""Bodies that a turn of the loop over bodies adds up."""
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """The nodes of an octree, level by level, the children of each beside each other.
+
+    ``begin`` is the first child of a node, or the first body of a leaf, and ``count`` how many there are, of children
+    below zero. ``centres`` has shape (nodes, 4): centres of mass and masses. ``reach`` is by the opening criterion.
+    """
+
+    begin: Counts
+    count: Counts
+    centres: Floats
+    reach: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """What the warps of a walk do, each array of shape (warps,), in the order of the grid.
+
+    ``steps`` take up to 32 nodes each; in ``cell_steps`` of them cells were accepted, and in ``leaf_steps`` leaves
+    opened. ``cell_turns`` and ``body_turns`` are those of the loops over what was found, and ``batches`` are of up to
+    32 bodies. ``cells`` and ``bodies``, of shape (groups,), are what the bodies of a group meet.
+    """
+
+    steps: Counts
+    cell_steps: Counts
+    leaf_steps: Counts
+    cell_turns: Counts
+    batches: Counts
+    body_turns: Counts
+    cells: Counts
+    bodies: Counts
+
+
+def walks(bodies: Bodies, axes: Axes, cells_at_once: int) -> Walks:
+    """Follow all walks; ``axes`` are those of ``resident_tree``, and a turn adds up so many cells."""
+    order, tree, rows = _built(bodies, axes, str(axes["opening"]))
+    group, warps, boxes = int(axes["group"]), int(axes["warps"]), int(axes["boxes"])
+    pulls = np.zeros(len(rows))
+    if axes["opening"] == ACCELERATION:
+        pulls = float(axes["part"]) * _lengths(bodies, axes)[order]
+    own = _boxes(rows, pulls, group, LANES // boxes, float(axes["theta"]))
+    return Walks(*_follow()(tree.begin, tree.count, tree.centres, tree.reach, own, warps, cells_at_once))
+
+
+def _built(bodies: Bodies, axes: Axes, opening: str) -> tuple[Counts, Tree, Floats]:
+    """Return the order of the bodies along the curve, the tree, and the bodies in that order with their masses."""
+    position = bodies.position.astype(np.float32)
+    bits = int(axes["bits"])
+    low, width = position.min(axis=0), float(np.ptp(position, axis=0).max())
+    keys = hilbert_keys(position, bits) if axes["curve"] == "hilbert" else morton_keys(position, bits)
+    order = np.argsort(keys, kind="stable")
+    rows = np.column_stack([position[order], bodies.mass[order]]).astype(np.float64)
+    tree = build(rows, keys[order], bits, int(axes["leaf_size"]), opening, float(axes["theta"]), low, width)
+    return order, tree, rows
+
+
+def morton_keys(position: NDArray[np.floating[Any]], bits: int) -> Counts:
+    """Return the keys of positions, shape (n, 3), in Morton's order in the cube around them."""
+    width = float(np.ptp(position, axis=0).max())
+    scale = (1 << bits) / width if width > 0 else 0.0
+    cells = np.clip(((position - position.min(axis=0)) * scale).astype(np.int64), 0, (1 << bits) - 1)
+    keys: Counts = np.zeros(len(position), np.int64)
+    for place in range(bits):
+        for axis in range(3):
+            keys |= (cells[:, axis] >> place & 1) << (3 * place + 2 - axis)
+    return keys
+
+
+def build(
+    rows: Floats, keys: Counts, bits: int, leaf_size: int, opening: str, theta: float, low: Any, width: float
+) -> Tree:
+    """Build the tree over bodies in the order of their keys, shape (n, 4); ``low`` and ``width`` are of their cube."""
+    n = len(rows)
+    first, size, above, level = [np.zeros(1, np.int64)], [np.array([n])], [np.array([-1])], [np.zeros(1, np.int64)]
+    begin, divided, nodes = [], [], 0
+    for deep in range(bits + 1):
+        parents = (size[-1] > leaf_size) & (deep < bits)
+        divided.append(parents)
+        if not parents.any():
+            begin.append(first[-1].copy())
+            break
+        prefix = keys >> DIGIT * (bits - deep - 1)
+        inside = np.zeros(n, bool)
+        for start, count in zip(first[-1][parents], size[-1][parents], strict=True):
+            inside[start : start + count] = True
+        starts = np.flatnonzero(inside & np.append(True, (prefix[1:] != prefix[:-1]) | ~inside[:-1]))
+        around = np.flatnonzero(parents)[np.searchsorted(first[-1][parents], starts, side="right") - 1]
+        ends = np.append(starts[1:], n)
+        sizes = np.minimum(ends, (first[-1] + size[-1])[around]) - starts
+        nodes += len(first[-1])
+        own = first[-1].copy()
+        own[parents] = nodes + np.searchsorted(around, np.flatnonzero(parents))
+        begin.append(own)
+        first.append(starts)
+        size.append(sizes)
+        above.append(nodes - len(first[-2]) + around)
+        level.append(np.full(len(starts), deep + 1))
+    whole = [np.concatenate(one) for one in (first, size, above, level, divided)]
+    return _with_moments(rows, np.concatenate(begin), *whole, opening=opening, theta=theta, low=low, width=width)
+
+
+def _with_moments(
+    rows: Floats,
+    begin: Counts,
+    first: Counts,
+    size: Counts,
+    above: Counts,
+    level: Counts,
+    divided: NDArray[np.bool_],
+    *,
+    opening: str,
+    theta: float,
+    low: Any,
+    width: float,
+) -> Tree:
+    sums = np.concatenate([np.zeros((1, 4)), np.cumsum(rows[:, 3:] * np.c_[rows[:, :3], np.ones(len(rows))], axis=0)])
+    total = sums[first + size] - sums[first]
+    mass = total[:, 3]
+    centres = np.column_stack([total[:, :3] / np.where(mass > 0, mass, 1)[:, None], mass])
+    centres[mass <= 0, :3] = rows[first[mass <= 0], :3]
+    children = np.bincount(above[1:], minlength=len(first))
+    widths = width / 2.0**level
+    if opening == ACCELERATION:
+        reach = _farthest(rows, centres, first, size, above, level, divided)
+    else:
+        with np.errstate(divide="ignore"):
+            reach = widths * np.divide(1.0, theta)
+        if opening == BARNES:
+            corner = np.floor((rows[first, :3] - low) / np.where(widths > 0, widths, 1)[:, None])
+            middle = low + (np.minimum(corner, 2.0 ** level[:, None] - 1) + 0.5) * widths[:, None]
+            reach += np.linalg.norm(middle - centres[:, :3], axis=1)
+    return Tree(begin, np.where(divided, -children, size), centres, reach)
+
+
+def _farthest(
+    rows: Floats,
+    centres: Floats,
+    first: Counts,
+    size: Counts,
+    above: Counts,
+    level: Counts,
+    divided: NDArray[np.bool_],
+) -> Floats:
+    """Return how far from the centre of mass of each cell its bodies may be."""
+    found = np.zeros(len(first))
+    leaves = np.flatnonzero(~divided)
+    leaves = leaves[np.argsort(first[leaves])]
+    of_body = np.repeat(leaves, size[leaves])
+    apart = np.linalg.norm(rows[:, :3] - centres[of_body, :3], axis=1)
+    found[leaves] = np.maximum.reduceat(apart, first[leaves])
+    for deep in range(int(level[-1]), 0, -1):
+        own = np.flatnonzero(level == deep)
+        parents = above[own]
+        there = found[own] + np.linalg.norm(centres[own, :3] - centres[parents, :3], axis=1)
+        np.maximum.at(found, parents, there)
+    return found
+
+
+def _boxes(rows: Floats, pulls: Floats, group: int, lanes: int, theta: float) -> Floats:
+    """Return the boxes of each group, shape (groups, boxes, 8): the middle, half the widths, and what judges a cell."""
+    groups = -(-len(rows) // group)
+    every = np.minimum(np.arange(groups * group), len(rows) - 1)
+    there = rows[every, :3].reshape(groups, group // lanes, lanes, 3)
+    least, most = there.min(axis=2), there.max(axis=2)
+    pull = pulls[every].reshape(groups, group // lanes, lanes).min(axis=2)
+    known = pull > 0
+    with np.errstate(divide="ignore"):
+        by_reach = np.where(known, 1.0, max(1.0, 4 * float(np.divide(1.0, theta)) ** 2))
+        by_pull = np.where(known, 1 / np.sqrt(pull), 0.0)
+    middle = (least + most) / 2
+    found: Floats = np.concatenate([middle, most - middle, by_reach[..., None], by_pull[..., None]], axis=2)
+    return found
+
+
+_LENGTHS: dict[tuple[object, ...], Floats] = {}
+
+
+def _lengths(bodies: Bodies, axes: Axes) -> Floats:
+    """Return how strong the accelerations of the bodies are, shape (n,), by a walk for 32 of them at a time."""
+    key = bodies.sha256, axes["bits"], axes["curve"]
+    if key not in _LENGTHS:
+        plain = dict(axes) | {"leaf_size": 16, "theta": 0.7}
+        order, tree, rows = _built(bodies, plain, GEOMETRIC)
+        own = _boxes(rows, np.zeros(len(rows)), LANES, LANES, 0.7)
+        found = np.empty(len(rows))
+        found[order] = _pull()(tree.begin, tree.count, tree.centres, tree.reach, own, rows, bodies.eps**2)
+        _LENGTHS[key] = found
+    return _LENGTHS[key]
+
+
+@cache
+def _near() -> Callable[..., Any]:
+    import numba
+
+    keep()
+
+    def near(centre: Any, reach: float, boxes: Any) -> bool:
+        """Tell whether a cell has to be opened for the bodies of any box."""
+        for k in range(boxes.shape[0]):
+            r2 = 0.0
+            for axis in range(3):
+                apart = max(abs(centre[axis] - boxes[k, axis]) - boxes[k, 3 + axis], 0.0)
+                r2 += apart * apart
+            judged = boxes[k, 7] > 0
+            if not r2 > (boxes[k, 6] if judged else 1.0) * reach * reach:
+                return True
+            if judged and not r2 > boxes[k, 7] * reach * np.sqrt(centre[3]):
+                return True
+        return False
+
+    return numba.njit(near)  # type: ignore[no-any-return]
+
+
+@cache
+def _follow() -> Callable[..., Any]:
+    """Compile what follows the walks."""
+    import numba
+
+    keep()
+    near = _near()
+
+    def follow(begin, count, centres, reach, boxes, warps, cells_at_once):  # type: ignore[no-untyped-def]
+        groups = boxes.shape[0]
+        steps = np.zeros(groups * warps, np.int64)
+        cell_steps, leaf_steps = np.zeros_like(steps), np.zeros_like(steps)
+        cell_turns, batches, body_turns = np.zeros_like(steps), np.zeros_like(steps), np.zeros_like(steps)
+        cells, met = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+        for group in numba.prange(groups):
+            stack = np.empty((4096, 2), np.int64)
+            stack[0, 0], stack[0, 1] = 0, 1
+            top, met_batches = 1, 0
+            while top > 0:
+                # As many ranges from the top as have 32 nodes at most.
+                ranges, nodes = 0, 0
+                taken = np.empty(LANES, np.int64)
+                while ranges < min(top, LANES) and nodes + stack[top - 1 - ranges, 1] <= LANES:
+                    for child in range(stack[top - 1 - ranges, 1]):
+                        taken[nodes] = stack[top - 1 - ranges, 0] + child
+                        nodes += 1
+                    ranges += 1
+                top -= ranges
+                accepted, leaf_bodies = 0, 0
+                for place in range(nodes):
+                    node = taken[place]
+                    if not near(centres[node], reach[node], boxes[group]):
+                        accepted += 1
+                    elif count[node] > 0:
+                        leaf_bodies += count[node]
+                    else:
+                        stack[top, 0], stack[top, 1] = begin[node], -count[node]
+                        top += 1
+                added = (leaf_bodies + LANES - 1) // LANES
+                for share in range(warps):
+                    own = group * warps + share
+                    steps[own] += 1
+                    leaf_steps[own] += leaf_bodies > 0
+                    # Every warp takes the cells and batches whose numbers are its own.
+                    before = (cells[group] + warps - 1 - share) // warps
+                    ours = (cells[group] + accepted + warps - 1 - share) // warps - before
+                    cell_steps[own] += ours > 0
+                    cell_turns[own] += (ours + cells_at_once - 1) // cells_at_once
+                    for batch in range(added):
+                        if (met_batches + batch) % warps == share:
+                            batches[own] += 1
+                            left = min(LANES, leaf_bodies - LANES * batch)
+                            body_turns[own] += (left + AT_ONCE - 1) // AT_ONCE
+                cells[group] += accepted
+                met[group] += leaf_bodies
+                met_batches += added
+        return steps, cell_steps, leaf_steps, cell_turns, batches, body_turns, cells, met
+
+    return numba.njit(follow, parallel=True)  # type: ignore[no-any-return]
+
+
+@cache
+def _pull() -> Callable[..., Any]:
+    """Compile what adds up the pulls of what a walk meets."""
+    import numba
+
+    keep()
+    near = _near()
+
+    def pull(begin, count, centres, reach, boxes, rows, eps2):  # type: ignore[no-untyped-def]
+        found = np.empty(len(rows))
+        for group in numba.prange(boxes.shape[0]):
+            first = group * LANES
+            last = min(first + LANES, len(rows))
+            sums = np.zeros((LANES, 3))
+            stack = np.empty(4096, np.int64)
+            stack[0], top = 0, 1
+            while top > 0:
+                top -= 1
+                node = stack[top]
+                far = not near(centres[node], reach[node], boxes[group])
+                if not far and count[node] < 0:
+                    for child in range(-count[node]):
+                        stack[top] = begin[node] + child
+                        top += 1
+                    continue
+                for other in range(1 if far else count[node]):
+                    source = centres[node] if far else rows[begin[node] + other]
+                    for k in range(first, last):
+                        dx, dy, dz = source[0] - rows[k, 0], source[1] - rows[k, 1], source[2] - rows[k, 2]
+                        inverse = 1 / np.sqrt(dx * dx + dy * dy + dz * dz + eps2)
+                        weight = source[3] * inverse * inverse * inverse
+                        sums[k - first, 0] += weight * dx
+                        sums[k - first, 1] += weight * dy
+                        sums[k - first, 2] += weight * dz
+            for k in range(first, last):
+                found[k] = np.sqrt((sums[k - first] ** 2).sum())
+        return found
+
+    return numba.njit(pull, parallel=True, fastmath=True)  # type: ignore[no-any-return]
