@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from queue import SimpleQueue
 
 import numba
 import pytest
@@ -508,3 +509,23 @@ def test_a_stop_ends_the_cases_of_all_workers(workers, files, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             runner.run(swept, todo, tmp_path / "out", Stopping(), cluster)
     assert not workers.left()
+
+
+def test_whoever_ends_a_process_lets_no_other_go_on():
+    class Process:
+        def join(self, _):
+            pass
+
+    class Ended:
+        process = Process()
+
+        def end(self):
+            pass
+
+    post = object.__new__(dask_post.Post)
+    gates = {ticket: (number, SimpleQueue()) for ticket, number in ((7, 1), (8, 2))}
+    post._workers, post._gates = {1: Ended(), 2: Ended()}, gates
+    post.stop(1)
+    assert [gate.qsize() for _, gate in gates.values()] == [1, 0]
+    post.go_on(8, True)
+    assert gates[8][1].get(timeout=5) is True

@@ -430,6 +430,7 @@ def test_one_more_joins_a_device_each_time_it_has_had_nothing_to_do_for_so_long(
     with turns.working() as take:
         take("cpu", Turn.ALONE)
         time.sleep(0.3)
+    time.sleep(0.05)
     assert joining.joined == [0, 3], "nobody could use it beside what needs the host"
     time.sleep(0.4)
     assert joining.joined == [0, 3, 4]
@@ -552,6 +553,78 @@ def test_processes_that_are_replaced_end_when_the_device_may_be_left(sweep, tmp_
     first = told.index("0 stops")
     assert told[first - 1 : first + 2] == ["1 starts", "0 stops", "1 open"]
     assert sum(one.endswith("starts") for one in told) == sum(one.endswith("stops") for one in told) > 2
+
+
+class Watched:
+    """Processes on two GPUs, and what each opened or left while another was measured there: ``wrong``."""
+
+    losable = False
+
+    def __init__(self, fails=()):
+        self.fails, self.wrong, self.lock, self.measured, self.started = fails, [], threading.Lock(), {}, []
+
+    def host(self, _):
+        return ""
+
+    def start(self, device, *_, **__):
+        site = self
+
+        class Process:
+            opened = frozenset()
+
+            def __init__(self):
+                site.started.append(self)
+
+            def look(self, what, places):
+                with site.lock:
+                    for other, where in site.measured.items():
+                        if other is not self and where & places:
+                            site.wrong.append(f"{what} {sorted(places)} beside a case on {sorted(where)}")
+
+            def ask(self, job, _, turn):
+                places = frozenset(one.selector for one in (CARDS[:2] if job.case.gpus > 1 else [device]))
+                if not self.opened:
+                    turn(Turn.ALONE if job.case.gpus > 1 else Turn.OPEN)
+                    self.look("opens", places)
+                    self.opened = places
+                    turn(Turn.NOTHING)
+                time.sleep(0.005)
+                if job.case.n in site.fails:
+                    return Outcome("failed", "it does not compile", broken=True)
+                turn(Turn.ALONE if job.case.gpus > 1 else Turn.MEASURE)
+                self.look("is measured on", places)
+                with site.lock:
+                    site.measured[self] = places
+                time.sleep(0.01)
+                with site.lock:
+                    del site.measured[self]
+                measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
+                return Outcome("ok", None, Found(preparation=Preparation(), measurement=measured))
+
+            def end(self):
+                pass
+
+            def stop(self):
+                self.look("leaves", self.opened)
+                site.started.remove(self)
+
+        return Process()
+
+
+@pytest.mark.parametrize("gpus", [[1], [1, 2]])
+def test_nobody_opens_or_leaves_a_gpu_on_which_a_case_is_measured(sweep, tmp_path, monkeypatch, gpus):
+    monkeypatch.setattr(runner, "lanes_of", lambda *_: 3)
+    monkeypatch.setattr(devices, "gpus", lambda: (CARDS[:2], None))
+    swept = sweep(18, "tiled_gpus", every=5)
+    swept.cases[:] = [
+        case.model_copy(update={"axes": {**case.axes, "gpus": one}}) for case in swept.cases for one in gpus
+    ]
+    site = Watched(fails={43, 49, 52})
+    records = runner.run(swept, plan(swept, CARDS[:2], None), tmp_path / "out", runner.Watcher(), site=site)
+    assert sum(record.status == "ok" for record in records) >= 15 * len(gpus)
+    assert sum(record.status == "failed" for record in records) >= 3
+    assert not site.wrong
+    assert not site.started, "all have ended"
 
 
 def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sweep, tmp_path, monkeypatch):

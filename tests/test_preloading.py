@@ -36,6 +36,7 @@ def test_it_imports_numba_cuda_only_where_nothing_is_kept_of_what_that_compiles(
 
 
 COUNTING = """
+import importlib.util
 import sys
 from types import SimpleNamespace
 
@@ -47,11 +48,13 @@ with counting_numba(toolkit):
     assert "numba" not in sys.modules
 assert sys.meta_path == before and "numba" not in sys.modules
 with counting_numba(toolkit):
+    importlib.util.find_spec("numba")  # somebody looks whether it is there
     import numba
 
     assert toolkit.compile_seconds == 0, "the import is none of it"
     numba.njit(lambda x: x + 1)(1)
 assert numba.__spec__.name == "numba" and toolkit.compile_seconds > 0
+assert sys.meta_path == before
 counted = toolkit.compile_seconds
 numba.njit(lambda x: x + 2)(1)
 assert toolkit.compile_seconds == counted, "nobody counts any more"

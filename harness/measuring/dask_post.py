@@ -77,7 +77,8 @@ class Post:
         self._orders = orders
         self._tell = tell
         self._workers: dict[int, Worker] = {}
-        self._gates: dict[int, SimpleQueue[bool]] = {}  # say whether the device is warm
+        # By the ticket of a job, the number of its process, and what says whether the device is warm.
+        self._gates: dict[int, tuple[int, SimpleQueue[bool]]] = {}
         self._closed = threading.Event()
         self._until = time.monotonic() + LEASE_SECONDS
         self._folder = Path(tempfile.mkdtemp(prefix="gravbench-", dir=folder))
@@ -92,7 +93,8 @@ class Post:
     def answer(self, number: int, ticket: int, job: Job) -> Answer:
         """Have the process of this number do a job; one that is not there is started."""
         before = self._log.stat().st_size
-        gate = self._gates[ticket] = SimpleQueue()
+        gate = SimpleQueue[bool]()
+        self._gates[ticket] = number, gate
 
         def turn(asked: Turn) -> bool:
             self._tell({"ticket": ticket, "turn": str(asked)})
@@ -118,15 +120,16 @@ class Post:
 
     def go_on(self, ticket: int, warm: bool) -> None:
         """Let a job that waits for its turn go on, on a device that is ``warm`` or not."""
-        if gate := self._gates.get(ticket):
-            gate.put(warm)
+        if found := self._gates.get(ticket):
+            found[1].put(warm)
 
     def stop(self, number: int) -> None:
         """End a process, whatever it does; ``answer`` then returns."""
         if worker := self._workers.get(number):
             worker.end()
-            for gate in tuple(self._gates.values()):
-                gate.put(False)
+            for whose, gate in tuple(self._gates.values()):
+                if whose == number:
+                    gate.put(False)
             worker.process.join(10)
 
     def forget(self, number: int) -> None:

@@ -87,7 +87,7 @@ def direct_sums(
     """Add up what all bodies do to those of ``rows``.
 
     What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
-    the interaction's constants. ``on_gpu`` asks numba.cuda; without it the CPU computes.
+    the interaction's constants. ``on_gpu`` has the GPU compute, otherwise the CPU does.
     """
     real = np.dtype(dtype).type
     columns = dict(zip(BODY, (*bodies.position.T, bodies.mass, *bodies.velocity.T), strict=True))

@@ -188,7 +188,7 @@ class Lane:
         self._numbers = numbers
         self._processes = sweep.measure.processes_on(gpu=device.is_gpu)
         self._crew = self._new_crew()
-        self._leaving: Crew[Asked] | None = None  # who are replaced, until the device may be left
+        self._leaving: list[Crew[Asked]] = []  # who are replaced, until the device may be left
         self._thread = threading.Thread(target=self._work, name=f"lane {number}", daemon=True)
 
     def start(self) -> None:
@@ -207,9 +207,12 @@ class Lane:
 
     def _dismiss(self) -> None:
         """End those who have been replaced."""
-        if self._leaving:
-            self._leaving.dismiss()
-            self._leaving = None
+        while self._leaving:
+            self._leaving.pop().dismiss()
+
+    def _turn_to_leave(self) -> Turn:
+        """Return what processes wait for before they end: those that see several GPUs have opened all of them."""
+        return Turn.ALONE if self._several else Turn.OPEN
 
     def _started(self) -> Asked:
         worker = self._start_worker(several=self._several)
@@ -232,6 +235,11 @@ class Lane:
                         self._tell(self._left(*found, lost))
                         break
                 self._turns.leave(self._device.selector)
+                with self._turns.working() as take:
+                    if self._device.is_gpu:
+                        take(self._device.selector, self._turn_to_leave())
+                    self._dismiss()
+                    self._crew.dismiss()
         except BaseException as one:
             error = one
         finally:
@@ -250,36 +258,48 @@ class Lane:
 
     def _done(self, task: Task, behind: float | None) -> Event:
         several = task.case.gpus > 1
-        if task.fresh or several != self._several:
-            self._dismiss()
-            self._leaving, self._crew = self._crew, self._new_crew()
-            self._workers.clear()
-        self._several = several
-        if not self._device.is_gpu:
-            self._dismiss()
-        started: list[str] = []
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
-            self._tell(Began(self._number, task))
+            if task.fresh or several != self._several:
+                self._leaving.append(self._crew)
+                if self._several:
+                    take(self._device.selector, self._turn_to_leave())
+                if self._several or not self._device.is_gpu:
+                    self._dismiss()
+                    take(self._device.selector, Turn.NOTHING)
+                self._crew = self._new_crew()
+                self._workers.clear()
+            self._several = several
+            return self._measured(task, behind, take)
 
-            def turn(asked: Turn) -> bool:
-                warm = take(self._device.selector, asked)
-                if asked != Turn.NOTHING:
-                    self._dismiss()  # nobody else is measured now
-                if asked in (Turn.VERIFY, Turn.MEASURE, Turn.ALONE):
-                    started.append(moment())
-                return warm
+    def _measured(self, task: Task, behind: float | None, take: Callable[[str, Turn], bool]) -> Event:
+        started: list[str] = []
+        last = Turn.NOTHING
+        self._tell(Began(self._number, task))
 
-            def phase(name: str) -> None:
-                self._tell(Does(self._number, task, name))
+        def turn(asked: Turn) -> bool:
+            nonlocal last
+            warm = take(self._device.selector, asked)
+            last = asked
+            if asked != Turn.NOTHING:
+                self._dismiss()  # nobody else is measured now
+            if asked in (Turn.VERIFY, Turn.MEASURE, Turn.ALONE):
+                started.append(moment())
+            return warm
 
-            def asked(worker: Asked, part: Job) -> Outcome:
-                # Elsewhere one that is new starts while it is asked.
-                phase(STARTING)
-                return worker.ask(part, phase, turn)
+        def phase(name: str) -> None:
+            self._tell(Does(self._number, task, name))
 
-            now = moment()
+        def asked(worker: Asked, part: Job) -> Outcome:
+            # Elsewhere one that is new starts while it is asked.
             phase(STARTING)
-            outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
+            outcome = worker.ask(part, phase, turn)
+            if outcome.broken and last == Turn.NOTHING and self._device.is_gpu:
+                turn(self._turn_to_leave())  # it ends
+            return outcome
+
+        now = moment()
+        phase(STARTING)
+        outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
         # It would show no drift.

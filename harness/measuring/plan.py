@@ -49,7 +49,7 @@ MOST_REPETITIONS = 20
 class Task:
     """One case on one device; without a device, ``skip`` says why it will not run; ``anchor`` as in ``Record``.
 
-    ``fresh`` asks for new processes, which measure this case and those after it.
+    ``fresh`` asks for processes that have not measured this case; they go on with those after it.
     """
 
     case: Case

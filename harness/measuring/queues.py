@@ -132,6 +132,8 @@ class Queues:
                 return (last, None) if last else None
             if found := self._placed(question, own, kind):
                 self._asked[kind] += 1
+                if self._anchored[kind, found.case.identity]:
+                    self._repeated[device.selector].add(lane)
                 return self._moved(found, device), question.behind
         return None
 
@@ -141,7 +143,7 @@ class Queues:
         if task is None:  # measured by an earlier start of the run
             return None
         if question.again:
-            return replace(task, anchor=0, fresh=False)
+            return _ordinary(task)
         if task.anchor:
             return None
         for selector, left in self._left.items():
@@ -164,12 +166,12 @@ class Queues:
 
     def _last_anchors(self, device: Device) -> int:
         """Return how many anchors at the end to begin now, while other lanes do what else is left: a process starts."""
-        few = 2 * (len(self._lanes[device.selector]) - 1)
+        few = len(self._lanes[device.selector]) - 1
         own, *others = (self._left[one] for one in (device.selector, *self._alike(device)))
         last = next((place for place, task in enumerate(reversed(own)) if not task.anchor), 0)
         if not last or not own[-last].fresh or len(own) - last > few or any(len(left) > 2 * few for left in others):
             return 0
-        return last
+        return 0 if any(task.anchor for task in [*own][:-last]) else last
 
     def _taken(self, own: deque[Task], device: Device, lane: int) -> Task:
         """Take the first task of a device; a lane that has measured the anchor leaves it to one that has not, once."""

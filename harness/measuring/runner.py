@@ -1,6 +1,6 @@
 """A plan in, records out: isolate, verify, measure, record.
 
-This process uses no CUDA. Every device has worker processes of its own, new ones for each repetition of its anchor,
+This process uses no CUDA. Every device has worker processes of its own, which measure its anchor once each,
 and a worker that faults or hangs becomes a record. What the devices' lanes tell is recorded here, by one thread.
 """
 
@@ -202,7 +202,7 @@ def _lanes(
     queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable, each=todo.each), SimpleQueue[Event]()
     turns = {site.host(device): Turns() for device in queues.devices}
     gpus = sum(device.is_gpu for device in queues.devices)
-    tasks = Counter(task.device.selector for task in todo.tasks if task.device)
+    tasks = Counter(task.device.selector if todo.each else task.device.kind for task in todo.tasks if task.device)
     numbers = itertools.count(todo.processes + 1)
     lanes: list[Lane] = []
 
@@ -225,7 +225,8 @@ def _lanes(
         for device in queues.devices:
             own = turns[site.host(device)]
             processes = sweep.measure.processes_on(gpu=device.is_gpu)
-            for place in range(1 if site.losable else lanes_of(device, processes, gpus, tasks[device.selector])):
+            own_tasks = tasks[device.selector if todo.each else device.kind]
+            for place in range(1 if site.losable else lanes_of(device, processes, gpus, own_tasks)):
                 lane = Lane(
                     len(lanes),
                     place,

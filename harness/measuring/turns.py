@@ -87,8 +87,8 @@ class Turns:
     def join(self, device: str, place: int) -> None:
         """Wait until a device needs one more who works for it, of whom ``place`` others came before.
 
-        The first it needs at once, and each of those after ``FIRST_LANES`` when it has had nothing to do for so long:
-        the more open a device, the longer that takes.
+        It needs ``FIRST_LANES`` at once, and one more for each ``IDLE_SECONDS`` that it has been idle in all: the more
+        processes open a device, the longer that takes.
 
         Raises:
             Ended: the run ends.
@@ -98,7 +98,7 @@ class Turns:
             self._lanes[device] += 1
 
     def leave(self, device: str) -> None:
-        """Wait until all who work for a device have done all there is to do: whoever ends holds up what is measured.
+        """Wait until all who work for a device have done all there is to do: a process that ends slows others down.
 
         Raises:
             Ended: the run ends.
@@ -112,7 +112,7 @@ class Turns:
     def _needs(self, device: str, place: int) -> bool:
         if place < FIRST_LANES:
             return True
-        if self._alone:
+        if self._alone or self._wait_alone or time.monotonic() < self._until:
             return False
         now = time.monotonic()
         idle = self._idle[device] + now - self._idle_since.get(device, now)

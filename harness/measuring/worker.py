@@ -9,22 +9,18 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
-from gravbench.measuring import checks
-from gravbench.measuring.direct_sums import direct_sums, gpu_is_usable
+from gravbench.measuring import checks, first_use
+from gravbench.measuring.direct_sums import gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.launches import as_timed, at_last, launched_again, left
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
@@ -35,18 +31,15 @@ from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, 
 from gravbench.measuring.timed import Call, Timed
 from gravbench.measuring.turns import MOST_VERIFYING, Turn
 from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
-from gravbench.model import initial_conditions, interaction_files
+from gravbench.model import initial_conditions
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Reading
-from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import (
     Inside,
     Preparation,
 )
-from gravbench.model.statistics import median_interval
-from gravbench.model.variant import CPU, Dtype, Prepared, Variant, discover
-from gravbench.toolkits import driver
+from gravbench.model.variant import CPU, Prepared, discover
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import others_like, reader, sensor
 from gravbench.toolkits.driver import Launch
@@ -57,28 +50,9 @@ Read = Callable[[], Reading | None]
 
 SHARED_UP_TO = 1 << 18
 """Bodies up to which a case is verified beside others: more take long, and a device's memory."""
-OPENED = threading.Event()
-"""Whether this process has opened its GPU."""
 
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
-
-
-@dataclass(slots=True)
-class Start:
-    """How long this process took from being asked for to its first usable device."""
-
-    asked: float = field(default_factory=time.monotonic)
-    found: float | None = None
-
-    def seconds(self) -> float:
-        """Return it; the first call sets it."""
-        if self.found is None:
-            self.found = time.monotonic() - self.asked
-        return self.found
-
-
-START = Start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +105,7 @@ def serve(
     print, and the tracebacks of what went wrong, go to the file ``log``. ``words`` and ``limits`` are those of
     ``guarded``; in the folder ``shared`` processes leave each other the sums that kernels are judged by.
     """
-    START.asked = asked
+    first_use.START.asked = asked
     SHARED.folder = shared
     guarded(connection, words, log, limits)
     # A UUID does not depend on who counts.
@@ -139,7 +113,7 @@ def serve(
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
 
     if device.is_gpu:  # while the first case is loaded
-        threading.Thread(target=_initialize, daemon=True).start()
+        threading.Thread(target=first_use.initialize, daemon=True).start()
 
     def turn(asked: Turn) -> bool:
         connection.send(Ready(asked))
@@ -151,8 +125,7 @@ def serve(
             while True:
                 job = connection.recv()
                 if job == BEGIN:
-                    _make_ready(interaction_files.find(GRAVITY), "float32", device.is_gpu and _judges_on_gpu())
-                    START.seconds()
+                    first_use.begin(on_gpu=device.is_gpu)
                     connection.send(BEGIN)
                     continue
                 begin_case()
@@ -164,40 +137,6 @@ def serve(
                 connection.send(outcome)
     except (EOFError, OSError):
         return
-
-
-def _initialize() -> None:
-    with suppress(OSError, driver.DriverError):  # the case says so
-        driver.initialize()
-
-
-def _opened(case: Case, variant: Variant) -> DeviceToolkit:
-    return open_toolkit(case.toolkit, variant, case.dtype, interaction_files.find(case.interaction))
-
-
-def _first_opened(case: Case, variant: Variant, turn: Callable[[Turn], bool]) -> DeviceToolkit | None:
-    """Open a toolkit and, in its turn, the GPU; None where this process has no GPU, or has opened it before."""
-    if case.toolkit == CPU or OPENED.is_set():
-        return None
-    median_interval((1.0,))  # imports SciPy before the device is held
-    turn(Turn.OPEN)
-    toolkit = _opened(case, variant)
-    OPENED.set()
-    turn(Turn.NOTHING)
-    return toolkit
-
-
-def _open() -> bool:
-    """Open the device, for whichever library comes first; tell whether it could be."""
-    try:
-        driver.use_device()
-    except (OSError, driver.DriverError):  # the case says so
-        return False
-    return True
-
-
-def _judges_on_gpu() -> bool:
-    return _open() and gpu_is_usable(interaction_files.find(GRAVITY), "float32")
 
 
 def work(
@@ -245,10 +184,10 @@ def _work(
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
     if reason := unfit(bodies, case.dtype):
         raise CaseError(f"{case.bodies}: {reason}")
-    toolkit = _first_opened(case, variant, turn) or _opened(case, variant)
+    toolkit = first_use.toolkit(case, variant, turn, begin)
     begin(COMPILING)
     opened = {
-        "start_seconds": START.seconds(),
+        "start_seconds": first_use.START.seconds(),
         "compute_capability": toolkit.compute_capability,
         "compiler": toolkit.compiler,
     }
@@ -276,7 +215,7 @@ def _work(
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
-    _make_ready(toolkit.interaction, case.dtype, on_gpu)
+    first_use.make_ready(toolkit.interaction, case.dtype, on_gpu=on_gpu, turn=turn if warm is None else None)
     judge = Judge(
         holder,
         prepared,
@@ -334,15 +273,6 @@ def _work(
     if job.settings is None:
         return None
     return _measure(job, job.settings, toolkit, timed, judge, read, begin, found, warm=warm)
-
-
-@lru_cache
-def _make_ready(interaction: Interaction, dtype: Dtype, on_gpu: bool) -> None:
-    """Import and compile, once per process, what verifies and measures, so that no case's turn is spent on it."""
-    median_interval((1.0,))
-    # One body is enough to compile the sums.
-    one = Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), 1.0)
-    direct_sums(interaction, one, np.arange(1), dtype, on_gpu=on_gpu)
 
 
 def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:

@@ -71,36 +71,45 @@ def _listener(event: Any, toolkit: DeviceToolkit) -> Any:
 @contextmanager
 def _when_numba_is_imported(act: Callable[[], None]) -> Iterator[None]:
     """Act at once if Numba has been imported, otherwise as soon as that happens within the block."""
-    if NUMBA in sys.modules:
+    if sys.modules.get(NUMBA):
         act()
         yield
         return
-
-    class Finder(MetaPathFinder):
-        """Finds Numba as those after it do, and has its module loaded by a loader that acts then."""
-
-        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-            if name != NUMBA:
-                return None
-            sys.meta_path.remove(self)
-            spec = importlib.util.find_spec(NUMBA)
-            if spec and spec.loader:
-                load = spec.loader.exec_module
-
-                def load_and_act(module: ModuleType) -> None:
-                    load(module)
-                    act()
-
-                spec.loader.exec_module = load_and_act  # type: ignore[method-assign]
-            return spec
-
-    finder = Finder()
+    finder = _Finder(act)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
+        finder.act = None
+        sys.meta_path.remove(finder)
+
+
+class _Finder(MetaPathFinder):
+    """Finds Numba as those after it do, and has its module loaded by a loader that acts then."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act: Callable[[], None] | None = act
+        self._asks_others = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        if name != NUMBA or self._asks_others:
+            return None
+        self._asks_others = True
+        try:
+            spec = importlib.util.find_spec(NUMBA)
+        finally:
+            self._asks_others = False
+        if spec and spec.loader:
+            loader, load = spec.loader, spec.loader.exec_module
+
+            def load_and_act(module: ModuleType) -> None:
+                loader.exec_module = load  # type: ignore[method-assign]
+                load(module)
+                if self.act:
+                    self.act()
+
+            loader.exec_module = load_and_act  # type: ignore[method-assign]
+        return spec
 
 
 class CpuToolkit(DeviceToolkit):

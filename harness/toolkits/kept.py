@@ -42,7 +42,7 @@ class _UnknownError(Exception):
 
 
 def folder() -> Path:
-    """Return where compiled functions are kept: as Numba is told, or in the user's folder for caches."""
+    """Return where compiled functions are kept: where ``NUMBA_CACHE_DIR`` says, or in the user's folder for caches."""
     if told := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(told) / "gravbench"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gravbench" / "numba"
