@@ -1,5 +1,7 @@
 """Changes of a kernel: each is found in its text, compiles, is measured beside the original, and is never a record."""
 
+import json
+import re
 from statistics import median
 
 import pytest
@@ -7,6 +9,7 @@ from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
 from gravbench.cli import proving
+from gravbench.cli.main import app
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.explain import ceilings, knock_outs, predicting
@@ -220,12 +223,45 @@ def test_the_table_shows_what_has_no_figure_and_why(capsys):
     assert "differ by a median of 8.1%" in said
 
 
+def asked(*words):
+    try:
+        result = CliRunner().invoke(app, ["explain", *words], catch_exceptions=False, env={"COLUMNS": "80"})
+    except InputError as error:
+        return str(error)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_what_was_measured_is_printed_again_without_a_gpu():
+    said = asked("--knock-outs", "--from", str(CEILINGS))
+    for name in KEPT:
+        assert f"Changes to {name}, n = " in said
+    assert said.count("gain: the time of the original") == 1
+    only = asked("tensor", "--knock-outs", "--from", str(CEILINGS))
+    assert re.findall(r"Changes to (\w+)", only) == ["tensor"]
+    (found,) = json.loads(asked("tensor", "--knock-outs", "--from", str(CEILINGS), "--json"))
+    assert found["variant"] == "tensor"
+    gains = [one["measured_gain"] for one in found["outcomes"]]
+    assert all(f"{gain:.3f}" in only for gain in gains)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["shuffle", "--knock-outs", "--from", str(CEILINGS)], "no knock-outs of shuffle; accepted: naive, "),
+        (["--knock-outs", "--from", "nowhere"], "nowhere/knock_outs.json: no knock-outs"),
+        (["tiled", "--from", str(CEILINGS)], "--from only works with --knock-outs"),
+        (["tiled", "--knock-outs", "--from", str(CEILINGS), "--out", "x"], "cannot be combined with --device, --out"),
+    ],
+)
+def test_a_wrong_question_for_what_was_measured_gets_one_sentence(words, expected):
+    assert expected in asked(*words)
+
+
 @pytest.mark.gpu
 def test_on_this_gpu_a_kernel_that_computes_each_product_twice_is_slower(tmp_path):
     assert GPUS, NO_GPU
     command = ["explain", "tiled", "--n", "16384", "--knock-outs", "--out", str(tmp_path)]
-    from gravbench.cli.main import app
-
     assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
     (found,) = knock_outs.read_all(tmp_path)
     by_name = {one.name: one for one in found.outcomes}

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from gravbench.cli.start import measures_on_gpus
+from gravbench.model.toolkits import Entry
 
 SCRIPT = """
 import json, sys, threading
@@ -93,3 +94,12 @@ def test_the_start_of_the_command_line_imports_little():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_a_library_finds_its_environment_when_it_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "asks_for_it.py").write_text("import os\n\nfound = os.environ['ASKED_FOR']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ASKED_FOR", "another value")
+    fields = {"place": 1, "title": "", "distributions": (), "extras": (), "probe": ""}
+    Entry(module="asks_for_it", environment=(("ASKED_FOR", "this"),), **fields).load()
+    assert sys.modules.pop("asks_for_it").found == "this"

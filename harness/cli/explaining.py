@@ -78,6 +78,12 @@ def explain(
             metavar="FOLDER", help="With --knock-outs: write to this folder (default: reports/knock-outs-DATE-TIME)."
         ),
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FOLDER", help="With --knock-outs: measure nothing; print those in this folder."
+        ),
+    ] = None,
     as_json: AsJson = False,
     html: Annotated[
         Path | None,
@@ -96,8 +102,11 @@ def explain(
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
 
-    if (device or out) and not knock_outs:
-        raise InputError(f"{'--device' if device else '--out'} only works with --knock-outs")
+    given = {"--device": device, "--out": out, "--from": source}
+    for name in (name for name, value in given.items() if value and not knock_outs):
+        raise InputError(f"{name} only works with --knock-outs")
+    if source and (device or out or ceilings):
+        raise InputError("--from measures nothing; it cannot be combined with --device, --out or --ceilings")
     if sum(map(bool, (records, limits, knock_outs, run))) > 1:
         raise InputError("--records, --limits, --knock-outs and --run cannot be combined; accepted: one of them")
     if ceilings and not (run or records or limits or knock_outs):
@@ -115,6 +124,9 @@ def explain(
         return
     if limits:
         proving.keep_limits(limits, ceilings)
+        return
+    if source:
+        proving.show_kept(source, variant, as_json=as_json)
         return
     if variant is None:
         raise InputError("explain needs a VARIANT, or --records RUN; see gravbench explain --help")

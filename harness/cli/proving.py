@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gravbench.cli.options import console, find_run, read_records, writing
-from gravbench.errors import InputError
+from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gravbench.explain.knock_outs import KnockOuts
     from gravbench.explain.own_record import Errors
     from gravbench.model.variant import AxisValue, Dtype, Variant
+
+
+LEGEND = "gain: the time of the original divided by that of the changed kernel, whose results are wrong on purpose."
 
 
 def knock_out(
@@ -86,7 +89,32 @@ def knock_out(
     terminal.print(f"results written to {path}", markup=False, soft_wrap=True)
 
 
-def show(found: KnockOuts, terminal: Console) -> None:
+def show_kept(folder: Path, variant: str | None, *, as_json: bool) -> None:
+    """Print the changes that a folder has of a variant, or of all.
+
+    Raises:
+        InputError: it has none, or its file cannot be read.
+    """
+    from gravbench.explain.knock_outs import FILE, read_all
+    from gravbench.report.terminal.printing import say
+
+    kept = read_all(folder)
+    found = [one for one in kept if variant in (None, one.variant)]
+    if not found:
+        what = f"{folder / FILE}: no knock-outs" + (f" of {variant}" if variant and kept else "")
+        known = f"; accepted: {listed(sorted({one.variant for one in kept}))}" if kept else ""
+        raise InputError(what + known)
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
+        return
+    terminal = console()
+    for one in found:
+        show(one, terminal, legend=False)
+        terminal.print()
+    say(terminal, LEGEND)
+
+
+def show(found: KnockOuts, terminal: Console, *, legend: bool = True) -> None:
     """Print a row for each change."""
     from statistics import median
 
@@ -109,14 +137,15 @@ def show(found: KnockOuts, terminal: Console) -> None:
         gains = number(one.measured_gain, ".3f"), number(one.predicted_gain, ".3f")
         table.add_row(*map(Text, (one.name, number(seconds, ".4g"), *gains, number(one.registers, "d"))))
     terminal.print(table)
-    say(
-        terminal,
-        "gain: the time of the original divided by that of the changed kernel, whose results are wrong on purpose.",
-    )
+    if legend:
+        say(terminal, LEGEND)
     if found.differences:
         say(terminal, f"Predicted and measured gains differ by a median of {median(found.differences):.1%}.")
-    reasons = {one.name: one.reason for one in found.outcomes if one.reason}
-    say_lines(terminal, "Not measured", [f"{name}: {why}" for name, why in (reasons | found.left).items()])
+    measured = {one.name for one in found.outcomes if one.measured_seconds is not None}
+    reasons = {one.name: one.reason for one in found.outcomes if one.reason} | found.left
+    for title, names in (("Not predicted", measured & {*reasons}), ("Not measured", {*reasons} - measured)):
+        own = {name: why.removeprefix("not predicted: ") for name, why in reasons.items() if name in names}
+        say_lines(terminal, title, [f"{name}: {why}" for name, why in own.items()])
 
 
 def show_errors(

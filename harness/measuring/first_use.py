@@ -5,7 +5,6 @@ To do so slows down whatever is measured there.
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,7 +86,7 @@ def toolkit(case: Case, variant: Variant, turn: Take, begins: Callable[[str], No
     # What is imported does not have to wait, and would hold the device.
     median_interval((1.0,))
     with suppress(Exception):  # the toolkit says so
-        importlib.import_module(catalogue()[case.toolkit].module)
+        catalogue()[case.toolkit].load()
     asked = time.monotonic()
     turn(Turn.ALONE if case.gpus > 1 else Turn.OPEN)
     START.asked += time.monotonic() - asked

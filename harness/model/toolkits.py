@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ class Entry:
     compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
     CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
     there. With ``in_force``, ``gravbench.force`` uses it. With ``nvcc`` it calls the compiler that is on PATH.
+    ``environment`` are variables that its library finds when it is imported.
     """
 
     place: int
@@ -39,6 +41,16 @@ class Entry:
     suffix: str = ""
     in_force: bool = False
     nvcc: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def load(self) -> None:
+        """Import the library.
+
+        Raises:
+            Exception: whatever that raises; ``ImportError`` where it is not there.
+        """
+        os.environ.update(self.environment)
+        importlib.import_module(self.module)
 
     @property
     def version(self) -> str | None:

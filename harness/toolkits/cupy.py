@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +22,8 @@ ENTRY = Entry(
     place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     extras=("cuda13", "cuda12"),
     companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
-    in_force=True
+    # Every compilation is a real one; see build.
+    in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),)
 )  # fmt: skip
 
 PER_THREAD = 2
@@ -76,8 +76,7 @@ class CupyToolkit(SeveralToolkit):
     refusal = "CuPy cannot start"
 
     def start(self) -> None:
-        # Every compilation is a real one; see build.
-        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+        ENTRY.load()
         import cupy
 
         # Makes the device's primary context current: the driver is asked questions before any array exists.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import os
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, ClassVar
@@ -24,7 +23,9 @@ from gravbench.toolkits.interface import DriverToolkit, Timing, compiling
 
 ENTRY = Entry(
     place=9, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
-    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit"
+    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit",
+    # By default JAX takes three quarters of the memory at once.
+    environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)
 )  # fmt: skip
 
 
@@ -67,8 +68,7 @@ class JaxToolkit(DriverToolkit):
     """The result launched last by any instance: the device works in the order of the launches."""
 
     def start(self) -> None:
-        # By default JAX takes three quarters of the memory at once.
-        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        ENTRY.load()
         import jax
 
         self.device = jax.devices("gpu")[0]

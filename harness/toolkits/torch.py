@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,13 @@ from gravbench.toolkits.interface import FirstCall, GpuToolkit
 
 ENTRY = Entry(
     place=4, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
-    companions=("triton",), probe="torch_compile"
+    companions=("triton",), probe="torch_compile",
+    # Compile in this process and without caches, or the compile time would be that of a lookup or of another process.
+    environment=(
+        ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"), ("TORCHINDUCTOR_COMPILE_THREADS", "1"),
+        ("TRITON_ALWAYS_COMPILE", "1"),
+    )
 )  # fmt: skip
-
-COMPILERS = {
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "TRITON_ALWAYS_COMPILE": "1",
-}
-"""Compile in this process and without caches, or the compile time would be that of a lookup or of another process."""
 
 
 class TorchToolkit(GpuToolkit):
@@ -33,7 +30,7 @@ class TorchToolkit(GpuToolkit):
     refusal = "PyTorch cannot start"
 
     def start(self) -> None:
-        os.environ.update(COMPILERS)
+        ENTRY.load()
         import torch
 
         torch.cuda.init()
