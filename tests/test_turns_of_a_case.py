@@ -15,6 +15,7 @@ from gravbench.measuring.worker import Job, work
 from gravbench.model.record import OUTRACED
 from gravbench.model.variant import discover
 from gravbench.toolkits.cpu import CpuToolkit
+from gravbench.toolkits.interface import Timing
 
 QUICK = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
 
@@ -40,6 +41,14 @@ def history(monkeypatch):
     def queue(*_):
         told.append("looks behind a held queue")
 
+    def steady(_, launch, count, while_busy=lambda: None):
+        # Samples this short scatter, and it depends on them where sampling ends.
+        for _ in range(count):
+            launch()
+        while_busy()
+        return Timing(1e-4, None)
+
+    monkeypatch.setattr(CpuToolkit, "time", steady)
     monkeypatch.setattr(worker, "measure", timing)
     monkeypatch.setattr("gravbench.measuring.checks.queue", queue)
     return told
