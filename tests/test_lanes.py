@@ -605,7 +605,9 @@ class Watched:
                 pass
 
             def stop(self):
-                self.look("leaves", self.opened)
+                for _ in range(4):  # it takes its time
+                    self.look("leaves", self.opened)
+                    time.sleep(0.005)
                 site.started.remove(self)
 
         return Process()

@@ -1,12 +1,14 @@
 """Which turns a case waits for, and what it launches in each: nothing is timed beside others on a device."""
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import worker
+from gravbench.measuring import first_use, worker
 from gravbench.measuring.launches import launched_again
 from gravbench.measuring.outcome import Found
 from gravbench.measuring.protocol import measure
@@ -141,3 +143,29 @@ def test_launches_that_others_slow_down_are_judged_as_often(beside, launches):
     judge = Judge()
     assert launched_again(judge, Found(), beside=beside) is None
     assert judge.times == launches
+
+
+def test_a_process_imports_the_library_before_its_turn_and_its_wait_is_no_part_of_its_start(monkeypatch):
+    told = []
+
+    def turn(asked):
+        told.append(str(asked))
+        time.sleep(0.2)
+        return False
+
+    def opened(*_):
+        told.append("opens")
+        return SimpleNamespace(compute_capability=None)
+
+    start = first_use.Start()
+    monkeypatch.setattr(first_use, "START", start)
+    monkeypatch.setattr(first_use, "OPENED", set())
+    monkeypatch.setattr(first_use, "open_toolkit", opened)
+    library = SimpleNamespace(load=lambda: told.append("imports"))
+    monkeypatch.setattr(first_use, "catalogue", lambda: {"cupy": library})
+    (case,) = load("quick", ["n=40"], variants=["tiled"], toolkits=["cupy"]).cases
+    for _ in range(2):
+        first_use.toolkit(case, None, turn, told.append)
+    assert told == ["imports", "open", "loading", "opens", "nothing", "opens"], "once per process"
+    assert start.seconds() >= 0.2, "the turn it gives back took as long, and counts"
+    assert start.seconds() < 0.4

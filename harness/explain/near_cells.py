@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.explain.near_pairs import hilbert_keys
+from gravbench.explain.near_pairs import hilbert_keys, morton_keys
 from gravbench.explain.shape import LANES
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Axes
@@ -86,18 +86,6 @@ def _built(bodies: Bodies, axes: Axes, opening: str) -> tuple[Counts, Tree, Floa
     rows = np.column_stack([position[order], bodies.mass[order]]).astype(np.float64)
     tree = build(rows, keys[order], bits, int(axes["leaf_size"]), opening, float(axes["theta"]), low, width)
     return order, tree, rows
-
-
-def morton_keys(position: NDArray[np.floating[Any]], bits: int) -> Counts:
-    """Return the keys of positions, shape (n, 3), in Morton's order in the cube around them."""
-    width = float(np.ptp(position, axis=0).max())
-    scale = (1 << bits) / width if width > 0 else 0.0
-    cells = np.clip(((position - position.min(axis=0)) * scale).astype(np.int64), 0, (1 << bits) - 1)
-    keys: Counts = np.zeros(len(position), np.int64)
-    for place in range(bits):
-        for axis in range(3):
-            keys |= (cells[:, axis] >> place & 1) << (3 * place + 2 - axis)
-    return keys
 
 
 def build(

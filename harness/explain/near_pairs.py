@@ -62,12 +62,31 @@ class Met:
         return float(far / (far + self.near.sum() + self.within.sum()))
 
 
-def hilbert_keys(position: Floats, bits: int) -> Counts:
-    """Return the keys of positions, shape (n, 3), along Hilbert's curve in the cube around them (Skilling 2004)."""
+def _cells(position: Floats, bits: int) -> Counts:
+    """Return the cells of positions, shape (n, 3), in a grid over the cube around them, shape (3, n)."""
     low = position.min(axis=0)
     width = float(np.ptp(position, axis=0).max())
     scale = (1 << bits) / width if width > 0 else 0.0
-    cells = np.clip(((position - low) * scale).astype(np.int64), 0, (1 << bits) - 1).T.copy()
+    cells: Counts = np.clip(((position - low) * scale).astype(np.int64), 0, (1 << bits) - 1).T.copy()
+    return cells
+
+
+def _interleaved(cells: Counts, bits: int) -> Counts:
+    keys: Counts = np.zeros_like(cells[0])
+    for place in range(bits):
+        for axis in range(3):
+            keys |= (cells[axis] >> place & 1) << (3 * place + 2 - axis)
+    return keys
+
+
+def morton_keys(position: Floats, bits: int) -> Counts:
+    """Return the keys of positions, shape (n, 3), in Morton's order in the cube around them."""
+    return _interleaved(_cells(position, bits), bits)
+
+
+def hilbert_keys(position: Floats, bits: int) -> Counts:
+    """Return the keys of positions, shape (n, 3), along Hilbert's curve in the cube around them (Skilling 2004)."""
+    cells = _cells(position, bits)
     bit = 1 << bits - 1
     while bit > 1:
         below = bit - 1
@@ -86,11 +105,7 @@ def hilbert_keys(position: Floats, bits: int) -> Counts:
         flipped ^= np.where(cells[2] & bit > 0, bit - 1, 0)
         bit >>= 1
     cells ^= flipped
-    keys: Counts = np.zeros_like(flipped)
-    for place in range(bits):
-        for axis in range(3):
-            keys |= (cells[axis] >> place & 1) << (3 * place + 2 - axis)
-    return keys
+    return _interleaved(cells, bits)
 
 
 def ordered(position: Floats, width: int, *, along_curve: bool) -> Floats:

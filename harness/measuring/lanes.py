@@ -210,6 +210,10 @@ class Lane:
         while self._leaving:
             self._leaving.pop().dismiss()
 
+    def _dismiss_all(self) -> None:
+        self._dismiss()
+        self._crew.dismiss()
+
     def _turn_to_leave(self) -> Turn:
         """Return what processes wait for before they end: those that see several GPUs have opened all of them."""
         return Turn.ALONE if self._several else Turn.OPEN
@@ -238,13 +242,11 @@ class Lane:
                 with self._turns.working() as take:
                     if self._device.is_gpu:
                         take(self._device.selector, self._turn_to_leave())
-                    self._dismiss()
-                    self._crew.dismiss()
+                    self._dismiss_all()
         except BaseException as one:
             error = one
         finally:
-            self._dismiss()
-            self._crew.dismiss()
+            self._dismiss_all()
             self._tell(Over(self._number, error))
 
     def _left(self, task: Task, behind: float | None, lost: LostError) -> Event:
