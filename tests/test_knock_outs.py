@@ -251,6 +251,10 @@ def test_what_was_measured_is_printed_again_without_a_gpu():
         (["shuffle", "--knock-outs", "--from", str(CEILINGS)], "no knock-outs of shuffle; accepted: naive, "),
         (["--knock-outs", "--from", "nowhere"], "nowhere/knock_outs.json: no knock-outs"),
         (["tiled", "--from", str(CEILINGS)], "--from only works with --knock-outs"),
+        (["tiled", "--knock-outs", "--from", str(CEILINGS), "--n", "65536"], "--n describes a kernel to compile"),
+        (["tiled", "--knock-outs", "--from", str(CEILINGS), "-p", "p=64"], "cannot be combined with --from"),
+        (["--records", "h200/ladder", "--arch", "sm_80"], "--arch describes a kernel to compile"),
+        (["--limits", "h200/ladder", "--mhz", "1000"], "cannot be combined with --limits"),
         (["tiled", "--knock-outs", "--from", str(CEILINGS), "--out", "x"], "cannot be combined with --device, --out"),
     ],
 )

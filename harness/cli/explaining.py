@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 MOST_BODIES = 1 << 24
 NOT_READ = ("power_watts", "temperature_celsius")
 """Readings of a record by which no time is explained."""
+OF_A_LEDGER = ("parameter", "n", "dtype", "arch", "against", "multiprocessors", "mhz")
+"""Options that say what to compile, and for which card."""
 TOOLKIT = "cupy"
 """By whose rules a value of an axis is accepted."""
 
 
 @app.command(rich_help_panel=LOOK)
 def explain(
+    context: typer.Context,
     variant: Annotated[str | None, typer.Argument(metavar="VARIANT", help="A variant with a CUDA C kernel.")] = None,
     parameter: Annotated[
         list[str] | None,
@@ -113,6 +116,10 @@ def explain(
         raise InputError("--ceilings needs --run, --records, --limits or --knock-outs")
     if html and (records or limits or knock_outs):
         raise InputError("--html shows the ledger; it cannot be combined with --records, --limits or --knock-outs")
+    instead = {"--records": records, "--limits": limits, "--from": source}
+    for name in (name for name, value in instead.items() if value):
+        if unused := next((one for one in OF_A_LEDGER if _is_given(context, one)), None):
+            raise InputError(f"--{unused} describes a kernel to compile; it cannot be combined with {name}")
     if limits and (variant or as_json):
         raise InputError(
             f"--limits covers a whole run; it cannot be combined with {'VARIANT' if variant else '--json'}"
@@ -156,6 +163,12 @@ def explain(
         console().print(f"wrote {html}, {html.stat().st_size / 1e3:.0f} kB", markup=False, soft_wrap=True)
     else:
         printed.render(found, console(), bars)
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Tell whether an option is on the command line, and not at its default."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def asked_for(
