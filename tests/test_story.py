@@ -49,6 +49,13 @@ def test_what_presupposes_more_is_one_step_further():
     assert found.path[-1].gain == 2.0
 
 
+def test_a_step_behind_a_variant_of_several_names_follows_the_fastest_of_them():
+    tensors = [record("tensor", ms / 1e3, axes={"terms": terms}) for terms, ms in ((1, 0.8), (2, 0.9))]
+    found = told([*ladder(), *tensors, record("tensor_half", 0.4e-3, axes={})])
+    assert names(found.path)[-3:] == ["symmetric", "tensor terms=1", "tensor_half"]
+    assert found.path[-1].gain == 2.0
+
+
 def test_parents_that_were_not_measured_are_passed_over():
     found = told([one for one in ladder() if one.variant in ("naive", "symmetric", "split")])
     assert names(found.path) == ["naive", "symmetric"]

@@ -1,7 +1,8 @@
 """What a language costs in lines of code, and gives in instructions and speed: the peers beside kernels in CUDA C.
 
-``python -m gravbench.explain.languages RUN`` prints the table in Markdown. The speeds are of the run's records, the
-instructions are counted in the machine code that the compilers installed here make for an architecture.
+``python -m gravbench.explain.languages RUN...`` prints the table in Markdown. The speeds are of the runs' records, which
+one device measured; the instructions are counted in the machine code that the compilers installed here make for an
+architecture.
 """
 
 from __future__ import annotations
@@ -144,14 +145,15 @@ def markdown(found: Sequence[Row], here: Here) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print the table of a run; returns the exit code."""
+    """Print the table of one or more runs; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gravbench.explain.languages", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder, or its name below reports/")
     asked = parser.parse_args(words)
 
     def work() -> None:
         variants = discover()
-        sys.stdout.write(markdown(rows(variants, RecordFile(find(asked.run)).read()), Here(variants)))
+        records = [record for run in asked.runs for record in RecordFile(find(run)).read()]
+        sys.stdout.write(markdown(rows(variants, records), Here(variants)))
 
     return exit_code_of(parser.prog, work)
 

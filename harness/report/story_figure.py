@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
 from gravbench.report.labels import Box, Label, Point, Segment, Sheet
-from gravbench.report.numbers import number
+from gravbench.report.numbers import number, relative_error
 from gravbench.report.story_path import Step, Story
 
 
@@ -29,7 +29,7 @@ THEMES: Mapping[str, Theme] = {
     "dark": Theme(paper="#0d1117", ink="#e6edf3", faint="#8b949e", grid="#262c34", path="#58a6ff"),
 }
 
-LEFT, RIGHT, TOP, BOTTOM = 92, 130, 56, 128
+LEFT, RIGHT, TOP, BOTTOM = 92, 130, 56, 142
 COLUMN, HEIGHT = 150, 330
 """Pixels from one step to the next, and of the whole range of times."""
 PATH_RADIUS, BRANCH_RADIUS = 6, 3.5
@@ -251,7 +251,7 @@ def _path_labels(sheet: Sheet, told: Story, scale: _Scale, colours: Theme) -> li
 
 
 def _captions(told: Story, said: Mapping[str, str], colours: Theme) -> list[str]:
-    """Say below the columns what each step of the path changes, and at the end what it all came to."""
+    """Say below the columns what each step of the path changes, and the largest error of its results."""
     parts, below = [], TOP + HEIGHT + 30
     for place, step in enumerate(told.path):
         x = LEFT + COLUMN * place - 40
@@ -259,6 +259,8 @@ def _captions(told: Story, said: Mapping[str, str], colours: Theme) -> list[str]
         again = place and told.path[place - 1].variant == step.variant
         parts.append(_text(x, below, axes if again else step.name, colours.ink, 13, weight=600))
         words = f"{step.variant} again, with {axes}." if again else said.get(step.variant, "")
-        for line, text in enumerate(textwrap.wrap(words, 23)[:6]):
+        error = relative_error(step.record.error_max)
+        told_of = [f"largest error {error}"] if error else []
+        for line, text in enumerate([*told_of, *textwrap.wrap(words, 23)[:6]]):
             parts.append(_text(x, below + 18 + LINE * line, text, colours.faint, 11))
     return parts

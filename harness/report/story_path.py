@@ -107,12 +107,17 @@ def _counts(record: Record, here: Here) -> bool:
 
 def _steps(records: Sequence[Record], known: Parents) -> dict[str, Step]:
     times = {ranking.named(record): 1e3 * ranking.seconds(record) for record in records}
+    # What stands for a variant: itself, or the fastest of its names where each of them says more.
+    stands: dict[str, str] = {}
+    for record in sorted(records, key=lambda one: (ranking.named(one) != one.variant, ranking.seconds(one))):
+        stands.setdefault(record.variant, ranking.named(record))
     found = {}
     for record in records:
         name = ranking.named(record)
         # What presupposes more, such as equal masses, is a step behind the variant itself.
         again = name != record.variant and record.variant in times
-        before = record.variant if again else _nearest(known.get(record.variant), known, times)
+        parent = record.variant if again else _nearest(known.get(record.variant), known, stands)
+        before = stands[parent] if parent else None
         gain = times[before] / times[name] if before else None
         found[name] = Step(name, record.variant, times[name], before, gain, record)
     return found

@@ -54,7 +54,7 @@ def main_of(fields: Sequence[Field]) -> list[Field]:
 
 
 def coloured(figure: Figure, colours: Palette) -> Figure:
-    """Give each series of a figure the colour of its variant; the highlighted ones alone have a place in the legend."""
+    """Give each series of a figure the colour of its variant; of variants, the highlighted ones alone are in the legend."""
     if not colours:
         return figure
     spec = _recoloured(figure.spec, colours)
@@ -91,8 +91,8 @@ def _channel(channel: str, own: dict[str, Any], colours: Palette) -> dict[str, A
     if channel == "color":
         own = {**own, "scale": {**own["scale"], "range": [colours.get(_name(value), GREY) for value in domain]}}
     shown = [value for value in domain if _name(value) in colours]
-    # A legend of one series for each highlighted name; where none is there, of all.
-    if shown and len(shown) < len(domain) and "legend" not in own:
+    # A legend of the highlighted series; where none is there, of all, as of methods: not each has room for its name.
+    if own["field"] == FIELDS[0] and shown and len(shown) < len(domain) and "legend" not in own:
         own = {**own, "legend": {"values": shown}}
     return own
 
