@@ -1,7 +1,7 @@
 """What a language costs in lines of code, and gives in instructions and speed: the peers beside kernels in CUDA C.
 
-``python -m gravbench.explain.languages RUN...`` prints the table in Markdown. The speeds are of the runs' records, which
-one device measured; the instructions are counted in the machine code that the compilers installed here make for an
+``python -m gravbench.explain.languages RUN...`` prints the table in Markdown. The speeds are of the runs' records, all
+of one device; the instructions are counted in the machine code that the compilers installed here make for an
 architecture.
 """
 

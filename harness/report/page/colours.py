@@ -54,7 +54,7 @@ def main_of(fields: Sequence[Field]) -> list[Field]:
 
 
 def coloured(figure: Figure, colours: Palette) -> Figure:
-    """Give each series of a figure the colour of its variant; of variants, the highlighted ones alone are in the legend."""
+    """Give each series of a figure the colour of its variant; a legend of variants has the highlighted ones alone."""
     if not colours:
         return figure
     spec = _recoloured(figure.spec, colours)
