@@ -240,20 +240,24 @@ def test_instructions_are_those_that_nsight_compute_counted():
 
 
 def test_nsight_compute_counted_fewer_clocks_a_second_with_matrix_products():
-    """Clocks of a scheduler are its instructions over the issue slots in use, whatever clock the driver reports."""
+    """Clocks of a scheduler are its instructions over the issue slots in use, whatever clock the driver reports.
+
+    Of the stages of tensor, Nsight Compute counts that of the pairs.
+    """
     megahertz = {"tensor": [], "symmetric": []}
     for record in RecordFile(ROOT / "reports" / "h200" / "counters").read(str):
         if record.counters and record.variant in megahertz and record.sm_clock_mhz:
             assert set(record.sm_clock_mhz) == {1980}
             clocks = record.counters["instructions"] / (4 * 132 * record.counters["issue_slots"])
-            megahertz[record.variant].append(clocks / record.median_seconds / 1e6)
+            seconds = record.stages_seconds.get("pairs", record.median_seconds)
+            megahertz[record.variant].append(clocks / seconds / 1e6)
     assert max(megahertz["tensor"]) < 0.91 * min(megahertz["symmetric"])
-    assert min(megahertz["tensor"]) > 0.88 * max(megahertz["symmetric"])
+    assert min(megahertz["tensor"]) > 0.85 * max(megahertz["symmetric"])
 
 
 def test_a_record_whose_bodies_are_not_here_has_no_model():
     records = RecordFile(ROOT / "reports" / "h200" / "fastest-large").read(str)
-    record = next(one for one in records if one.variant == "tensor")
+    record = next(one for one in records if one.variant == "tensor" and one.status == "ok")
     gone = record.model_copy(update={"bodies": "gone.csv", "bodies_file_sha256": "0" * 64})
     with pytest.raises(UnmodelledError, match="bodies"):
         work_of(gone, "sm_90", shape_of(gone))

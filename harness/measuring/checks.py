@@ -30,7 +30,7 @@ SLOW = 1.0
 SHORT = 0.1
 """Seconds of an evaluation up to which it is repeated several times for one."""
 
-BY_THE_WALL = 0.01, 0.05, 0.05, 0.05, 0.05, 0.05
+BY_THE_WALL = 0.002, 0.01, 0.05, 0.05, 0.05, 0.05
 """Seconds of launches in a row that are timed by the host's clock as well, one after another while that seems wrong."""
 MORE = 1.5
 """How many times as long they may take by that clock."""
