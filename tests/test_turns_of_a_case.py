@@ -16,6 +16,7 @@ from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import Job, work
 from gravbench.model.record import OUTRACED
 from gravbench.model.variant import discover
+from gravbench.toolkits import numba
 from gravbench.toolkits.cpu import CpuToolkit
 from gravbench.toolkits.interface import Timing
 
@@ -113,6 +114,29 @@ def test_a_case_that_goes_on_after_the_first_look_keeps_the_device(history):
 def test_another_process_of_a_case_measures_alone_too(history):
     _, found = doing(history, again=True)
     assert found == [*VERIFIED, Turn.MEASURE, "times", "launch"]
+
+
+def test_the_repetition_of_an_anchor_is_judged_once_before_its_samples(history):
+    outcome, found = doing(history, repeated=True)
+    assert found == [*VERIFIED, Turn.MEASURE, "times", "launch"]
+    assert outcome.found.errors.error_rows == 40
+    # What is measured beside the time of a force, such as stages or drift, is measured each time.
+    assert "looks behind a held queue" in doing(history, timed="step", repeated=True)[1]
+
+
+def test_numba_compiles_before_a_case_waits_for_its_turn(monkeypatch):
+    told, launch = [], numba._Kernel.__call__
+
+    def called(kernel, *arguments, **options):
+        told.append("compiles" if kernel.toolkit.only_compiles else "launches")
+        launch(kernel, *arguments, **options)
+
+    monkeypatch.setattr(numba._Kernel, "__call__", called)
+    (case,) = load("quick", ["n=40"], variants=["naive"], toolkits=["numba"]).cases
+    outcome = work(Job(case, None), (), lambda: None, lambda _: None, lambda asked: told.append(asked) or False)
+    assert outcome.status == "ok", outcome.reason
+    assert [one for one in told if one not in (Turn.OPEN, Turn.NOTHING)][:3] == ["compiles", Turn.ALONE, "launches"]
+    assert told.count("compiles") == 1
 
 
 def test_what_launches_while_it_is_prepared_has_the_device_for_itself(history, monkeypatch):

@@ -301,7 +301,8 @@ class Lane:
 
         now = moment()
         phase(STARTING)
-        outcome = self._crew.work(Job(task.case, self._settings, self._verify, behind), asked)
+        job = Job(task.case, self._settings, self._verify, behind, repeated=task.anchor > 1)
+        outcome = self._crew.work(job, asked)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
         # It would show no drift.

@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -61,6 +61,7 @@ class Job:
 
     Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop. With
     ``again`` another process has just found the same kernel right: it is judged once before the samples and after them.
+    So is a kernel of one part that is ``repeated``, as an anchor is: it was found right when it was measured first.
     """
 
     case: Case
@@ -68,6 +69,7 @@ class Job:
     verify: Verify | None = None
     behind: float | None = None
     again: bool = False
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +208,17 @@ def _work(
     toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
+    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
+    job = replace(job, again=job.again or (job.repeated and of_one_part))
     found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes))
     if toolkit.linked_by:
         found.preparation = found.preparation.model_copy(update={"gpus_linked_by": toolkit.linked_by})
     if variant.suits_positions(case.axes):
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
+    if prepared.stages is None and not prepared.on_host:
+        with counting_numba(toolkit):
+            toolkit.compile_kernels(prepared.launch)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)

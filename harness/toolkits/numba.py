@@ -38,6 +38,9 @@ class _Kernel:
         if self.compiled is None:
             with compiling(self.toolkit):
                 self.compiled = self.dispatcher.specialize(*arguments)
+        if self.toolkit.only_compiles:
+            return
+        if not self.launch.grid_blocks:
             self.toolkit.on_launch()
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
@@ -70,6 +73,8 @@ class NumbaToolkit(CudaToolkit):
 
     name = "numba"
     refusal = "numba.cuda cannot start"
+    only_compiles = False
+    """Whether a kernel that is launched is compiled, and nothing else."""
 
     def start(self) -> None:
         from numba import cuda
@@ -90,6 +95,13 @@ class NumbaToolkit(CudaToolkit):
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
+
+    def compile_kernels(self, launch: Callable[[], None]) -> None:
+        self.only_compiles = True
+        try:
+            launch()
+        finally:
+            self.only_compiles = False
 
     def synchronize(self) -> None:
         self.cuda.synchronize()
