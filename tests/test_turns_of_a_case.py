@@ -185,11 +185,19 @@ def test_a_process_imports_the_library_before_its_turn_and_its_wait_is_no_part_o
     monkeypatch.setattr(first_use, "START", start)
     monkeypatch.setattr(first_use, "OPENED", set())
     monkeypatch.setattr(first_use, "open_toolkit", opened)
-    library = SimpleNamespace(load=lambda: told.append("imports"))
-    monkeypatch.setattr(first_use, "catalogue", lambda: {"cupy": library})
+    contexts = {"cupy": True, "pycuda": True, "torch": False}
+    library = {
+        name: SimpleNamespace(load=lambda: told.append("imports"), only_context=only) for name, only in contexts.items()
+    }
+    monkeypatch.setattr(first_use, "catalogue", lambda: library)
     (case,) = load("quick", ["n=40"], variants=["tiled"], toolkits=["cupy"]).cases
     for _ in range(2):
         first_use.toolkit(case, None, turn, told.append)
     assert told == ["imports", "open", "loading", "opens", "nothing", "opens"], "once per process"
     assert start.seconds() >= 0.2, "the turn it gives back took as long, and counts"
     assert start.seconds() < 0.4
+    waited = ["imports", "open", "loading", "opens", "nothing"]
+    for name, expected in (("pycuda", ["imports", "opens"]), ("torch", waited)):
+        told.clear()
+        first_use.toolkit(case.model_copy(update={"toolkit": name}), None, turn, told.append)
+        assert told == expected, "only what opens more than the context waits"

@@ -77,6 +77,8 @@ def _open() -> bool:
 def toolkit(case: Case, variant: Variant, turn: Take, begins: Callable[[str], None]) -> DeviceToolkit:
     """Open the toolkit of a case; for a process that has not opened the GPUs for it, in a turn.
 
+    Where it opens no more than a context that is open already, it waits for none.
+
     Raises:
         ToolkitMissingError: it cannot be used here, with the reason.
     """
@@ -87,17 +89,22 @@ def toolkit(case: Case, variant: Variant, turn: Take, begins: Callable[[str], No
     median_interval((1.0,))
     with suppress(Exception):  # the toolkit says so
         catalogue()[case.toolkit].load()
-    asked = time.monotonic()
-    turn(Turn.ALONE if case.gpus > 1 else Turn.OPEN)
-    START.asked += time.monotonic() - asked
-    begins(LOADING)
+    entries = catalogue()
+    context_is_open = any(entries[name].only_context for name, _ in OPENED)
+    waits = case.gpus > 1 or not (entries[case.toolkit].only_context and context_is_open)
+    if waits:
+        asked = time.monotonic()
+        turn(Turn.ALONE if case.gpus > 1 else Turn.OPEN)
+        START.asked += time.monotonic() - asked
+        begins(LOADING)
     found = _opened(case, variant)
     if case.gpus > 1 and isinstance(found, SeveralToolkit):
         found.devices(case.gpus)
     if found.compute_capability is not None and gpu_is_usable(found.interaction, case.dtype):
-        make_ready(found.interaction, case.dtype, on_gpu=True)
+        make_ready(found.interaction, case.dtype, on_gpu=True, turn=None if waits else turn)
     OPENED.add(needs)
-    turn(Turn.NOTHING)
+    if waits:
+        turn(Turn.NOTHING)
     return found
 
 

@@ -26,7 +26,8 @@ class Entry:
     compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
     CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
     there. With ``in_force``, ``gravbench.force`` uses it. With ``nvcc`` it calls the compiler that is on PATH.
-    ``environment`` are variables that its library finds when it is imported.
+    ``environment`` are variables that its library finds when it is imported. With ``only_context``, it opens no more of
+    a device than its primary context, which all of these share.
     """
 
     place: int
@@ -42,6 +43,7 @@ class Entry:
     in_force: bool = False
     nvcc: bool = False
     environment: tuple[tuple[str, str], ...] = ()
+    only_context: bool = False
 
     def load(self) -> None:
         """Import the library.

@@ -23,7 +23,7 @@ ENTRY = Entry(
     extras=("cuda13", "cuda12"),
     companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
     # Every compilation is a real one; see build.
-    in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),)
+    in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),), only_context=True
 )  # fmt: skip
 
 PER_THREAD = 2

@@ -18,7 +18,7 @@ from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
-    flags=("fastmath=True",), probe="naive", in_force=True
+    flags=("fastmath=True",), probe="naive", in_force=True, only_context=True
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from gravbench.toolkits.interface import FLAGS, CudaToolkit, compiling
 
 ENTRY = Entry(
     place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
-    probe="naive", cuda_c=True, in_force=True, nvcc=True
+    probe="naive", cuda_c=True, in_force=True, nvcc=True, only_context=True
 )  # fmt: skip
 
 NON_BLOCKING = 1
