@@ -412,7 +412,7 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
             self.gpus, self.linked_by = count, HOST if count > 1 else None
             return super().devices(count)
 
-        def compile_kernels(self, launch):
+        def compile_first(self, launch):
             pass
 
     class EnoughError(Exception):

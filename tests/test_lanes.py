@@ -11,7 +11,7 @@ import pytest
 from gravbench.config.load import load
 from gravbench.measuring import runner
 from gravbench.measuring import turns as turns_module
-from gravbench.measuring.lanes import lanes_of
+from gravbench.measuring.lanes import Lane, lanes_of
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import Queues
@@ -63,6 +63,39 @@ def of(todo, device):
 
 def keys(tasks):
     return [task.case.key for task in tasks if task.anchor < 2]
+
+
+# What has been found right
+
+
+@pytest.mark.parametrize("status", ["ok", "invalid"])
+def test_a_repetition_is_verified_in_full_unless_this_run_has_found_its_case_right(sweep, tmp_path, status):
+    todo = plan(sweep(3), CARDS[:1], None)
+    tasks = todo.tasks
+    assert [task.anchor for task in tasks if task.anchor][:2] == [1, 2]
+    queues, asked = Queues(tasks, lambda task, _: task.fingerprint), []
+
+    class Asked:
+        def begin(self):
+            pass
+
+        ready = stop = begin
+
+        def ask(self, job, *_):
+            asked.append((job.case.n, job.repeated))
+            return Outcome(status, None if status == "ok" else "wrong", Found())
+
+    lane = Lane(
+        0, 0, CARDS[0], queues, Turns(), sweep(3), tmp_path / "log", itertools.count(1), lambda _: None,
+        lambda *_, **__: Asked(), verify_only=False,
+    )  # fmt: skip
+    lane.start()
+    lane._thread.join(20)
+    anchor = tasks[0].case.n
+    # Nothing is repeated of what is wrong.
+    assert [one for one in asked if one[0] == anchor] == [(anchor, False), *[(anchor, True)] * (status == "ok")]
+    assert all(not repeated for n, repeated in asked if n != anchor)
+    assert len(asked) == (4 if status == "ok" else 3)
 
 
 # Turns

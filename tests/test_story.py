@@ -129,6 +129,7 @@ def test_the_picture_names_every_step(theme, others):
     for step in found.path:
         assert f"{step.milliseconds:.2f} ms" in words
         assert step.name in words
+    assert words.count("largest error 1.2e-06") == len(found.path)
     assert sum(text.split()[0] in names(found.beside) for _, _, text in texts) == len(found.beside)
     width, height = float(drawn.get("width")), float(drawn.get("height"))
     assert all(0 <= x <= width and 0 <= y <= height for x, y, _ in texts)

@@ -139,6 +139,35 @@ def test_numba_compiles_before_a_case_waits_for_its_turn(monkeypatch):
     assert told.count("compiles") == 1
 
 
+def test_what_a_launch_does_behind_its_first_kernel_waits_for_a_turn(monkeypatch):
+    told, variant = [], discover(())["naive"]
+
+    def prepare(gpu, bodies, **axes):
+        prepared = variant.prepare(gpu, bodies, **axes)
+
+        def launch():
+            prepared.launch()
+            told.append("behind")
+
+        return replace(prepared, launch=launch)
+
+    monkeypatch.setattr(worker, "discover", lambda _: {"naive": replace(variant, prepare=prepare)})
+    (case,) = load("quick", ["n=40"], variants=["naive"], toolkits=["numba"]).cases
+    outcome = work(Job(case, None), (), lambda: None, lambda _: None, lambda asked: told.append(asked) or False)
+    assert outcome.status == "ok", outcome.reason
+    assert [one for one in told if one not in (Turn.OPEN, Turn.NOTHING)][:2] == [Turn.ALONE, "behind"]
+
+
+def test_compiling_first_changes_nothing_of_the_errors_of_windows(monkeypatch):
+    where = {"variants": ["approximate_global"], "toolkits": ["numba"]}
+    (case,) = load("quick", ["n=60", "fraction=0.2"], **where).cases
+    found = []
+    for compiles in (lambda _, launch: launch() and None, numba.NumbaToolkit.compile_first):
+        monkeypatch.setattr(numba.NumbaToolkit, "compile_first", compiles)
+        found.append(work(Job(case, None), (), lambda: None, lambda _: None).found.errors)
+    assert found[0] == found[1]
+
+
 def test_what_launches_while_it_is_prepared_has_the_device_for_itself(history, monkeypatch):
     ((_, variant),) = worker.discover(()).items()
 

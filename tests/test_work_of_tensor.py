@@ -242,7 +242,7 @@ def test_instructions_are_those_that_nsight_compute_counted():
 def test_nsight_compute_counted_fewer_clocks_a_second_with_matrix_products():
     """Clocks of a scheduler are its instructions over the issue slots in use, whatever clock the driver reports.
 
-    Of the stages of tensor, Nsight Compute counts that of the pairs.
+    Of the stages of tensor, Nsight Compute counts that of the pairs. The host times it, with its launch.
     """
     megahertz = {"tensor": [], "symmetric": []}
     for record in RecordFile(ROOT / "reports" / "h200" / "counters").read(str):

@@ -301,10 +301,12 @@ class Lane:
 
         now = moment()
         phase(STARTING)
-        job = Job(task.case, self._settings, self._verify, behind, repeated=task.anchor > 1)
+        job = Job(task.case, self._settings, self._verify, behind, repeated=self._queues.was_right(task))
         outcome = self._crew.work(job, asked)
         if self._ending:  # so that what was broken off by us is no failure of the case
             raise Ended
+        if outcome.status == "ok":
+            self._queues.found_right(task)
         # It would show no drift.
         dropped = self._queues.give_up(task) if task.anchor and outcome.status != "ok" else 0
         return Done(self._number, task, outcome, started[0] if started else now, dropped)

@@ -53,6 +53,7 @@ class Queues:
         self._lanes: dict[str, set[int]] = defaultdict(set)  # of a device, that have asked
         self._repeated: dict[str, set[int]] = defaultdict(set)  # those whose processes have measured its anchor
         self._passed: dict[str, Task] = {}  # the repetition that it left to another
+        self._right: set[tuple[Kind, object]] = set()  # what has been found right in this run
         self._busy: set[str] = set()
         self._lost: set[str] = set()
         self._losses = Counter[str]()
@@ -102,6 +103,18 @@ class Queues:
                 strategy.tell_record(record)
                 self._asked[task.device.kind] -= 1
                 self._changed.notify_all()
+
+    def was_right(self, task: Task) -> bool:
+        """Tell whether a task repeats what this run has found right, on this device or one like it."""
+        assert task.device is not None
+        with self._changed:
+            return task.anchor > 1 and (task.device.kind, task.case.identity) in self._right
+
+    def found_right(self, task: Task) -> None:
+        """Note that a task was found right."""
+        assert task.device is not None
+        with self._changed:
+            self._right.add((task.device.kind, task.case.identity))
 
     def end(self) -> None:
         """Have nobody wait any longer, or take anything."""

@@ -61,7 +61,7 @@ class Job:
 
     Where its median is above ``behind``, in seconds, the case cannot be the fastest, and its sampling may stop. With
     ``again`` another process has just found the same kernel right: it is judged once before the samples and after them.
-    So is a kernel of one part that is ``repeated``, as an anchor is: it was found right when it was measured first.
+    So is a kernel of one part that is ``repeated``, as an anchor is, and was found right in this run.
     """
 
     case: Case
@@ -216,9 +216,10 @@ def _work(
     if variant.suits_positions(case.axes):
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
-    if prepared.stages is None and not prepared.on_host:
+    # A launch of a cycle that does not happen would shift those that are judged.
+    if prepared.stages is None and prepared.cycle == 1 and not prepared.on_host:
         with counting_numba(toolkit):
-            toolkit.compile_kernels(prepared.launch)
+            toolkit.compile_first(prepared.launch)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
@@ -233,7 +234,7 @@ def _work(
         on_gpu=on_gpu,
     )
     if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
-        judge.draw(1 if job.settings is None else 2)
+        judge.draw(0 if job.again else 1 if job.settings is None else 2)
         judge.load()
     alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
     shared = warm is None and not alone and case.timed == "force" and bodies.n <= SHARED_UP_TO

@@ -78,6 +78,8 @@ Lap = Callable[[str], None]
 class Prepared:
     """What ``prepare`` returns after uploading and compiling. Only ``launch`` is timed.
 
+    Where a kernel is compiled when it is launched, a first ``launch`` may end there.
+
     ``bodies`` is what ``launch()`` reads: a device array of rows as defined by the interaction (gravity:
     x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
     ``launch()`` overwrites completely: a device array whose rows begin with the sums of the interaction (gravity:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gravbench.errors import InputError
 from gravbench.model.record import Record
+from gravbench.model.runs import latest
 from gravbench.verdicts import ranking
 
 
@@ -26,7 +27,9 @@ def fastest_cases(records: Iterable[Record], n: int) -> dict[tuple[str, str], Ti
         InputError: they were not all measured under the same conditions, or there are none.
     """
     own = [
-        one for one in records if ranking.is_ranked(one) and (one.n, one.dtype, one.timed) == (n, "float32", "force")
+        one
+        for one in latest(records)
+        if ranking.is_ranked(one) and (one.n, one.dtype, one.timed) == (n, "float32", "force")
     ]
     conditions = {ranking.conditions(one) for one in own}
     if len(conditions) != 1:

@@ -20,7 +20,7 @@ from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import story_figure
 from gravbench.report.here import Here
 from gravbench.report.names import drift_notes, drift_signs, escaped
-from gravbench.report.numbers import number, relative_error
+from gravbench.report.numbers import number, percent, relative_error
 from gravbench.report.story_path import Step, Story, story
 from gravbench.report.terminal.table import Column, markdown_table
 from gravbench.verdicts import ranking
@@ -45,10 +45,21 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
         Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
         for place, header in enumerate(headers)
     ]
-    lines = [f"**{escaped(told.title)}**{drift_signs(told.drifts)}", "", *markdown_table(columns, rows)]
-    for note in here.notes(_records(told)) + drift_notes(told.drifts):
+    signs = drift_signs((*told.drifts, *told.drifts_of_others))
+    lines = [f"**{escaped(told.title)}**{signs}", "", *markdown_table(columns, rows)]
+    for note in here.notes(_records(told)) + _drift_notes(told):
         lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
     return "\n".join(lines) + "\n"
+
+
+def _drift_notes(told: Story) -> list[str]:
+    """Say how far the anchors of the table's device drifted, and those of the devices of other rows."""
+    if not told.drifts_of_others:
+        return drift_notes(told.drifts)
+    if not told.drifts:
+        return drift_notes(told.drifts_of_others)
+    worst = max(told.drifts_of_others, key=lambda drift: drift.spread or 0.0)
+    return [f"{note}; on {worst.anchor.device}, {percent(worst.spread)} %" for note in drift_notes(told.drifts)]
 
 
 def _records(told: Story) -> list[Record]:

@@ -49,6 +49,7 @@ class Story:
     others: tuple[tuple[str, Rung], ...]
     accurate: Step | None
     drifts: tuple[Drift, ...]
+    drifts_of_others: tuple[Drift, ...] = ()
 
 
 def story(records: list[Record], known: Parents, here: Here) -> Story:
@@ -88,15 +89,19 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
         and (before := _nearest(step.before, {name: one.before for name, one in steps.items()}, shown))
     )
     names = Names(cases)
+    others = tuple(_others(exact, toolkit, ladders, shared, n, here))
+    elsewhere = [place for _, rung in others if (place := ranking.conditions(rung.best)) != shared]
+    drifts = ranking.drifts(records)
     return Story(
         # What is timed is said unless it is the force.
         title=f"{names.title(shared).removesuffix(', timed: force')}, N = {n:,}, {toolkit}",
         path=path,
         beside=beside,
         off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
-        others=tuple(_others(exact, toolkit, ladders, shared, n, here)),
+        others=others,
         accurate=min(rest, key=lambda step: step.record.error_max or 1.0, default=None),
-        drifts=tuple(ranking.affecting(ranking.drifts(records), shared)),
+        drifts=tuple(ranking.affecting(drifts, shared)),
+        drifts_of_others=tuple(ranking.affecting(drifts, *elsewhere)),
     )
 
 

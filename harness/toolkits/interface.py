@@ -160,10 +160,10 @@ class DeviceToolkit(ABC):
     def synchronize(self) -> None:
         """Wait until everything launched has run; raises what went wrong in it."""
 
-    def compile_kernels(self, launch: Callable[[], None]) -> None:  # noqa: B027 - most have nothing to do
-        """Compile the kernels that ``launch`` launches, if their first launch would, and launch none.
+    def compile_first(self, launch: Callable[[], None]) -> None:  # noqa: B027 - most have nothing to do
+        """Compile the first kernel that ``launch`` launches, if its first launch would, and do nothing after that.
 
-        ``launch`` does nothing else. Compilers that need the device compile at the first launch all the same.
+        Compilers that need the device compile at the first launch all the same.
         """
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:

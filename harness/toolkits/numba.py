@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ ENTRY = Entry(
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
     flags=("fastmath=True",), probe="naive", in_force=True, only_context=True
 )  # fmt: skip
+
+
+class _CompiledError(BaseException):
+    """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
 
 
 class _Kernel:
@@ -39,7 +44,7 @@ class _Kernel:
             with compiling(self.toolkit):
                 self.compiled = self.dispatcher.specialize(*arguments)
         if self.toolkit.only_compiles:
-            return
+            raise _CompiledError
         if not self.launch.grid_blocks:
             self.toolkit.on_launch()
         if (launch, stream) != (self.launch, self.stream):
@@ -74,7 +79,7 @@ class NumbaToolkit(CudaToolkit):
     name = "numba"
     refusal = "numba.cuda cannot start"
     only_compiles = False
-    """Whether a kernel that is launched is compiled, and nothing else."""
+    """Whether a kernel that is launched is compiled, and nothing after it runs."""
 
     def start(self) -> None:
         from numba import cuda
@@ -96,10 +101,11 @@ class NumbaToolkit(CudaToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
 
-    def compile_kernels(self, launch: Callable[[], None]) -> None:
+    def compile_first(self, launch: Callable[[], None]) -> None:
         self.only_compiles = True
         try:
-            launch()
+            with suppress(_CompiledError):
+                launch()
         finally:
             self.only_compiles = False
 
