@@ -76,9 +76,7 @@ Lap = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What ``prepare`` returns after uploading and compiling. Only ``launch`` is timed.
-
-    Where a kernel is compiled when it is launched, a first ``launch`` may end there.
+    """What ``prepare`` returns after uploading and compiling. Only ``launch`` is timed; a first one may only compile.
 
     ``bodies`` is what ``launch()`` reads: a device array of rows as defined by the interaction (gravity:
     x, y, z, mass), or four device arrays x, y, z, mass of shape (n,). ``accelerations`` is what one
