@@ -489,13 +489,26 @@ def test_a_variant_has_one_colour_in_all_figures_six_are_highlighted_and_the_res
             colour = spec.get("encoding", {}).get("color") or figure.spec.get("encoding", {}).get("color") or {}
             if colour.get("field") in ("variant", "method"):
                 for name, own in zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True):
-                    found.setdefault(name.partition(" ")[0], set()).add(own)
+                    found.setdefault(name.partition(" ")[0].removesuffix("_gpus"), set()).add(own)
     assert len(found) > 15
     assert all(len(own) == 1 for own in found.values()), found
     colours = Counter(own for (own,) in found.values())
     assert len(colours) == 7
     assert colours.pop(charts.GREY) == len(found) - 6
     assert set(colours.values()) == {1}
+
+
+def test_the_legend_of_an_arena_names_every_method():
+    records = [
+        record("resident_tree", (4 - part) * 1e-3, n=1024, axes={"part": 0.001 * part}, error_p99=0.001 * part)
+        for part in (1, 2, 3)
+    ]
+    records += [record("kahan", 5e-3, n=1024, error_p99=1e-7), record("tiled", 4e-3, n=1024, error_p99=1e-6)]
+    (drawn,) = [one for one in html.every_figure([Run("a", records, {})], VARIANTS) if one.name.startswith("arena")]
+    spec = colours.coloured(drawn, {"tiled": "#3f7fb5", "tiled_gpus": charts.GREY}).spec
+    encodings = [own["encoding"]["color"] for mark, own in marks_of(spec) if mark["type"] == "point"]
+    assert {*encodings[0]["scale"]["domain"]} == {"resident_tree", "kahan", "tiled"}
+    assert all("legend" not in own for own in encodings)
 
 
 def test_a_legend_names_the_highlighted_series_alone():

@@ -299,7 +299,8 @@ def dressed(spec: Spec, *, title: str = "", ink: str = "currentColor") -> Spec:
     """Return a chart for a page, or under a ``title`` for a file that has no text around it."""
     words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}
     axis = {"titleFontWeight": 600, "gridColor": GREY, "gridOpacity": 0.25, "domainColor": GREY, "tickColor": GREY}
-    symbols = {"symbolSize": 80, "symbolStrokeWidth": 2, "symbolOpacity": 1}
+    # Where lines are dashed, so would be the edges of signs.
+    symbols = {"symbolSize": 80, "symbolStrokeWidth": 0, "symbolOpacity": 1}
     config: Spec = {
         "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
         "background": "white" if title else "transparent",

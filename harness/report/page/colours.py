@@ -23,6 +23,8 @@ MOST_RIVALS = 4
 """What a win against as many other variants counts, or against more."""
 FIELDS = ("variant", "method")
 """Fields of the rows of a figure whose values begin with the name of a variant."""
+SEVERAL = "_gpus"
+"""Ends the name of a variant that shares an evaluation among GPUs; it has the colour of the variant for one."""
 OTHERS = "Grey: the other variants; point at a marker to see its name."
 Palette = Mapping[str, str]
 
@@ -37,9 +39,9 @@ def palette(fields: Sequence[Field], order: Sequence[str], parents: Parents) -> 
     for field in main_of(fields):
         for win in {id(win.record): win for win in field.wins if win.n >= SMALLEST}.values():
             rivals = min(win.variants - 1, MOST_RIVALS)
-            best[win.record.variant] += rivals if field.cpu else 4 * rivals
+            best[_name(win.record.variant)] += rivals if field.cpu else 4 * rivals
             if win.next:
-                best[win.next.record.variant] += 0 if field.cpu else rivals
+                best[_name(win.next.record.variant)] += 0 if field.cpu else rivals
     names = [name for name, _ in best.most_common(MOST - 1)]
     first = [one for name in names if (one := root(name, parents))]
     chosen = list(dict.fromkeys([*names, *first, *order]))[:MOST]
@@ -98,5 +100,5 @@ def _channel(channel: str, own: dict[str, Any], colours: Palette) -> dict[str, A
 
 
 def _name(series: str) -> str:
-    """Return the variant of a series, which may have axes behind it: ``symmetric equal_mass=1``."""
-    return series.partition(" ")[0]
+    """Return the variant of a series, which may have axes behind it: ``symmetric equal_mass=1``; that for one GPU."""
+    return series.partition(" ")[0].removesuffix(SEVERAL)
