@@ -119,6 +119,17 @@ CROWDED = {"kahan": 2.02, "chamomile": 2.01, "float64_sums": 2.0, "split": 2.03}
 NEAR_THE_LINE = {"chamomile": 2.40, "split": 2.24, "kahan": 3.72, "split_j": 1.97, "shuffle": 2.73, "soa_direct": 4.1}
 
 
+@pytest.mark.parametrize("of_gpu", [True, False])
+def test_the_table_says_how_far_the_devices_of_its_rows_drifted(of_gpu):
+    on_cpu = {"toolkit": "cpu", "device": "a processor", "device_uuid": None, "axes": {}}
+    times = [record("numba_parallel", ms / 1e3, anchor=place, **on_cpu) for place, ms in enumerate((9, 10, 11, 12), 1)]
+    times += [record("tiled", ms / 1e3, anchor=place) for place, ms in enumerate((2, 2.1, 2.2), 1)] if of_gpu else []
+    table = story.markdown(told([*ladder(), *times]), summaries(VARIANTS), NOWHERE)
+    (note,) = [line for line in table.splitlines() if "DRIFT" in line]
+    assert note.endswith("; on a processor, 28.57 %" if of_gpu else "; on a processor")
+    assert table.splitlines()[0].endswith("^")
+
+
 @pytest.mark.parametrize("theme", story_figure.THEMES)
 @pytest.mark.parametrize("others", [{}, CROWDED, NEAR_THE_LINE], ids=["few", "crowded", "near the line"])
 def test_the_picture_names_every_step(theme, others):

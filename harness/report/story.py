@@ -54,12 +54,14 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
 
 def _drift_notes(told: Story) -> list[str]:
     """Say how far the anchors of the table's device drifted, and those of the devices of other rows."""
-    if not told.drifts_of_others:
-        return drift_notes(told.drifts)
-    if not told.drifts:
-        return drift_notes(told.drifts_of_others)
-    worst = max(told.drifts_of_others, key=lambda drift: drift.spread or 0.0)
-    return [f"{note}; on {worst.anchor.device}, {percent(worst.spread)} %" for note in drift_notes(told.drifts)]
+    notes, others = drift_notes(told.drifts), told.drifts_of_others
+    if not others:
+        return notes
+    worst = max(others, key=lambda drift: drift.spread or 0.0)
+    where = f"; on {worst.anchor.device}"
+    return [f"{note}{where}, {percent(worst.spread)} %" for note in notes] or [
+        f"{note}{where}" for note in drift_notes(others)
+    ]
 
 
 def _records(told: Story) -> list[Record]:
