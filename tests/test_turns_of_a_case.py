@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gravbench.config.load import load
@@ -14,9 +15,11 @@ from gravbench.measuring.outcome import Found
 from gravbench.measuring.protocol import measure
 from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import Job, work
+from gravbench.model import toolkits
 from gravbench.model.record import OUTRACED
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.toolkits import numba
+from gravbench.toolkits import images, numba
 from gravbench.toolkits.cpu import CpuToolkit
 from gravbench.toolkits.interface import Timing
 
@@ -156,6 +159,42 @@ def test_what_a_launch_does_behind_its_first_kernel_waits_for_a_turn(monkeypatch
     outcome = work(Job(case, None), (), lambda: None, lambda _: None, lambda asked: told.append(asked) or False)
     assert outcome.status == "ok", outcome.reason
     assert [one for one in told if one not in (Turn.OPEN, Turn.NOTHING)][:2] == [Turn.ALONE, "behind"]
+
+
+def test_a_kernel_of_another_language_is_compiled_first_and_counts_as_launched_only_then():
+    told = []
+
+    class Toolkit(images.ImageToolkit):
+        variant, real, is_compiling, compile_seconds, on_compiling = None, np.float32, False, 0.0, lambda *_: None
+
+        def __init__(self):
+            pass
+
+        def image(self, job):
+            told.append(("compiles", job.threads))
+
+        def load(self, _):
+            return lambda *launch: told.append(("launches", *launch[:2]))
+
+        compiler = ""
+
+    kernel = images._Kernel(Toolkit(), "stem", {})
+    kernel.toolkit.compile_first(lambda: kernel(4, 128))
+    assert told == [("compiles", 128)]
+    assert not kernel.launch.grid_blocks
+    kernel(4, 128)
+    assert told[1:] == [("launches", (4,), (128, 1))]
+    assert kernel.launch.grid_blocks == 4
+
+
+def test_a_library_is_imported_after_those_that_it_needs(monkeypatch):
+    imported, entries = [], catalogue()
+    monkeypatch.setattr(toolkits, "os", SimpleNamespace(environ={}))
+    monkeypatch.setattr(toolkits, "importlib", SimpleNamespace(import_module=imported.append))
+    for name, libraries in (("triton", ["torch", "triton"]), ("torch", ["torch"])):
+        imported.clear()
+        entries[name].load()
+        assert imported == libraries, "PyTorch takes seconds, in which a process would hold the device"
 
 
 def test_compiling_first_changes_nothing_of_the_errors_of_windows(monkeypatch):

@@ -27,7 +27,7 @@ class Entry:
     CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
     there. With ``in_force``, ``gravbench.force`` uses it. With ``nvcc`` it calls the compiler that is on PATH.
     ``environment`` are variables that its library finds when it is imported. With ``only_context``, it opens no more of
-    a device than its primary context, which all of these share.
+    a device than its primary context, which all of these share. ``needs`` are toolkits whose libraries it uses too.
     """
 
     place: int
@@ -44,13 +44,16 @@ class Entry:
     nvcc: bool = False
     environment: tuple[tuple[str, str], ...] = ()
     only_context: bool = False
+    needs: tuple[str, ...] = ()
 
     def load(self) -> None:
-        """Import the library.
+        """Import the library, and before it those of the toolkits that it needs.
 
         Raises:
             Exception: whatever that raises; ``ImportError`` where it is not there.
         """
+        for name in self.needs:
+            catalogue()[name].load()
         os.environ.update(self.environment)
         importlib.import_module(self.module)
 

@@ -18,7 +18,7 @@ from gravbench.model.record import Resources
 from gravbench.model.variant import Kernel, Source
 from gravbench.toolkits import driver
 from gravbench.toolkits.cupy import CupyToolkit
-from gravbench.toolkits.interface import compiling
+from gravbench.toolkits.interface import CompiledError, compiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,22 @@ class _Kernel:
         self.launch = driver.Launch(0, 0)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
-        self.launch = driver.Launch(grid, block)
+        launch = driver.Launch(grid, block)
         if self.function is None:
             with compiling(self.toolkit):
                 own = self.toolkit
-                job = Job(own.variant, self.stem, self.constants, own.real, prod(self.launch.extents), arguments)
+                job = Job(own.variant, self.stem, self.constants, own.real, prod(launch.extents), arguments)
                 self.function = own.load(own.image(job))
-        self.function((grid,), self.launch.extents, arguments)
+        if self.toolkit.only_compiles:
+            raise CompiledError
+        self.launch = launch
+        self.function((grid,), launch.extents, arguments)
 
 
 class ImageToolkit(CupyToolkit):
     """A compiler beside CuPy, on CuPy's current device and stream."""
+
+    compiles_at_launch = True
 
     @abstractmethod
     def image(self, job: Job) -> Image:

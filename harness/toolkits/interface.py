@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -59,6 +59,10 @@ def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[]
     return Timing(seconds, None)
 
 
+class CompiledError(BaseException):
+    """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
+
+
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
@@ -72,6 +76,10 @@ class DeviceToolkit(ABC):
     """GPUs that work for what was prepared last."""
     linked_by: str | None = None
     """How these are linked; None for a single one."""
+    compiles_at_launch: ClassVar[bool] = False
+    """Whether a kernel is compiled when it is launched first, and that needs no device; see ``compile_first``."""
+    only_compiles = False
+    """Whether a kernel that is launched is compiled and then raises ``CompiledError``."""
     keeps_kernels = False
     """For callers whose arrays always have the same layout: what Numba compiles is for one, what XLA for one shape."""
 
@@ -160,11 +168,16 @@ class DeviceToolkit(ABC):
     def synchronize(self) -> None:
         """Wait until everything launched has run; raises what went wrong in it."""
 
-    def compile_first(self, launch: Callable[[], None]) -> None:  # noqa: B027 - most have nothing to do
-        """Compile the first kernel that ``launch`` launches, if its first launch would, and do nothing after that.
-
-        Compilers that need the device compile at the first launch all the same.
-        """
+    def compile_first(self, launch: Callable[[], None]) -> None:
+        """Where ``compiles_at_launch``, compile the first kernel that ``launch`` launches, and end there."""
+        if not self.compiles_at_launch:
+            return
+        self.only_compiles = True
+        try:
+            with suppress(CompiledError):
+                launch()
+        finally:
+            self.only_compiles = False
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time ``count`` launches in a row; call ``while_busy`` once while the device works on them.

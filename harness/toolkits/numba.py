@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,13 @@ from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
+from gravbench.toolkits.interface import CompiledError, CudaToolkit, Timing, compiling, time_on_host
 
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
     flags=("fastmath=True",), probe="naive", in_force=True, only_context=True
 )  # fmt: skip
-
-
-class _CompiledError(BaseException):
-    """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
 
 
 class _Kernel:
@@ -44,7 +39,7 @@ class _Kernel:
             with compiling(self.toolkit):
                 self.compiled = self.dispatcher.specialize(*arguments)
         if self.toolkit.only_compiles:
-            raise _CompiledError
+            raise CompiledError
         if not self.launch.grid_blocks:
             self.toolkit.on_launch()
         if (launch, stream) != (self.launch, self.stream):
@@ -78,8 +73,7 @@ class NumbaToolkit(CudaToolkit):
 
     name = "numba"
     refusal = "numba.cuda cannot start"
-    only_compiles = False
-    """Whether a kernel that is launched is compiled, and nothing after it runs."""
+    compiles_at_launch = True
 
     def start(self) -> None:
         from numba import cuda
@@ -100,14 +94,6 @@ class NumbaToolkit(CudaToolkit):
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
-
-    def compile_first(self, launch: Callable[[], None]) -> None:
-        self.only_compiles = True
-        try:
-            with suppress(_CompiledError):
-                launch()
-        finally:
-            self.only_compiles = False
 
     def synchronize(self) -> None:
         self.cuda.synchronize()

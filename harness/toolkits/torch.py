@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,8 @@ class TorchToolkit(GpuToolkit):
         return np.asarray(array.cpu().numpy())
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
+        with suppress(ImportError):  # what compiles is imported by the first launch otherwise, which holds the device
+            importlib.import_module("torch._inductor.compile_fx")
         function = self.maker(stem)(self.torch, self.real, **constants)
         # A NumPy scalar would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))

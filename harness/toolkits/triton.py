@@ -17,7 +17,7 @@ from gravbench.toolkits.torch import TorchToolkit, plain
 
 ENTRY = Entry(
     place=5, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
-    companions=("torch",), probe="triton_tiles", environment=(("TRITON_ALWAYS_COMPILE", "1"),)
+    companions=("torch",), probe="triton_tiles", environment=(("TRITON_ALWAYS_COMPILE", "1"),), needs=("torch",)
 )  # fmt: skip
 
 WARP_SIZE = 32
