@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -68,12 +69,16 @@ def keys(tasks):
 # What has been found right
 
 
-@pytest.mark.parametrize("status", ["ok", "invalid"])
-def test_a_repetition_is_verified_in_full_unless_this_run_has_found_its_case_right(sweep, tmp_path, status):
+@pytest.mark.parametrize(("status", "taken"), [("ok", False), ("invalid", False), ("invalid", True)])
+def test_a_repetition_is_verified_in_full_unless_this_run_has_found_its_case_right(
+    sweep, tmp_path, monkeypatch, status, taken
+):
     todo = plan(sweep(3), CARDS[:1], None)
     tasks = todo.tasks
     assert [task.anchor for task in tasks if task.anchor][:2] == [1, 2]
     queues, asked = Queues(tasks, lambda task, _: task.fingerprint), []
+    if taken:  # another lane has taken the repetition up already, so that it cannot be given up
+        monkeypatch.setattr(queues, "give_up", lambda _: 0)
 
     class Asked:
         def begin(self):
@@ -93,9 +98,12 @@ def test_a_repetition_is_verified_in_full_unless_this_run_has_found_its_case_rig
     lane._thread.join(20)
     anchor = tasks[0].case.n
     # Nothing is repeated of what is wrong.
-    assert [one for one in asked if one[0] == anchor] == [(anchor, False), *[(anchor, True)] * (status == "ok")]
+    again = [(anchor, status == "ok")] if status == "ok" or taken else []
+    assert [one for one in asked if one[0] == anchor] == [(anchor, False), *again]
     assert all(not repeated for n, repeated in asked if n != anchor)
-    assert len(asked) == (4 if status == "ok" else 3)
+    assert len(asked) == 3 + len(again)
+    # What a search asks for once more decides, and is no repetition of an anchor.
+    assert not queues.was_right(replace(tasks[0], anchor=0))
 
 
 # Turns

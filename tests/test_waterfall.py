@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 
 import pytest
 from typer.testing import CliRunner
@@ -161,7 +162,8 @@ def test_the_time_of_tensor_is_explained(of_tensor, n, terms):
     by_name = {part.name: part for part in waterfall(record, "sm_90", ceilings.read(MEASURED))}
     assert abs(by_name["unexplained"].picoseconds) < {1: 0.02, 2: 0.06}[terms] * measured
     assert 0.08 * measured < by_name["clock"].picoseconds < 0.1 * measured
-    assert re.search(r"the driver reported 1,9\d\d MHz", by_name["clock"].reason)
+    reported = statistics.median(record.sm_clock_mhz)
+    assert f"the driver reported {reported:,.0f} MHz" in by_name["clock"].reason
     # Roots alone keep it busy for 4 clocks of an interaction.
     if terms == 1:
         assert re.search(r"XU, is busy for 4\.[2-4] clocks", by_name["pipes"].reason)
@@ -169,7 +171,7 @@ def test_the_time_of_tensor_is_explained(of_tensor, n, terms):
     kept = ceilings.read(MEASURED)
     fewer = kept.model_copy(update={"ceilings": [one for one in kept.ceilings if one.name != "mma_mufu"]})
     by_name = {part.name: part for part in waterfall(record, "sm_90", fewer)}
-    assert by_name["clock"].picoseconds < 0.01 * measured
+    assert by_name["clock"].picoseconds <= (1 - reported / 1980) * measured
     assert by_name["unexplained"].picoseconds > 0.07 * measured
 
 

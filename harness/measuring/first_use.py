@@ -87,11 +87,12 @@ def toolkit(case: Case, variant: Variant, turn: Take, begins: Callable[[str], No
         return _opened(case, variant)
     # What is imported does not have to wait, and would hold the device.
     median_interval((1.0,))
-    with suppress(Exception):  # the toolkit says so
-        catalogue()[case.toolkit].load()
     entries = catalogue()
+    own = entries[case.toolkit]
+    with suppress(Exception):  # the toolkit says so
+        own.load()
     context_is_open = any(entries[name].only_context for name, _ in OPENED)
-    waits = case.gpus > 1 or not (entries[case.toolkit].only_context and context_is_open)
+    waits = case.gpus > 1 or not (own.only_context and context_is_open)
     if waits:
         asked = time.monotonic()
         turn(Turn.ALONE if case.gpus > 1 else Turn.OPEN)

@@ -208,6 +208,9 @@ def _work(
     toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
+        # A launch of a cycle that does not happen would shift those that are judged.
+        if prepared.stages is None and prepared.cycle == 1 and not prepared.on_host:
+            toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
     job = replace(job, again=job.again or (job.repeated and of_one_part))
     found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes))
@@ -216,10 +219,6 @@ def _work(
     if variant.suits_positions(case.axes):
         spent = perf_counter() - toolkit.compile_seconds - began
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
-    # A launch of a cycle that does not happen would shift those that are judged.
-    if prepared.stages is None and prepared.cycle == 1 and not prepared.on_host:
-        with counting_numba(toolkit):
-            toolkit.compile_first(prepared.launch)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
