@@ -502,6 +502,21 @@ def test_behind_a_held_queue_nothing_is_computed_before_it_goes_on(cheats, quick
 
 
 @pytest.mark.skipif(bool(GPUS), reason="there is a GPU, on which the cheats run")
+def test_a_host_that_never_looks_in_time_leaves_what_was_computed_last():
+    bodies = plummer(40, 1, 0.05)
+    opened = Held(VARIANTS["numpy_direct"], "float32", find(GRAVITY))
+    opened.quick_host, opened.looks, opened.elsewhere = False, 0, lambda: None
+    result = opened.empty(40, 3)
+
+    def launch():
+        opened.queued.append(lambda: result.copy_to_device(np.ones((40, 3), np.float32)))
+
+    assert checks.queue(opened, Prepared(launch, None, result), bodies) is None
+    assert len(opened.holds) == 2
+    assert (result.copy_to_host() == 1).all()
+
+
+@pytest.mark.skipif(bool(GPUS), reason="there is a GPU, on which the cheats run")
 def test_by_the_wall_nothing_is_timed_that_was_quick_enough_before(monkeypatch):
     count = []
     device = Held(VARIANTS["numpy_direct"], "float32", find(GRAVITY))

@@ -232,7 +232,8 @@ def cases():
 BOTH = Turn.VERIFY, Turn.MEASURE
 
 
-def test_some_cases_are_verified_together_and_one_is_measured_alone(cases):
+def test_some_cases_are_verified_together_and_one_is_measured_alone(cases, monkeypatch):
+    monkeypatch.setattr(turns_module, "MOST_VERIFYING", 3)
     for name in "abcd":
         cases.begin(name, *BOTH)
     assert cases.has == ["a verify", "b verify", "c verify"], "as many as there may be"

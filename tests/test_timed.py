@@ -17,6 +17,7 @@ from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
+from gravbench.measuring import checks
 from gravbench.measuring import comparing as reference
 from gravbench.measuring.conserved import energy_drift, momentum_drift, summed_energy
 from gravbench.measuring.environment import fingerprint
@@ -276,6 +277,20 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, need_toolkit):
             left = buffers.sums(stepper.toolkit, stepper.prepared)
             tolerance = VARIANTS[name].accepted(dtype, VARIANTS[name].complete({}))
             assert reference.objection_to(reference.compare(left, expected), tolerance) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("toolkit", ["cupy", "pycuda", "numba"])
+def test_a_step_goes_on_from_what_is_left_when_the_host_has_looked_behind_a_held_queue(toolkit, need_toolkit):
+    need_toolkit(toolkit)
+    bodies = generators.plummer(1000, 3, EPS)
+    stepper = stepper_of(bodies, 0.01, name="naive", toolkit=toolkit, dtype="float32")
+    stepper.prepared.launch()  # which compiles Numba's kernel
+    held, hold = [], stepper.toolkit.hold
+    stepper.toolkit.hold = lambda microseconds: held.append(microseconds) or hold(microseconds)
+    assert checks.queue(stepper.toolkit, stepper.prepared, bodies) is None
+    assert len(held) == 1
+    assert stepper.objection() is None
 
 
 @pytest.mark.parametrize("name", ["numpy_direct", "numba_direct"])

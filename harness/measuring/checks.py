@@ -49,7 +49,8 @@ FASTEST_CORE = 6.5e9
 def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | None:
     """Launch behind a held queue: nothing may be computed while it is held, and all of it when the queue has ended.
 
-    Only for toolkits whose streams the harness can make: elsewhere there is nothing to look through.
+    Leaves what the last launch computed, whether or not the host had time to look. Only for toolkits whose streams the
+    harness can make: elsewhere there is nothing to look through.
     """
     if not isinstance(toolkit, CudaToolkit) or toolkit.compute_capability is None or prepared.on_host:
         return None
@@ -57,9 +58,9 @@ def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | N
     seen = toolkit.host_array(result.shape, toolkit.real, pinned=True)
     first = seen.reshape(len(seen), -1)[:, 0]  # along z there may be nothing to compute
     beside = toolkit.stream()
-    buffers.spoil(toolkit, prepared, bodies)
-    toolkit.synchronize()
     for microseconds in HELD_MICROSECONDS:
+        buffers.spoil(toolkit, prepared, bodies)
+        toolkit.synchronize()
         held, end = toolkit.event(), toolkit.event()
         toolkit.hold(microseconds)
         held.record(toolkit.current_stream)
@@ -84,8 +85,6 @@ def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | N
             return "its results arrive after the timed queue has ended"
         if looked:
             break
-        buffers.spoil(toolkit, prepared, bodies)
-        toolkit.synchronize()
     return None
 
 

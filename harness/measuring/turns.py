@@ -16,13 +16,13 @@ from threading import Condition
 
 WARM_SECONDS = 0.5
 """For which a device keeps the clock that it had at work."""
-MOST_VERIFYING = 3
+MOST_VERIFYING = 4
 """Cases that are verified on one GPU at the same time: while one compares on the host, another computes."""
 IN_A_ROW = 8
 """Cases that a processor measures before others go on: these have to end what they do, and begin again, once."""
 RETURN_SECONDS = 1.0
 """For which others wait for a processor that has just measured a case to come back with its next."""
-FIRST_LANES = 3
+FIRST_LANES = 4
 """Who work for a device from the start: one measures, and the others are verified, or prepare what comes next."""
 IDLE_SECONDS = 0.2
 """For which a device has had nothing to do before one more works for it: to open a device takes a part of that."""

@@ -29,6 +29,8 @@ MAX_SHARED_PER_MULTIPROCESSOR = 81
 MAX_BLOCKS_PER_MULTIPROCESSOR = 106
 RESERVED_SHARED_PER_BLOCK = 111
 NOT_READY = 600
+NON_BLOCKING = 1
+"""A flag of streams that do not wait for the default one."""
 
 HOLD = b"""
 .version 6.3
@@ -153,6 +155,18 @@ class Event:
         """Wait until the device has got here; seconds from ``start``."""
         _call("cuEventSynchronize", self._handle)
         return _ask(ctypes.c_float(), "cuEventElapsedTime", start._handle, self._handle).value * 1e-3
+
+
+def new_stream() -> int:
+    """Make a stream that does not wait for the default one, and return its handle."""
+    stream = _ask(ctypes.c_void_p(), "cuStreamCreate", NON_BLOCKING).value
+    assert stream is not None
+    return stream
+
+
+def end_stream(stream: int) -> None:
+    """Destroy a stream; what is in it still runs."""
+    _library().cuStreamDestroy_v2(ctypes.c_void_p(stream))
 
 
 def hold(microseconds: int, stream: int) -> None:

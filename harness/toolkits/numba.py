@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -106,7 +107,13 @@ class NumbaToolkit(CudaToolkit):
         return self.cuda.device_array(shape, dtype)
 
     def stream(self) -> Any:
-        return self.cuda.stream()
+        if self.simulated:
+            return self.cuda.stream()
+        # Numba's own streams wait for the default one.
+        handle = driver.new_stream()
+        stream = self.cuda.external_stream(handle)
+        weakref.finalize(stream, driver.end_stream, handle).atexit = False
+        return stream
 
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
         _front(array, values).copy_to_device(values, stream=stream)

@@ -18,9 +18,6 @@ ENTRY = Entry(
     probe="naive", cuda_c=True, in_force=True, nvcc=True, only_context=True
 )  # fmt: skip
 
-NON_BLOCKING = 1
-"""CU_STREAM_NON_BLOCKING of cuda.h, which PyCUDA has no name for: the stream does not wait for the default one."""
-
 
 class _Kernel:
     def __init__(self, toolkit: PycudaToolkit, function: Any, image: bytes, name: str) -> None:
@@ -79,7 +76,7 @@ class PycudaToolkit(CudaToolkit):
         return self.pycuda.gpuarray.empty(shape, dtype)
 
     def stream(self) -> Any:
-        return self.pycuda.driver.Stream(NON_BLOCKING)
+        return self.pycuda.driver.Stream(driver.NON_BLOCKING)
 
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
         self.pycuda.driver.memcpy_htod_async(array.gpudata, values, stream)
