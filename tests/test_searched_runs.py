@@ -152,6 +152,5 @@ def test_the_race_of_an_h200_found_what_the_whole_sweep_found_as_the_document_sa
     winner = min(twice, key=lambda key: math.prod(times[key]))
     assert f"is {100 * (seconds[winner] / seconds[best] - 1):.2f} % slower" in said
     near = [key for key, own in seconds.items() if own <= 1.02 * seconds[best]]
-    passed_over = [key for key in near if key in outraced]
-    assert f"Of the {len(near)} configurations within 2 % of the fastest, the race stopped one" in said
-    assert [f"{100 * (seconds[key] / seconds[best] - 1):.1f}" for key in passed_over] == ["1.2"]
+    assert f"The race stopped none of the {len(near)} configurations that are within 2 % of the fastest." in said
+    assert not [key for key in near if key in outraced]
