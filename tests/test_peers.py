@@ -211,7 +211,9 @@ def test_what_a_compiler_refuses_is_a_sentence_that_names_it(monkeypatch):
 
 
 def test_a_variant_that_no_compiler_takes_without_a_gpu_says_so():
-    with pytest.raises(InputError, match=r"^jax_jit has no machine code without a GPU; accepted: .*CUDA C, Triton"):
+    with pytest.raises(
+        InputError, match=r"^jax_jit has no machine code without a GPU; accepted: .*CUDA C, numba-cuda-mlir, Triton"
+    ):
         generated.generated(VARIANTS["jax_jit"], {}, "sm_90")
 
 
@@ -289,8 +291,8 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    expected = ["cupy", "pycuda", "numba", "torch", "triton", "cutile", "cute", "mojo", "jax", "warp", "jzfmm", "cpu"]
-    assert list(catalogue()) == expected
+    expected = ["cupy", "pycuda", "numba", "mlir", "torch", "triton", "cutile", "cute", "mojo", "jax", "warp", "jzfmm"]
+    assert list(catalogue()) == [*expected, "cpu"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for toolkit, entry in catalogue().items():
         assert toolkit in VARIANTS[entry.probe].toolkits

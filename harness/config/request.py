@@ -147,7 +147,8 @@ class Request:
         names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
         wanted = Condition(entry.when, names, self._where(index, "when"))
         settings = {name: self._setting(name, index) for name in SETTINGS}
-        toolkits = set(entry.toolkit or catalogue()) & set(self.chosen_toolkits or catalogue())
+        usual = [name for name, one in catalogue().items() if not one.by_name or name in self.chosen_toolkits]
+        toolkits = set(entry.toolkit or usual) & set(self.chosen_toolkits or catalogue())
         return [
             Block(
                 one,

@@ -45,15 +45,17 @@ def compilers() -> Mapping[str, Compiler]:
     return {name: module.image for name, module in modules.items() if hasattr(module, "image")}
 
 
-def generated(variant: Variant, axes: Axes, architecture: str) -> tuple[Compiled, str]:
+def generated(variant: Variant, axes: Axes, architecture: str, by: str | None = None) -> tuple[Compiled, str]:
     """Compile the float32 kernel of a variant for an architecture such as ``sm_90``; returns it and its name.
+
+    ``by`` is the toolkit, otherwise the first of the variant's that has a compiler.
 
     Raises:
         InputError: no compiler of its languages works without a GPU, the one that does is not installed, or it refuses
             the kernel.
     """
     known = compilers()
-    toolkit = next((name for name in variant.toolkits if name in known), None)
+    toolkit = next((name for name in variant.toolkits if name in known and by in (None, name)), None)
     if toolkit is None:
         accepted = listed(["CUDA C", *(catalogue()[name].title for name in known)])
         raise InputError(f"{variant.name} has no machine code without a GPU; accepted: variants in {accepted}")

@@ -27,7 +27,7 @@ from gravbench.model.python_code import is_text
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, find
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CUDA_C, KERNEL, Variant, discover
+from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
 from gravbench.report.here import Here
 from gravbench.report.names import escaped
@@ -39,6 +39,8 @@ BODIES = 65536
 FAMILY = "peers"
 REFERENCES = ("naive", "tiled", "register_blocked")
 """Kernels in CUDA C that the others are set beside: the first, and the two that they resemble."""
+IN_PYTHON = ("tiled", ("numba", "mlir"))
+"""A kernel that several compilers of Python for threads make from the same lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,15 @@ def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row
     """
     best = fastest_cases(records, BODIES)
     found = [Row(name, "CUDA C", *_of(variants[name], "cupy"), best.get((name, "cupy"))) for name in REFERENCES]
+    name, toolkits = IN_PYTHON
+    others = [(name, toolkit) for toolkit in toolkits]
     for name, variant in variants.items():
         if variant.path.parent.name == FAMILY and variant.approximates is None:
-            (toolkit,) = variant.toolkits
-            found.append(Row(name, catalogue()[toolkit].title, *_of(variant, toolkit), best.get((name, toolkit))))
+            others += [(name, toolkit) for toolkit in variant.toolkits]
+    found += [
+        Row(name, catalogue()[toolkit].title, *_of(variants[name], toolkit), best.get((name, toolkit)))
+        for name, toolkit in others
+    ]
     return found
 
 
@@ -77,16 +84,16 @@ def _of(variant: Variant, toolkit: str) -> tuple[int, float | None]:
 def lines_of(variant: Variant, toolkit: str) -> int:
     """Count the lines of the kernel of a toolkit, without empty ones, comments and docstrings.
 
-    Those are the lines of its file in CUDA C or in another language, or else of its function in Python.
+    Those are the lines of its file in CUDA C or in another language, or else of its function in Python; a twin of
+    Numba's kernel has the lines of that.
     """
     entry = catalogue()[toolkit]
     if suffix := CUDA_C if entry.cuda_c and variant.has_cuda_c else entry.suffix:
         text = files.text(variant.path.with_suffix(suffix))
         return len(cuda_lines(text) if suffix == CUDA_C else code_lines(text))
     text = files.text(variant.path)
-    (maker,) = (
-        one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef) and one.name == toolkit + KERNEL
-    )
+    made = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
+    maker = made.get(toolkit + KERNEL) or made[NUMBA + KERNEL]
     written = text.splitlines()
     for node in ast.walk(maker):
         if is_text(node) and isinstance(node, ast.Expr):
@@ -106,7 +113,7 @@ def instructions_of(variant: Variant, toolkit: str) -> float | None:
         return min(one.slots for one in counted.inner) if counted else None
     if toolkit not in compilers():
         return None
-    made, kernel = generated(variant, {}, ARCHITECTURE)
+    made, kernel = generated(variant, {}, ARCHITECTURE, toolkit)
     built: Assembled = disassembled(made, kernel)
     return min(one.slots for one in inner_loops(built, Places(), mutual=False))
 

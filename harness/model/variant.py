@@ -348,7 +348,7 @@ def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
     cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
     cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
-    generated = interaction.python_source() if toolkit == NUMBA else None
+    generated = interaction.python_source() if entry.python else None
     own = path.with_suffix(entry.suffix)
     text = files.text(own) if entry.suffix and own.exists() else None
     return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)

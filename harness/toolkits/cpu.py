@@ -22,7 +22,7 @@ from gravbench.toolkits.interface import DeviceToolkit, compiling
 from gravbench.toolkits.kept import keep
 
 ENTRY = Entry(
-    place=12, title="Numba", module="numba", distributions=("numba",), extras=(),
+    place=13, title="Numba", module="numba", distributions=("numba",), extras=(),
     companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from gravbench.toolkits.images import Image, ImageToolkit, Job
 DISTRIBUTION = "nvidia-cutlass-dsl"
 
 ENTRY = Entry(
-    place=7, title="CuTe DSL", module="cutlass", distributions=(DISTRIBUTION,), extras=("cute",),
+    place=8, title="CuTe DSL", module="cutlass", distributions=(DISTRIBUTION,), extras=("cute",),
     companions=("cupy-cuda13x",), probe="cute_tiles"
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DriverToolkit, Timing, compiling
 
 ENTRY = Entry(
-    place=9, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
+    place=10, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
     companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit",
     # By default JAX takes three quarters of the memory at once.
     environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)

@@ -14,7 +14,7 @@ from gravbench.toolkits.images import Image, ImageToolkit, Job
 SUFFIX = ".mojo"
 
 ENTRY = Entry(
-    place=8, title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
+    place=9, title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
     companions=("max-mojo-libs", "cupy-cuda13x"), probe="mojo_tiles", suffix=SUFFIX
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ from gravbench.toolkits.interface import CompiledError, CudaToolkit, Timing, com
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
-    flags=("fastmath=True",), probe="naive", in_force=True, only_context=True
+    flags=("fastmath=True",), probe="naive", python=True, in_force=True, only_context=True
 )  # fmt: skip
 
 
@@ -129,8 +129,11 @@ class NumbaToolkit(CudaToolkit):
         if self.simulated:
             return Resources()
         overload = next(iter(kernel.compiled.overloads.values()))
-        handle = int(overload._codelibrary.get_cufunc().handle)
-        return driver.resources(driver.function_of_kernel(handle), kernel.launch)
+        return driver.resources(self.function(int(overload._codelibrary.get_cufunc().handle)), kernel.launch)
+
+    def function(self, handle: int) -> int:
+        """Return the driver's function of a handle that the library has."""
+        return driver.function_of_kernel(handle)
 
     @property
     def multiprocessors(self) -> int:

@@ -15,7 +15,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FirstCall, GpuToolkit
 
 ENTRY = Entry(
-    place=4, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
+    place=5, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
     companions=("triton",), probe="torch_compile",
     # Compile in this process and without caches, or the compile time would be that of a lookup or of another process.
     environment=(

@@ -16,7 +16,7 @@ from gravbench.toolkits.interface import FirstCall
 from gravbench.toolkits.torch import TorchToolkit, plain
 
 ENTRY = Entry(
-    place=5, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
+    place=6, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
     companions=("torch",), probe="triton_tiles", environment=(("TRITON_ALWAYS_COMPILE", "1"),), needs=("torch",)
 )  # fmt: skip
 

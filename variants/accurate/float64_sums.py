@@ -7,7 +7,7 @@ removes the rounding error of the long sum; that of the interactions and of the 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
@@ -28,13 +28,16 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, BATCH):
     return body.over_tiles(cuda, real, several, begin, sums_of, threads=P, steps=P // BATCH, each=UNROLL // BATCH)
 
 
+mlir_kernel = mlir.twin(numba_kernel)
+
+
 @variant(
     parent="tiled",
     source="mixed precision, common in codes for collisional systems",
     axes={"p": (32, 64, 128, 256, 512), "unroll": (1, 2, 4, 8, 16, 32), "batch": (1, 2, 4, 8, 16, 32)},
     defaults={"p": 256, "unroll": 32, "batch": 1},
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL, "batch": ranges.UNROLL},
-    when='p % unroll == 0 and unroll % batch == 0 and (toolkit != "numba" or 128 % unroll == 0)',
+    when='p % unroll == 0 and unroll % batch == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
     dtypes=("float32",),
     mixed=True,

@@ -8,7 +8,7 @@ whole; the mean over a cycle is exact if the bodies do not move meanwhile.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -30,6 +30,9 @@ def numba_kernel(cuda, real, interaction):
         store(accelerations, i, (scale * sums[0], scale * sums[1], scale * sums[2]))
 
     return approximate_global
+
+
+mlir_kernel = mlir.twin(numba_kernel)
 
 
 @variant(

@@ -6,7 +6,7 @@ Against tiled: the tiles of a step cover a window instead of all bodies. approxi
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL):
@@ -35,6 +35,9 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     return approximate_tiled
 
 
+mlir_kernel = mlir.twin(numba_kernel)
+
+
 @variant(
     parent="tiled",
     source="Lee 2008, phase IV with the fractions of phase III",
@@ -45,7 +48,7 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     },
     defaults={"p": 256, "unroll": 32, "fraction": 0.5},
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL, "fraction": ranges.FRACTION},
-    when='p % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
+    when='p % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="fraction * n / p",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
 )

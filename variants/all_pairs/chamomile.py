@@ -7,7 +7,7 @@ when the bag is done. The rounding error then grows with the length of a bag and
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
@@ -46,6 +46,9 @@ def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
     return chamomile
 
 
+mlir_kernel = mlir.twin(numba_kernel)
+
+
 @variant(
     parent="tiled",
     source="Hamada & Iitaka 2007, the Chamomile Scheme, equation 2",
@@ -56,7 +59,7 @@ def numba_kernel(cuda, real, interaction, *, P, J_BAG, UNROLL):
     },
     defaults={"p": 256, "j_bag": 256, "unroll": 16},
     ranges={"p": ranges.THREADS, "j_bag": ranges.BAG, "unroll": ranges.UNROLL},
-    when='j_bag % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
+    when='j_bag % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
     any_interaction=True,
 )

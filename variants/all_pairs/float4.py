@@ -7,7 +7,7 @@ four, for the same bytes.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -29,6 +29,9 @@ def numba_kernel(cuda, real, interaction):
         store(accelerations, i, sums)
 
     return float4_kernel
+
+
+mlir_kernel = mlir.twin(numba_kernel)
 
 
 @variant(

@@ -7,7 +7,7 @@ read the same address at the same time, so the caches serve the loads, but each 
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction):
@@ -28,6 +28,9 @@ def numba_kernel(cuda, real, interaction):
         ax[i], ay[i], az[i] = sums
 
     return naive
+
+
+mlir_kernel = mlir.twin(numba_kernel)
 
 
 @variant(

@@ -7,7 +7,7 @@ bodies are then projected onto z = 0, for the float64 reference too.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, DIM):
@@ -31,6 +31,9 @@ def numba_kernel(cuda, real, interaction, *, DIM):
             az[i] = sums[2]
 
     return soa_direct
+
+
+mlir_kernel = mlir.twin(numba_kernel)
 
 
 @variant(

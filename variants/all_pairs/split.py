@@ -7,7 +7,7 @@ thousand threads. The q sums of a body are added in shared memory at the end.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
@@ -44,13 +44,16 @@ def numba_kernel(cuda, real, interaction, *, P, Q, UNROLL):
     return split
 
 
+mlir_kernel = mlir.twin(numba_kernel)
+
+
 @variant(
     parent="tiled",
     source="GPU Gems 3, section 31.4.2 and figure 31-8; 3dgep, the SDK's multithreaded bodies",
     axes={"p": (16, 32, 64, 128, 256), "q": (1, 2, 4, 8, 16), "unroll": (1, 2, 4, 8, 16, 32, 64, 128)},
     defaults={"p": 64, "q": 8, "unroll": 32},
     ranges={"p": ranges.THREADS, "q": ranges.THREADS, "unroll": ranges.UNROLL},
-    when='p * q <= 1024 and p % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
+    when='p * q <= 1024 and p % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
 )
 def prepare(gpu, bodies, *, p, q, unroll):

@@ -8,7 +8,7 @@ matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
 import numpy as np
 
 from gravbench.model.variant import variant
-from gravbench.variants.common import body, layouts, ranges
+from gravbench.variants.common import body, layouts, mlir, ranges
 
 
 def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
@@ -49,6 +49,9 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
     return tiled
 
 
+mlir_kernel = mlir.twin(numba_kernel)
+
+
 @variant(
     parent="float4",
     source="GPU Gems 3, section 31.3, listings 31-2 and 31-3; Lee 2008, phase IV and its 16 x 16 blocks",
@@ -60,7 +63,10 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL, COLUMNS, STAGGER):
     },
     defaults={"p": 256, "unroll": 32, "block_shape": "1d", "stagger": 0},
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
-    when='p % unroll == 0 and (block_shape == "1d" or p == 256) and (toolkit != "numba" or 128 % unroll == 0)',
+    when=(
+        'p % unroll == 0 and (block_shape == "1d" or p == 256)'
+        ' and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)'
+    ),
     loads="n / p",
     any_interaction=True,
 )

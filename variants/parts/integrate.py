@@ -25,6 +25,9 @@ def numba_kernel(cuda, real, interaction, *, BODY_STRIDE, ACCELERATION_STRIDE):
     return integrate
 
 
+mlir_kernel = numba_kernel
+
+
 def cpu_kernel(numba, real, *, BODY_STRIDE, ACCELERATION_STRIDE):
     """Loop over the bodies on one core; a NumPy array has its own stride."""
 

@@ -1,0 +1,54 @@
+"""numba-cuda-mlir: the kernels of numba.cuda, compiled through MLIR by the package that is to follow numba-cuda."""
+
+from __future__ import annotations
+
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.toolkits import Entry, versions
+from gravbench.toolkits.images import Image, Job
+from gravbench.toolkits.numba import NumbaToolkit
+
+DISTRIBUTIONS = ("numba-cuda-mlir",)
+
+ENTRY = Entry(
+    place=4, title="numba-cuda-mlir", module="numba_cuda_mlir", distributions=DISTRIBUTIONS, extras=("mlir",),
+    companions=("nvidia-nvvm", "nvidia-nvjitlink"), flags=("fastmath=True",), probe="naive", python=True, by_name=True,
+    only_context=True
+)  # fmt: skip
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
+    from numba_cuda_mlir import cuda, tools
+
+    kernel = job.source.module.mlir_kernel(cuda, job.real, find(GRAVITY), **job.constants)
+    kernel.targetoptions["chip"] = architecture
+    device = tools._cached_cc
+    # Even when it is told an architecture it asks for that of the device, to link for it.
+    tools._cached_cc = tools.parse_compute_capability(architecture)
+    try:
+        compiled = kernel.compile_for(*job.arguments)
+    finally:
+        tools._cached_cc = device
+    return Image(compiled.metadata["cubin"], compiled.metadata["func_name"])
+
+
+class MlirToolkit(NumbaToolkit):
+    """numba-cuda-mlir on the current device. It has no simulator, and its interface is that of numba.cuda."""
+
+    name = "mlir"
+    refusal = "numba-cuda-mlir cannot start"
+    simulated = False
+
+    def start(self) -> None:
+        from numba_cuda_mlir import cuda
+
+        cuda.current_context()
+        self.cuda = cuda
+
+    def function(self, handle: int) -> int:
+        return handle
+
+    @property
+    def compiler(self) -> str:
+        return ", ".join(versions(DISTRIBUTIONS))
