@@ -352,15 +352,19 @@ def changed(before, after):
     return {toolkit for toolkit in before if before[toolkit] != after[toolkit]}
 
 
+CUDA_C = {"cupy", "pycuda"}
+
+
 @pytest.mark.parametrize(
     ("name", "edit", "toolkits"),
     [
-        ("tiled", ("rsqrtf(value);", "-rsqrtf(value);"), {"cupy", "pycuda"}),
+        ("tiled", ("rsqrtf(value);", "-rsqrtf(value);"), CUDA_C),
         ("tiled", ("rsqrtf(value);", "rsqrtf(value);  // a word"), set()),
-        ("tiled", ("begin + thread < n) tile", "begin + thread <= n) tile"), {"cupy", "pycuda"}),
-        ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba"}),
-        ("tiled", ("(grid, block or p, own", "(grid, p, own"), {"cupy", "pycuda", "numba"}),
-        ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {"cupy", "pycuda", "numba"}),
+        ("tiled", ("begin + thread < n) tile", "begin + thread <= n) tile"), CUDA_C),
+        ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba", "mlir"}),
+        ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir"}),
+        ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {*CUDA_C, "numba", "mlir"}),
+        ("tiled", ("return load(array, k) + (", "return load(array, k) + 1 * ("), {"mlir"}),
         ("tiled", ("cycle = min(round(1 / fraction), bodies.n)", "cycle = 1"), set()),
         ("tiled", ('"split", P=p, Q=q', '"split", P=2 * p, Q=q'), set()),
         ("split_j", ("def pull_several(", "def pull_several(x, "), {"numba"}),

@@ -62,7 +62,9 @@ class Request:
                     f"{self.document.path}: {combinations}{more} combinations; accepted: up to {MOST_CASES}"
                 )
         if not any(block.toolkits for block in chain.from_iterable(blocks)):
-            has = sorted({toolkit for one in selected.values() for toolkit in one.toolkits})
+            offered = zip(self.content.variants, entries, strict=True)
+            named = [(one, entry.toolkit or catalogue()) for entry, own in offered for one in own]
+            has = sorted({name for one, own in named if one.name in selected for name in one.toolkits if name in own})
             asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
             raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
         found: dict[tuple[str, str], Case] = {}
