@@ -482,7 +482,7 @@ def test_the_documentation_has_the_same_limits_as_the_code():
         "each time in `measure`": limits.MOST_SECONDS,
         "length of an error message": MOST_CHARACTERS,
         "bodies in a file": bodies_readers.MOST_BODIES,
-        "size of the file of a variant or an interaction": files.MOST_TEXT,
+        "size of the file of a variant": files.MOST_TEXT,
         "time to import the file of a variant": importing.SECONDS,
         "files and folders in a folder of variants": importing.MOST_FILES,
     }

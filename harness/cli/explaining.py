@@ -67,7 +67,8 @@ def explain(
     limits: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Instead: save what limits each record in the folder of this run, for gravbench report."
+            metavar="RUN",
+            help="Instead: save, in the folder of this run, what limits each record, for gravbench report.",
         ),
     ] = None,
     knock_outs: Annotated[

@@ -40,7 +40,7 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
         step = Step(f"{ranking.named(rung.best)} ({what})", rung.best.variant, milliseconds, None, None, rung.best)
         rows.append(_cells(step, first, said, here))
     rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
-    headers = ("variant", "what it changes", "ms", "× previous", "× first", "max error")
+    headers = ("variant", "what it changes", "ms", "× parent", "× first", "max error")
     columns = [
         Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
         for place, header in enumerate(headers)

@@ -1,4 +1,4 @@
-"""numba-cuda-mlir: the kernels of numba.cuda, compiled through MLIR by the package that is to follow numba-cuda."""
+"""numba-cuda-mlir: the kernels of numba.cuda, compiled through MLIR by the designated successor of numba-cuda."""
 
 from __future__ import annotations
 

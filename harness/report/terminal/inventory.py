@@ -29,7 +29,7 @@ def depth(name: str, variants: Mapping[str, Variant]) -> int:
 
 def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
     """Print the ladder, one line per variant; a step stands below its parent, indented."""
-    say(console, "Variants. Each is derived from the nearest less indented one above it.")
+    say(console, "Variants. Each is derived from the nearest one above it that is indented less.")
     console.print()
     toolkits = console.width >= WIDE
     named = {name: "  " * depth(name, variants) + name for name in variants}
