@@ -10,6 +10,7 @@ from direct import direct_accelerations
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.explain import assembling
+from gravbench.explain import generated as generated_module
 from gravbench.explain.generated import generated
 from gravbench.explain.machine_code import parse
 from gravbench.measuring import comparing
@@ -19,13 +20,16 @@ from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import buffers
+from gravbench.toolkits.images import Image, Job
+from gravbench.toolkits.mlir import image
 from gravbench.toolkits.numba import NumbaToolkit
+from gravbench.toolkits.parts import Part
 from gravbench.variants.common import body, mlir
 
 VARIANTS = discover()
 TWINS = [name for name, one in VARIANTS.items() if "mlir" in one.toolkits]
 WITHOUT = {"kahan", "register_blocked", "split_j", "barnes_hut", "barnes_hut_classic"}
-"""Kernels that carry a tuple of tuples through a loop, and trees that are written for LLVM in part."""
+"""Kernels that carry a tuple of tuples through a loop, and trees, parts of which are written for LLVM."""
 WITHOUT_TILES = {"naive", "float4", "soa_direct", "approximate_global"}
 SMALL = {"p": 32, "q": 2, "unroll": 8, "j_bag": 64} if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else {}
 
@@ -42,7 +46,8 @@ def test_every_kernel_of_numba_has_a_twin_but_those_that_the_compiler_does_not_t
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_a_twin_agrees_with_the_float64_direct_sum(name):
+def test_a_twin_agrees_with_the_float64_direct_sum(name, need_toolkit):
+    need_toolkit("numba")
     variant = VARIANTS[name]
     for dtype, n in ((variant.dtypes[0], 1), (variant.dtypes[0], 33), (variant.dtypes[-1], 65)):
         with saying(f"{dtype}, n = {n}"):
@@ -59,8 +64,23 @@ def test_a_twin_agrees_with_the_float64_direct_sum(name):
             assert comparing.objection_to(errors, DIRECT_SUM[dtype]) is None
 
 
+def test_a_row_is_filled_up_with_zeros(need_toolkit):
+    need_toolkit("numba")
+    toolkit = Twin(VARIANTS["tiled"], "float32", find(GRAVITY))
+    store = mlir.store_row(toolkit.cuda, 4)
+
+    @toolkit.cuda.jit
+    def kernel(array):
+        store(array, toolkit.cuda.grid(1), (array[0, 3], array[0, 3], array[0, 3]))
+
+    rows = toolkit.upload(np.full((1, 4), 7))
+    kernel[1, 1](rows)
+    assert toolkit.download(rows).tolist() == [[7, 7, 7, 0]]
+
+
+@pytest.mark.parametrize("tiles", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_twin_reads_rows_as_its_compiler_can_and_leaves_numbas_kernels_as_they_were(fails):
+def test_a_twin_reads_rows_as_its_compiler_can_and_leaves_numbas_kernels_as_they_were(fails, tiles):
     usual, seen = (body.load_row, body.store_row), []
 
     def numba_kernel(*_, **constants):
@@ -70,10 +90,10 @@ def test_a_twin_reads_rows_as_its_compiler_can_and_leaves_numbas_kernels_as_they
 
     if fails:
         with pytest.raises(ValueError, match=r"^$"):
-            mlir.twin(numba_kernel)(None, None, None, P=32)
+            mlir.twin(numba_kernel, tiles=tiles)(None, None, None, P=32)
     else:
-        mlir.twin(numba_kernel)(None, None, None, P=32)
-    assert seen == [(mlir.load_row, mlir.store_row, {"P": 32})]
+        mlir.twin(numba_kernel, tiles=tiles)(None, None, None, P=32)
+    assert seen == [(mlir.load_row if tiles else mlir.load_global_row, mlir.store_row, {"P": 32})]
     assert (body.load_row, body.store_row) == usual
 
 
@@ -90,6 +110,32 @@ def test_a_sweep_takes_it_only_where_it_is_named(tmp_path):
         toolkits("{variant: kahan, toolkit: mlir}")
 
 
+def test_a_variant_that_has_no_other_toolkit_is_measured_unnamed(tmp_path):
+    text = (
+        (VARIANTS["tiled"].path).read_text("utf-8").replace("numba_kernel(", "_own(").replace("(numba_kernel", "(_own")
+    )
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "only_mlir.py").write_text(text, "utf-8")
+    path = tmp_path / "own.yaml"
+    path.write_text("description: own\nvariant_folders: [own]\nn: 64\nvariants: only_mlir\n", "utf-8")
+    assert {case.toolkit for case in load(str(path)).cases} == {"mlir"}
+
+
+def test_machine_code_is_that_of_the_toolkit_that_is_asked_for(monkeypatch):
+    seen = []
+    made = Image(b"", "kernel")
+    monkeypatch.setattr(generated_module, "compilers", lambda: {"mlir": lambda *_: seen.append("mlir") or made})
+    monkeypatch.setattr(catalogue()["mlir"].__class__, "missing", None)
+    monkeypatch.setattr(generated_module, "linked", lambda code, _: code)
+    monkeypatch.setattr(generated_module, "listing", lambda _: "listed")
+    assert generated_module.machine_code(VARIANTS["tiled"], find(GRAVITY), "sm_90", "mlir") == "listed"
+    assert seen == ["mlir"]
+    with pytest.raises(InputError, match=r"^tiled has no machine code by numba without a GPU; accepted: variants in"):
+        generated_module.machine_code(VARIANTS["tiled"], find(GRAVITY), "sm_90", "numba")
+    with pytest.raises(InputError, match=r"^--toolkit mojo: tiled has no kernel for it; accepted: cupy, pycuda, numba"):
+        generated_module.machine_code(VARIANTS["tiled"], find(GRAVITY), "sm_90", "mojo")
+
+
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", TWINS)
 def test_a_twin_compiles_without_a_gpu_or_a_spill_and_reads_a_tile_16_bytes_at_a_time(name, architecture):
@@ -99,6 +145,22 @@ def test_a_twin_compiles_without_a_gpu_or_a_spill_and_reads_a_tile_16_bytes_at_a
     opcodes = [one.opcode for one in parse(assembling.listing(made), kernel).instructions]
     assert any(one.startswith("MUFU.RSQ") for one in opcodes)
     assert [one for one in opcodes if one.startswith(("LDL", "STL"))] == []
-    shared = [one for one in opcodes if one.startswith("LDS")]
+    shared = [one for one in opcodes if one.startswith(("LDS", "STS"))]
     assert (name in WITHOUT_TILES) == (not shared)
-    assert sum(".128" in one for one in shared) >= len(shared) / 2
+    # What split adds up is in rows of three numbers.
+    assert name == "split" or all(".128" in one for one in shared)
+    rows = [one for one in opcodes if one.startswith("LDG")]
+    assert all(".128" in one for one in rows) == (name in ("float4", "approximate_global"))
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_its_integrator_and_float64_compile(real):
+    if missing := catalogue()["mlir"].missing:
+        pytest.skip(missing)
+    rows, column = np.zeros((64, 4), real), np.zeros(64, real)
+    moved = (*rows.T[:3], *[column] * 3, *rows.T[:3], np.int32(64), real(0.1), real(1), real(0.1))
+    constants = {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4}
+    assert image(Job(Part("integrate"), "integrate", constants, real, 128, moved), "sm_90").code.startswith(b"\x7fELF")
+    constants = {"P": 64, "UNROLL": 8, "COLUMNS": 64, "STAGGER": 1}
+    launched = (rows, rows, np.int32(64), real(0.1))
+    assert image(Job(VARIANTS["tiled"], "tiled", constants, real, 64, launched), "sm_90").code.startswith(b"\x7fELF")

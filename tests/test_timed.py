@@ -260,7 +260,7 @@ RUNS = [pytest.param(*run, id=f"{run[0]}-{run[1]}") for run in RUNS]
 RUNS += [
     pytest.param(name, toolkit, {}, id=f"{name}-{toolkit}", marks=pytest.mark.gpu)
     for name in ("naive", "float4", "tiled")
-    for toolkit in ("cupy", "pycuda")
+    for toolkit in ("cupy", "pycuda", "mlir")
 ]
 
 
@@ -280,7 +280,7 @@ def test_a_step_of_any_variant_is_right(name, toolkit, axes, need_toolkit):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("toolkit", ["cupy", "pycuda", "numba"])
+@pytest.mark.parametrize("toolkit", ["cupy", "pycuda", "numba", "mlir"])
 def test_a_step_goes_on_from_what_is_left_when_the_host_has_looked_behind_a_held_queue(toolkit, need_toolkit):
     need_toolkit(toolkit)
     bodies = generators.plummer(1000, 3, EPS)

@@ -39,7 +39,7 @@ SAID = {
     "variant_folders": "folders with your own variants",
     "variants": "names of variants, `all`, or entries with the keys below",
     "variant": "a variant, a list of variants, or `all`",
-    "toolkit": "run only on these toolkits; by default on all that the variant supports",
+    "toolkit": "run only on these toolkits; by default on all that the variant supports, except `mlir`",
     "when": "condition for combinations to be kept",
 }
 """What a key means, where its model does not say."""

@@ -170,7 +170,7 @@ def _where(
         raise InputError(f"--toolkit {toolkit}: {variant} has no kernel for it; {nearest(toolkit, list(offered))}")
     devices, no_gpu = select([device] if device else [])
     reasons = []
-    for name in [toolkit] if toolkit else offered:
+    for name in [toolkit] if toolkit else [one for one in offered if not catalogue()[one].by_name] or offered:
         fitting = [one for one in devices if one.is_gpu == (name != CPU)]
         reason = catalogue()[name].missing if fitting else no_gpu or f"{name} does not run on {device}"
         if reason is None:

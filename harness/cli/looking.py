@@ -63,6 +63,10 @@ def source(
     arch: Annotated[
         str | None, typer.Option(help="Architecture for --machine-code, such as sm_80 (default: sm_90).")
     ] = None,
+    toolkit: Annotated[
+        str | None,
+        typer.Option(help="Toolkit for --machine-code (default: one that compiles the CUDA C, if there is any)."),
+    ] = None,
 ) -> None:
     """Print the source of a variant: the CUDA C as it is compiled, the file in another language, or the Python.
 
@@ -84,10 +88,12 @@ def source(
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
     if arch and not machine_code:
         raise InputError("--arch only works with --machine-code")
+    if toolkit and not machine_code:
+        raise InputError("--toolkit only works with --machine-code")
     if machine_code and python:
         raise InputError("--machine-code and --python cannot be combined; accepted: one of them")
     if machine_code:
-        text, language = instructions(one, computed, arch or "sm_90"), "text"
+        text, language = instructions(one, computed, arch or "sm_90", toolkit), "text"
     elif one.has_cuda_c and not python:
         text, language = one.cuda_source(computed), "cuda"
     else:

@@ -149,12 +149,11 @@ class Request:
         names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
         wanted = Condition(entry.when, names, self._where(index, "when"))
         settings = {name: self._setting(name, index) for name in SETTINGS}
-        usual = [name for name, one in catalogue().items() if not one.by_name or name in self.chosen_toolkits]
-        toolkits = set(entry.toolkit or usual) & set(self.chosen_toolkits or catalogue())
+        chosen = set(self.chosen_toolkits or catalogue())
         return [
             Block(
                 one,
-                [name for name in one.toolkits if name in toolkits],
+                [name for name in entry.toolkit or self._usual(one) if name in chosen and name in one.toolkits],
                 settings,
                 {axis: self._axis(one, axis, index) for axis in one.axes},
                 wanted,
@@ -163,6 +162,11 @@ class Request:
             for one in variants
             if one.name in selected
         ]
+
+    def _usual(self, variant: Variant) -> list[str]:
+        """Return a variant's toolkits but those that have to be named, unless it has no other."""
+        names = [name for name in variant.toolkits if not catalogue()[name].by_name or name in self.chosen_toolkits]
+        return names or list(variant.toolkits)
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
         if one := self.overrides.get(axis):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gravbench.errors import InputError, listed, shortened
+from gravbench.errors import InputError, listed, nearest, shortened
 from gravbench.explain.asking import Asking, asked_of
 from gravbench.explain.assembling import Compiled, compiled, linked, listing
 from gravbench.model import generators
@@ -25,14 +25,20 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120
 Compiler = Callable[[Job, str], Image]
 
 
-def machine_code(variant: Variant, interaction: Interaction, architecture: str) -> str:
+def machine_code(variant: Variant, interaction: Interaction, architecture: str, by: str | None = None) -> str:
     """Print the instructions of a variant's float32 kernels with the default of each axis, as nvdisasm does.
+
+    ``by`` is the toolkit, otherwise one that compiles CUDA C, or the first of the variant's that has a compiler.
 
     Raises:
         InputError: a kernel cannot be compiled or read here.
     """
-    if not variant.has_cuda_c:
-        return listing(generated(variant, {}, architecture)[0])
+    if by and by not in variant.toolkits:
+        raise InputError(
+            f"--toolkit {shortened(by)}: {variant.name} has no kernel for it; {nearest(by, list(variant.toolkits))}"
+        )
+    if not variant.has_cuda_c or (by and not catalogue()[by].cuda_c):
+        return listing(generated(variant, {}, architecture, by)[0])
     source = variant.cuda_source(interaction)
     asked = dict.fromkeys(one.constants for one in asked_of(variant, {}, "float32", interaction))
     options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in asked)
@@ -40,7 +46,7 @@ def machine_code(variant: Variant, interaction: Interaction, architecture: str) 
 
 
 def compilers() -> Mapping[str, Compiler]:
-    """Return what compiles a kernel without a GPU, for each toolkit that has a language of its own."""
+    """Return what compiles a kernel of a toolkit without a GPU, beside NVRTC for CUDA C."""
     modules = {name: importlib.import_module(f"{PACKAGE}.{name}") for name in catalogue()}
     return {name: module.image for name, module in modules.items() if hasattr(module, "image")}
 
@@ -58,7 +64,8 @@ def generated(variant: Variant, axes: Axes, architecture: str, by: str | None = 
     toolkit = next((name for name in variant.toolkits if name in known and by in (None, name)), None)
     if toolkit is None:
         accepted = listed(["CUDA C", *(catalogue()[name].title for name in known)])
-        raise InputError(f"{variant.name} has no machine code without a GPU; accepted: variants in {accepted}")
+        said = f"{variant.name} has no machine code {f'by {by} ' if by else ''}without a GPU"
+        raise InputError(f"{said}; accepted: variants in {accepted}")
     if missing := catalogue()[toolkit].missing:
         raise InputError(missing)
     if architecture not in ARCHITECTURES:

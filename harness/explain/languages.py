@@ -40,14 +40,14 @@ FAMILY = "peers"
 REFERENCES = ("naive", "tiled", "register_blocked")
 """Kernels in CUDA C that the others are set beside: the first, and the two that they resemble."""
 IN_PYTHON = ("tiled", ("numba", "mlir"))
-"""A kernel that several compilers of Python for threads make from the same lines."""
+"""A kernel that several compilers of CUDA kernels in Python make from the same lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A kernel in its language: its lines, its instructions per interaction, and its fastest case.
 
-    ``instructions`` is None where its compiler needs a GPU, ``timed`` where it was not measured.
+    ``instructions`` is None where they are not counted without a GPU, ``timed`` where it was not measured.
     """
 
     variant: str

@@ -3,7 +3,7 @@
 The hash is of what is compiled and of the Python around it, not of files:
 
 - For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments and layout.
-- For Numba, the interaction as it is generated, which its kernels compile.
+- For Numba and numba-cuda-mlir, the interaction as it is generated, which their kernels compile.
 - For a language with files of its own, such as Mojo, the lines of the stem's, without those that are comments.
 - For every toolkit, what it runs of the stem's Python and of the modules that this imports; see ``python_code``.
 

@@ -274,7 +274,7 @@ class CudaToolkit(GpuToolkit):
 
     @abstractmethod
     def stream(self) -> Any:
-        """Make a queue of work."""
+        """Make a queue of work that does not wait for the default one."""
 
     @abstractmethod
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:

@@ -12,8 +12,8 @@ DISTRIBUTIONS = ("numba-cuda-mlir",)
 
 ENTRY = Entry(
     place=4, title="numba-cuda-mlir", module="numba_cuda_mlir", distributions=DISTRIBUTIONS, extras=("mlir",),
-    companions=("nvidia-nvvm", "nvidia-nvjitlink"), flags=("fastmath=True",), probe="naive", python=True, by_name=True,
-    only_context=True
+    companions=("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"), flags=("fastmath=True",), probe="naive",
+    python=True, by_name=True, only_context=True
 )  # fmt: skip
 
 

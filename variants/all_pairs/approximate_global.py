@@ -32,7 +32,7 @@ def numba_kernel(cuda, real, interaction):
     return approximate_global
 
 
-mlir_kernel = mlir.twin(numba_kernel)
+mlir_kernel = mlir.twin(numba_kernel, tiles=False)
 
 
 @variant(

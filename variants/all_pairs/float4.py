@@ -31,7 +31,7 @@ def numba_kernel(cuda, real, interaction):
     return float4_kernel
 
 
-mlir_kernel = mlir.twin(numba_kernel)
+mlir_kernel = mlir.twin(numba_kernel, tiles=False)
 
 
 @variant(
