@@ -26,11 +26,10 @@ class Entry:
     compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
     CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
     there, and with ``python``, that kernel calls the interaction as generated Python. With ``in_force``,
-    ``gravbench.force`` uses it. With ``by_name``, a sweep takes it only where its entry or the command line names it, or
-    a variant has no other. With ``nvcc`` it calls the compiler that is on PATH. ``environment`` are variables that its
-    library finds when it is imported. With
-    ``only_context``, it opens no more of a device than its primary context, which all of these share. ``needs`` are
-    toolkits whose libraries it uses too.
+    ``gravbench.force`` uses it. With ``by_name``, a sweep takes it only where its entry or the command line names it,
+    or a variant has no other. With ``nvcc`` it calls the compiler that is on PATH. ``environment`` are variables that
+    its library finds when it is imported. With ``only_context``, it opens no more of a device than its primary context,
+    which all of these share. ``needs`` are toolkits whose libraries it uses too.
     """
 
     place: int
