@@ -153,7 +153,7 @@ class Request:
         return [
             Block(
                 one,
-                [name for name in entry.toolkit or self._usual(one) if name in chosen and name in one.toolkits],
+                [name for name in one.toolkits if name in chosen and name in (entry.toolkit or self._usual(one))],
                 settings,
                 {axis: self._axis(one, axis, index) for axis in one.axes},
                 wanted,
