@@ -161,16 +161,16 @@ def _where(
     Raises:
         InputError: there is none, with the reasons.
     """
-    from gravbench.model.toolkits import catalogue
+    from gravbench.model.toolkits import catalogue, check_offered, unnamed
     from gravbench.model.variant import CPU
     from gravbench.toolkits.devices import select
 
     offered = variants[variant].toolkits
-    if toolkit is not None and toolkit not in offered:
-        raise InputError(f"--toolkit {toolkit}: {variant} has no kernel for it; {nearest(toolkit, list(offered))}")
+    if toolkit is not None:
+        check_offered(toolkit, variant, offered)
     devices, no_gpu = select([device] if device else [])
     reasons = []
-    for name in [toolkit] if toolkit else [one for one in offered if not catalogue()[one].by_name] or offered:
+    for name in [toolkit] if toolkit else unnamed(offered):
         fitting = [one for one in devices if one.is_gpu == (name != CPU)]
         reason = catalogue()[name].missing if fitting else no_gpu or f"{name} does not run on {device}"
         if reason is None:

@@ -88,7 +88,7 @@ def source(
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
     if arch and not machine_code:
         raise InputError("--arch only works with --machine-code")
-    if toolkit and not machine_code:
+    if toolkit is not None and not machine_code:
         raise InputError("--toolkit only works with --machine-code")
     if machine_code and python:
         raise InputError("--machine-code and --python cannot be combined; accepted: one of them")

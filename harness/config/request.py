@@ -21,7 +21,7 @@ from gravbench.errors import LISTING, InputError, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
-from gravbench.model.toolkits import catalogue
+from gravbench.model.toolkits import catalogue, unnamed
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 
 ALL = "all"
@@ -149,11 +149,15 @@ class Request:
         names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
         wanted = Condition(entry.when, names, self._where(index, "when"))
         settings = {name: self._setting(name, index) for name in SETTINGS}
-        chosen = set(self.chosen_toolkits or catalogue())
+        chosen = self.chosen_toolkits or catalogue()
         return [
             Block(
                 one,
-                [name for name in one.toolkits if name in chosen and name in (entry.toolkit or self._usual(one))],
+                [
+                    name
+                    for name in one.toolkits
+                    if name in chosen and name in (entry.toolkit or [*unnamed(one.toolkits), *self.chosen_toolkits])
+                ],
                 settings,
                 {axis: self._axis(one, axis, index) for axis in one.axes},
                 wanted,
@@ -162,11 +166,6 @@ class Request:
             for one in variants
             if one.name in selected
         ]
-
-    def _usual(self, variant: Variant) -> list[str]:
-        """Return a variant's toolkits but those that have to be named, unless it has no other."""
-        names = [name for name in variant.toolkits if not catalogue()[name].by_name or name in self.chosen_toolkits]
-        return names or list(variant.toolkits)
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
         if one := self.overrides.get(axis):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gravbench.errors import InputError, listed, nearest, shortened
+from gravbench.errors import InputError, listed, shortened
 from gravbench.explain.asking import Asking, asked_of
 from gravbench.explain.assembling import Compiled, compiled, linked, listing
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find
-from gravbench.model.toolkits import PACKAGE, catalogue
+from gravbench.model.toolkits import PACKAGE, catalogue, check_offered
 from gravbench.model.variant import Axes, Variant
 from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FLAGS
@@ -33,11 +33,9 @@ def machine_code(variant: Variant, interaction: Interaction, architecture: str, 
     Raises:
         InputError: a kernel cannot be compiled or read here.
     """
-    if by and by not in variant.toolkits:
-        raise InputError(
-            f"--toolkit {shortened(by)}: {variant.name} has no kernel for it; {nearest(by, list(variant.toolkits))}"
-        )
-    if not variant.has_cuda_c or (by and not catalogue()[by].cuda_c):
+    if by is not None:
+        check_offered(by, variant.name, variant.toolkits)
+    if not variant.has_cuda_c or (by is not None and not catalogue()[by].cuda_c):
         return listing(generated(variant, {}, architecture, by)[0])
     source = variant.cuda_source(interaction)
     asked = dict.fromkeys(one.constants for one in asked_of(variant, {}, "float32", interaction))

@@ -39,7 +39,7 @@ BODIES = 65536
 FAMILY = "peers"
 REFERENCES = ("naive", "tiled", "register_blocked")
 """Kernels in CUDA C that the others are set beside: the first, and the two that they resemble."""
-IN_PYTHON = ("tiled", ("numba", "mlir"))
+IN_PYTHON = (("tiled", "numba"), ("tiled", "mlir"))
 """A kernel that several compilers of CUDA kernels in Python make from the same lines."""
 
 
@@ -65,8 +65,7 @@ def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row
     """
     best = fastest_cases(records, BODIES)
     found = [Row(name, "CUDA C", *_of(variants[name], "cupy"), best.get((name, "cupy"))) for name in REFERENCES]
-    name, toolkits = IN_PYTHON
-    others = [(name, toolkit) for toolkit in toolkits]
+    others = [*IN_PYTHON]
     for name, variant in variants.items():
         if variant.path.parent.name == FAMILY and variant.approximates is None:
             others += [(name, toolkit) for toolkit in variant.toolkits]

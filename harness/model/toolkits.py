@@ -6,10 +6,11 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.packaged import folder
 
 PACKAGE = "gravbench.toolkits"
@@ -94,6 +95,23 @@ def catalogue() -> Mapping[str, Entry]:
         if DECLARES in path.read_text("utf-8")
     }
     return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def unnamed(toolkits: Sequence[str]) -> Sequence[str]:
+    """Return those of a variant's toolkits that do not have to be named, or all where it has no other."""
+    return [name for name in toolkits if not catalogue()[name].by_name] or toolkits
+
+
+def check_offered(toolkit: str, variant: str, offered: Sequence[str]) -> None:
+    """Check that a variant has the toolkit that ``--toolkit`` names.
+
+    Raises:
+        InputError: it has not.
+    """
+    if toolkit not in offered:
+        raise InputError(
+            f"--toolkit {shortened(toolkit)}: {variant} has no kernel for it; {nearest(toolkit, [*offered])}"
+        )
 
 
 # Once per process: a plan asks for every case, and each answer is read from a file.
