@@ -433,6 +433,23 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
 
 
+def test_what_steps_is_compiled_before_a_turn(sweep, monkeypatch):
+    class Opened(Recorder):
+        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+
+        def compile_first(self, launch):
+            pass
+
+    events = []
+    monkeypatch.setattr(first_use, "OPENED", set())
+    monkeypatch.setattr(first_use, "open_toolkit", lambda *_: Opened("float32"))
+    monkeypatch.setattr(first_use, "make_ready", lambda *_, **__: None)
+    monkeypatch.setattr(worker, "_timed", lambda case, *_, **__: events.append(case.timed))
+    case = sweep([1]).cases[0].model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.01})
+    worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, lambda asked: events.append(asked))
+    assert events[: len(OPENING) + 2] == [*OPENING, "step", Turn.VERIFY], "a step is verified beside others, too"
+
+
 def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(sweep, monkeypatch):
     """It would slow down the case that another process is measuring on this GPU."""
     events = []

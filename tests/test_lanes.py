@@ -313,6 +313,51 @@ def test_a_processor_measures_several_cases_in_a_row_and_then_others_go_on(monke
     assert "ccc" in row[3:]
 
 
+def test_what_is_prepared_waits_for_whoever_is_alone_and_goes_on_at_once_when_it_ends(cases):
+    cases.begin("a", Turn.MEASURE)
+    cases.begin("b", *BOTH)
+    cases.begin("cores", Turn.ALONE, device=CPU)
+    assert cases.has == ["a measure"]
+    cases.goes_on("a")
+    assert cases.has[1:] == ["cores alone"], "nobody else prepares or uses a device"
+    cases.goes_on("cores")
+    assert cases.has[2:] == ["b verify"]
+
+
+def test_what_is_prepared_is_measured_while_others_still_prepare_and_somebody_waits_to_be_alone(cases):
+    with cases.turns.working():
+        cases.begin("a", Turn.MEASURE)
+        cases.begin("b", Turn.MEASURE)
+        cases.begin("cores", Turn.ALONE, device=CPU)
+        cases.goes_on("a")
+        assert cases.has == ["a measure", "b measure"]
+    cases.goes_on("b")
+    assert cases.has[2:] == ["cores alone"]
+
+
+def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_row_ends(cases):
+    def row():
+        for place in "12":
+            with cases.turns.working("cpu") as take:
+                take(CPU, Turn.ALONE)
+                cases.has.append(f"{place} of the row")
+
+    cases.begin("a", Turn.MEASURE)
+    cases.begin("b", Turn.MEASURE)
+    thread = threading.Thread(target=row)
+    thread.start()
+    time.sleep(0.05)
+    cases.goes_on("a")
+    thread.join(20)
+    assert cases.has[1:] == ["1 of the row", "2 of the row"]
+    cases.turns.end_row("another processor")
+    time.sleep(0.05)
+    assert len(cases.has) == 3
+    cases.turns.end_row("cpu")
+    time.sleep(0.05)
+    assert cases.has[3:] == ["b measure"]
+
+
 @pytest.mark.parametrize("measured", [True, False], ids=["measured", "skipped"])
 def test_others_wait_only_so_long_for_a_processor_that_does_not_come_back(monkeypatch, measured):
     monkeypatch.setattr(turns_module, "RETURN_SECONDS", 0.2)
@@ -692,6 +737,20 @@ def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sw
     assert len(set(anchors)) == len(anchors), "each repetition of the anchor in a process of its own"
     assert 0.5 * took < sum(watcher.seconds.values()) <= took
     assert {"starting", "loading", "verifying", "measuring"} <= set(watcher.seconds)
+
+
+@pytest.mark.parametrize(
+    ("device", "variant", "toolkit", "rows"), [(PROCESSOR, "numba_direct", "cpu", 2), (CARDS[0], "tiled", "cupy", 0)]
+)
+def test_others_go_on_while_new_processes_of_a_processor_start(
+    sweep, tmp_path, monkeypatch, device, variant, toolkit, rows
+):
+    ended = []
+    monkeypatch.setattr(runner, "lanes_of", lambda *_: 1)
+    monkeypatch.setattr(Turns, "end_row", lambda _, processor: ended.append(processor))
+    swept = sweep(3, variant, toolkit, every=1)
+    runner.run(swept, plan(swept, [device], None), tmp_path / "out", runner.Watcher(), site=Watched())
+    assert ended == [device.selector] * rows
 
 
 # Where the time goes

@@ -325,13 +325,30 @@ def test_a_step_is_judged_by_two_launches_of_the_force_and_begins_with_what_the_
     assert_allclose(stepper.now().position, stepper.first.position, rtol=1e-14)
 
 
+def test_a_drift_is_computed_without_the_device(monkeypatch):
+    stepper = stepper_of(generators.plummer(40, 3, EPS), 0.01)
+    stepper.start()
+    assert stepper.finish() is None
+    expected = energy_drift(stepper.first, stepper.after(100))
+
+    def refused(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(stepper, "prepared", None)
+    for name in ("download", "upload", "synchronize", "copy_in"):
+        monkeypatch.setattr(stepper.toolkit, name, refused)
+    found = stepper.stepping()
+    assert found.energy_drift == expected != 0
+    assert found.drift_steps == 100
+
+
 def test_steps_that_end_in_nan_are_noticed():
     stepper = stepper_of(generators.plummer(40, 3, EPS), 0.01)
     stepper.start()
     stepper._moved[0][3] = np.nan
-    found, objection = stepper.finish()
+    objection = stepper.finish()
     assert "NaN" in objection
-    assert found.energy_drift is None
+    assert stepper.stepping().energy_drift is None
 
 
 @pytest.mark.parametrize(("name", "toolkit", "axes"), RUNS)
@@ -360,7 +377,7 @@ def test_a_call_that_returns_something_else_is_noticed():
     )
     assert call.objection() is None
     call.returned[7, 1] += 1e-3
-    assert "not those on the device" in call.finish()[1]
+    assert "not those on the device" in call.finish()
 
 
 # The force between two sets of bodies

@@ -13,6 +13,7 @@ from gravbench.measuring import first_use, worker
 from gravbench.measuring.launches import launched_again
 from gravbench.measuring.outcome import Found
 from gravbench.measuring.protocol import measure
+from gravbench.measuring.step import Stepper
 from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import Job, work
 from gravbench.model import toolkits
@@ -95,11 +96,21 @@ def test_a_case_of_many_bodies_has_the_device_for_itself_from_the_first_launch_o
     assert found == [Turn.MEASURE, "launch", "looks behind a held queue", "times", "launch"]
 
 
-@pytest.mark.parametrize(("timed", "turn"), [("call", Turn.ALONE), ("step", Turn.MEASURE)])
-def test_whatever_is_timed_beside_the_force_has_it_for_itself_too(history, timed, turn):
-    _, found = doing(history, timed=timed)
-    assert [one for one in found if isinstance(one, Turn)] == [turn]
-    assert found[0] == turn
+def test_a_call_has_the_device_and_the_host_for_itself_from_the_first_launch_on(history):
+    _, found = doing(history, timed="call")
+    assert [one for one in found if isinstance(one, Turn)] == [Turn.ALONE]
+    assert found[0] == Turn.ALONE
+
+
+def test_the_force_of_a_step_is_verified_beside_others_and_its_drift_is_computed_when_others_have_the_device(
+    history, monkeypatch
+):
+    stepping = Stepper.stepping
+    monkeypatch.setattr(Stepper, "stepping", lambda own: history.append("drift") or stepping(own))
+    outcome, found = doing(history, timed="step")
+    launches = [one for one in found if one not in ("launch", "times")]
+    assert launches == [Turn.VERIFY, Turn.MEASURE, "looks behind a held queue", Turn.NOTHING, "drift"]
+    assert outcome.found.stepping.drift_steps == 100
 
 
 def test_the_first_look_of_a_race_is_taken_alone(history):

@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.config.settings import DRIFT_STEPS
+from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
 from gravbench.measuring.conserved import energy_drift, is_measured, momentum_drift
 from gravbench.measuring.timed import Timed
@@ -65,7 +65,10 @@ class Stepper(Timed):
         self._speeds = tuple(np.ascontiguousarray(column, toolkit.real) for column in velocity.T)
         self._velocities = tuple(toolkit.upload(column) for column in self._speeds)
         self._at_first = False
-        self._kernel = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype).compile(
+        self._energy_drift: float | None = None
+        self._last: Bodies | None = None  # after DRIFT_STEPS
+        opened = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype)
+        self._kernel = opened.compile(
             "integrate",
             BODY_STRIDE=buffers.stride(prepared.bodies),
             ACCELERATION_STRIDE=buffers.stride(prepared.accelerations),
@@ -76,6 +79,7 @@ class Stepper(Timed):
             *buffers.columns(prepared.accelerations),
             np.int32(self.n),
         )
+        opened.compile_first(lambda: self._integrate(0.0))
 
     @property
     def kernels(self) -> int:
@@ -153,28 +157,34 @@ class Stepper(Timed):
         wrong = [name for name, is_right in right.items() if not is_right]
         return f"one step did not update the {' and '.join(wrong)} as its formula says" if wrong else None
 
-    def finish(self) -> tuple[Stepping, str | None]:
-        """Return what drifted over the first ``DRIFT_STEPS`` steps, unless they take too long."""
+    def finish(self) -> str | None:
+        """Do the first ``DRIFT_STEPS`` steps once more, unless they take too long, for what drifts over them."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"
-        energy = momentum = None
         if not objection and is_measured(self.n, self._step_seconds):
             try:
-                now = self.after(DRIFT_STEPS)
+                self._last = self.after(DRIFT_STEPS)
             except InputError as error:
                 objection = f"after {DRIFT_STEPS} steps {error}"
             else:
-                energy = energy_drift(self.first, now, on_gpu=self.on_gpu)
-                momentum = momentum_drift(self.first, now)
+                if self.n > DRIFT_UP_TO:  # on the device
+                    self._energy_drift = energy_drift(self.first, self._last, on_gpu=self.on_gpu)
         self._rewind()
-        found = Stepping(
+        return objection
+
+    def stepping(self) -> Stepping:
+        energy, momentum = self._energy_drift, None
+        if self._last:
+            momentum = momentum_drift(self.first, self._last)
+            if self.n <= DRIFT_UP_TO:
+                energy = energy_drift(self.first, self._last)
+        return Stepping(
             energy_drift=energy,
             momentum_drift=momentum,
             drift_steps=None if energy is None and momentum is None else DRIFT_STEPS,
             damping=None if self.leapfrog else self.damping,
         )
-        return found, objection
 
     def after(self, steps: int) -> Bodies:
         """Do so many steps from the first bodies on, and copy what they led to.

@@ -58,9 +58,13 @@ class Timed:
     def start(self) -> None:
         """Make ready for ``launch`` to be timed."""
 
-    def finish(self) -> tuple[Stepping, str | None]:
-        """Return what stepping gave, and what the last launches left wrong. Leaves what ``objection`` leaves."""
-        return Stepping(), None
+    def finish(self) -> str | None:
+        """Say what the last launches left wrong; None when it is right. Leaves what ``objection`` leaves."""
+        return None
+
+    def stepping(self) -> Stepping:
+        """Return what stepping gave, after ``finish``; this uses no device."""
+        return Stepping()
 
 
 class HostClock:
@@ -109,8 +113,8 @@ class Call(Timed):
         self.launch()
         return self._wrong()
 
-    def finish(self) -> tuple[Stepping, str | None]:
-        return Stepping(), self._wrong()
+    def finish(self) -> str | None:
+        return self._wrong()
 
     def _wrong(self) -> str | None:
         returned = np.column_stack(self.returned) if isinstance(self.returned, tuple) else self.returned

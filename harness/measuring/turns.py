@@ -55,13 +55,14 @@ class Turns:
     On a device, cases have their turns in the order in which they ask. One that was verified and asks to be measured
     keeps its place: it comes before those that have not begun. Whoever prepares a case, or measures one on a GPU,
     leaves cores for others. A case that needs the cores itself, or several GPUs, is measured ``alone``: nothing else is
-    prepared, verified or measured meanwhile, on any device. A processor, whose cases all do, measures several in a row.
+    prepared, verified or measured meanwhile, on any device. Cases that are prepared wait for it, so that a GPU goes on
+    at once when it has ended. A processor, whose cases all do, measures several in a row.
     """
 
     def __init__(self) -> None:
         """Everything is free."""
         self._changed = Condition()
-        self._working = 0
+        self._working = 0  # who prepare or use a device, those who wait for a turn left out
         self._alone = False
         self._wait_alone = 0
         self._tickets = 0
@@ -117,6 +118,13 @@ class Turns:
         now = time.monotonic()
         idle = self._idle[device] + now - self._idle_since.get(device, now)
         return idle >= (place - FIRST_LANES + 1) * IDLE_SECONDS
+
+    def end_row(self, processor: str) -> None:
+        """Let others go on before the next case of a processor, whose processes have to start first."""
+        with self._changed:
+            if processor == self._returns:
+                self._until, self._in_a_row = -math.inf, 0
+                self._changed.notify_all()
 
     @contextmanager
     def working(self, processor: str = "") -> Iterator[Callable[[str, Turn], bool]]:
@@ -204,16 +212,24 @@ class Turns:
         waiting.add(own)
 
         def is_free() -> bool:
+            # Whoever waits to be alone has to wait anyway while others prepare.
+            preparing = self._working > self._using.total()
+            in_a_row = time.monotonic() < self._until and device != self._returns
+            if self._alone or in_a_row or (self._wait_alone and not preparing):
+                return False
             opening, verifying, measuring = (self._using[device, one] for one in (Turn.OPEN, Turn.VERIFY, Turn.MEASURE))
             if turn == Turn.MEASURE:
                 return not (opening or verifying or measuring)
             return not measuring and (turn == Turn.OPEN or verifying < MOST_VERIFYING)
 
+        self._working -= 1
+        self._changed.notify_all()
         try:
             # Nobody begins while somebody waits who came before, or those would go on for ever.
-            self._wait(lambda: own == min(waiting) and is_free())
+            self._wait(lambda: own == min(waiting) and is_free(), RETURN_SECONDS)
         finally:
             waiting.remove(own)
+            self._working += 1
         now = time.monotonic()
         self._idle[device] += now - self._idle_since.pop(device, now)
         self._using[device, turn] += 1

@@ -235,8 +235,9 @@ def _work(
     if on_gpu and bodies.n <= ALL_ROWS_ON_GPU:  # others measure meanwhile
         judge.draw(0 if job.again else 1 if job.settings is None else 2)
         judge.load()
+    timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
-    shared = warm is None and not alone and case.timed == "force" and bodies.n <= SHARED_UP_TO
+    shared = warm is None and not alone and bodies.n <= SHARED_UP_TO
     if alone or warm is None:
         warm = turn(Turn.ALONE if alone else Turn.VERIFY if shared else Turn.MEASURE)
 
@@ -260,7 +261,6 @@ def _work(
         found.resources = toolkit.resources(prepared.kernel)
     if objection:
         return objection
-    timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     if job.settings and job.behind is not None and case.timed == "force":
         # A first look, for which one verdict is enough: what is far behind is never recommended.
         have_it_alone()
@@ -279,7 +279,12 @@ def _work(
         return objection
     if job.settings is None:
         return None
-    return _measure(job, job.settings, toolkit, timed, judge, read, begin, found, warm=warm)
+    objection = _measure(job, job.settings, toolkit, timed, judge, read, begin, found, warm=warm)
+    if case.timed == "step" and not alone:
+        turn(Turn.NOTHING)
+        begin("verifying again")
+    found.stepping = timed.stepping()
+    return objection
 
 
 def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
@@ -365,8 +370,7 @@ def _measure(
         slow = checks.wall(toolkit, timed.launch, seconds, found.measurement.launch_seconds or 0.0, known)
         if slow:
             return slow
-    found.stepping, objection = timed.finish()
-    if objection:
+    if objection := timed.finish():
         return f"right at first, but {objection}"
     # A race or a sum that is not set back may show only after many launches.
     if objection := at_last(judge.verdict(quantiles=False), found):
