@@ -335,8 +335,10 @@ def test_what_is_prepared_is_measured_while_others_still_prepare_and_somebody_wa
     assert cases.has[2:] == ["cores alone"]
 
 
-def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_row_ends(cases):
+@pytest.mark.parametrize("ended_by", ["a start", "the last case"])
+def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_row_ends(cases, ended_by):
     def row():
+        cases.turns.join("cpu", 0)
         for place in "12":
             with cases.turns.working("cpu") as take:
                 take(CPU, Turn.ALONE)
@@ -353,7 +355,10 @@ def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_ro
     cases.turns.end_row("another processor")
     time.sleep(0.05)
     assert len(cases.has) == 3
-    cases.turns.end_row("cpu")
+    if ended_by == "a start":
+        cases.turns.end_row("cpu")
+    else:
+        cases.turns.leave("cpu")
     time.sleep(0.05)
     assert cases.has[3:] == ["b measure"]
 
@@ -740,7 +745,7 @@ def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sw
 
 
 @pytest.mark.parametrize(
-    ("device", "variant", "toolkit", "rows"), [(PROCESSOR, "numba_direct", "cpu", 2), (CARDS[0], "tiled", "cupy", 0)]
+    ("device", "variant", "toolkit", "rows"), [(PROCESSOR, "numba_direct", "cpu", 3), (CARDS[0], "tiled", "cupy", 1)]
 )
 def test_others_go_on_while_new_processes_of_a_processor_start(
     sweep, tmp_path, monkeypatch, device, variant, toolkit, rows
@@ -750,7 +755,7 @@ def test_others_go_on_while_new_processes_of_a_processor_start(
     monkeypatch.setattr(Turns, "end_row", lambda _, processor: ended.append(processor))
     swept = sweep(3, variant, toolkit, every=1)
     runner.run(swept, plan(swept, [device], None), tmp_path / "out", runner.Watcher(), site=Watched())
-    assert ended == [device.selector] * rows
+    assert ended == [device.selector] * rows, "and at the end"
 
 
 # Where the time goes

@@ -104,6 +104,7 @@ class Turns:
         Raises:
             Ended: the run ends.
         """
+        self.end_row(device)
         with self._changed:
             self._lanes[device] -= 1
             self._left.add(device)
@@ -120,7 +121,7 @@ class Turns:
         return idle >= (place - FIRST_LANES + 1) * IDLE_SECONDS
 
     def end_row(self, processor: str) -> None:
-        """Let others go on before the next case of a processor, whose processes have to start first."""
+        """Let others go on before the next case of a processor: its processes have to start first, or there is none."""
         with self._changed:
             if processor == self._returns:
                 self._until, self._in_a_row = -math.inf, 0
