@@ -44,6 +44,15 @@ def library(toolkit):
     return importlib.import_module(catalogue()[toolkit].module)
 
 
+class Compiling:
+    """A toolkit as far as counting the time to compile needs one."""
+
+    compile_seconds, is_compiling, only_compiles = 0.0, False, False
+
+    def on_compiling(self, _):
+        pass
+
+
 # Each of these runs a peer's kernel on the host and returns the accelerations.
 
 
@@ -57,7 +66,7 @@ def by_cupy(columns, real, eps2):
 
 def by_torch(columns, real, eps2):
     torch = library("torch")
-    toolkit = type("Toolkit", (), {"compile_seconds": 0.0, "is_compiling": False, "on_compiling": lambda *_: None})
+    toolkit = Compiling()
     kernel = FirstCall(toolkit, VARIANTS["torch_compile"].module.torch_kernel(torch, real, ROWS=64))
     own = [torch.from_numpy(column) for column in columns]
     results = [torch.full_like(own[0], torch.nan) for _ in range(3)]
@@ -306,7 +315,7 @@ def test_a_toolkit_that_a_stem_has_no_kernel_for_says_so():
 
 
 def test_the_first_call_compiles_and_no_other():
-    toolkit = type("Toolkit", (), {"compile_seconds": 0.0, "is_compiling": False, "on_compiling": lambda *_: None})
+    toolkit = Compiling()
     calls = []
     kernel = FirstCall(toolkit, lambda *arguments: calls.append(arguments))
     kernel(1)

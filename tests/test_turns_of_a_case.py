@@ -1,5 +1,6 @@
 """Which turns a case waits for, and what it launches in each: nothing is timed beside others on a device."""
 
+import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from gravbench.model import toolkits
 from gravbench.model.record import OUTRACED
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.toolkits import images, numba
+from gravbench.toolkits import images, numba, torch, triton
 from gravbench.toolkits.cpu import CpuToolkit
 from gravbench.toolkits.interface import Timing
 
@@ -196,6 +197,82 @@ def test_a_kernel_of_another_language_is_compiled_first_and_counts_as_launched_o
     kernel(4, 128)
     assert told[1:] == [("launches", (4,), (128, 1))]
     assert kernel.launch.grid_blocks == 4
+
+
+def opened_without_a_device(kind, own=None):
+    """Make a toolkit of a library that is made up, whose kernels are made by ``own``."""
+
+    class Opened(kind):
+        def __init__(self):
+            self.compile_seconds, self.is_compiling, self.dtype = 0.0, False, "float32"
+            self.on_compiling = lambda _: None
+
+        def maker(self, _):
+            return lambda *_, **__: own
+
+        def upload(self, values):
+            return list(values)
+
+    return Opened()
+
+
+def test_triton_compiles_for_the_arguments_of_a_launch_without_a_launch():
+    told = []
+
+    class Jitted:
+        def warmup(self, *arguments, grid, **options):
+            told.append(("compiles", arguments, grid, options["num_warps"]))
+
+        def __getitem__(self, grid):
+            return lambda *arguments, **options: told.append(("launches", arguments, grid, options["num_warps"]))
+
+    toolkit = opened_without_a_device(triton.TritonToolkit)
+    kernel = triton._Kernel(toolkit, Jitted())
+    toolkit.compile_first(lambda: kernel(7, 64, "x", np.int32(3), np.float32(0.5)))
+    what = (("x", 3, [0.5]), (7,), 2)
+    assert told == [("compiles", *what)]
+    kernel(7, 64, "x", np.int32(3), np.float32(0.5))
+    assert told[1:] == [("launches", *what)]
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "max-autotune"}])
+def test_torch_compiles_before_a_turn_and_launches_nothing_then(monkeypatch, options):
+    told = []
+
+    def compile_(function, *, backend="inductor", **_):
+        made = []
+
+        def call(*arguments):
+            if not made and backend == "inductor":
+                told.append("compiles by itself")
+                made.append(function)
+            elif not made:
+                made.append(backend(function, arguments))
+            return made[0](*arguments)
+
+        return call
+
+    def lookup_backend(name):
+        assert name == "inductor"
+        return lambda graph, _: told.append("compiles") or graph
+
+    library = SimpleNamespace(compile=compile_)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", SimpleNamespace(lookup_backend=lookup_backend))
+    toolkit = opened_without_a_device(torch.TorchToolkit)
+    toolkit.torch = library
+    monkeypatch.setattr(
+        toolkit,
+        "maker",
+        lambda _: lambda library, *_, **__: library.compile(lambda: told.append("launches"), **options),
+    )
+    kernel = toolkit.build("stem", {})
+    assert library.compile is compile_, "for others it is PyTorch's own"
+    toolkit.compile_first(kernel)
+    assert told == ([] if options else ["compiles"]), "options of one's own are PyTorch's"
+    kernel()
+    kernel()
+    assert told[-2:] == ["launches", "launches"]
+    assert told.count("compiles") == (not options), "once"
 
 
 def test_a_library_is_imported_after_those_that_it_needs(monkeypatch):

@@ -208,9 +208,10 @@ def _work(
     toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
-        # A launch of a cycle that does not happen would shift those that are judged.
-        if prepared.stages is None and prepared.cycle == 1 and not prepared.on_host:
-            toolkit.compile_first(prepared.launch)
+        if prepared.stages is None and not prepared.on_host:
+            # One launch of a cycle that does not happen would shift those that are judged.
+            for _ in range(prepared.cycle):
+                toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
     job = replace(job, again=job.again or (job.repeated and of_one_part))
     found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes))

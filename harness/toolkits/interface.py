@@ -76,7 +76,7 @@ class DeviceToolkit(ABC):
     """GPUs that work for what was prepared last."""
     linked_by: str | None = None
     """How these are linked; None for a single one."""
-    compiles_at_launch: ClassVar[bool] = False
+    compiles_at_launch = False
     """Whether a kernel is compiled when it is launched first, and that needs no device; see ``compile_first``."""
     only_compiles = False
     """Whether a kernel that is launched is compiled and then raises ``CompiledError``."""
@@ -355,6 +355,13 @@ class FirstCall:
         with compiling(self.toolkit), warnings.catch_warnings():
             # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
             warnings.simplefilter("ignore")
+            if self.toolkit.only_compiles:
+                self.compile(*arguments)
+                raise CompiledError
             result = self.function(*arguments)
         self.called = True
         return result
+
+    def compile(self, *arguments: Any) -> None:
+        """Compile it for such arguments without a launch, or raise ``CompiledError`` when that is done."""
+        self.function(*arguments)

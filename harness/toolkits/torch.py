@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import FirstCall, GpuToolkit
+from gravbench.toolkits.interface import CompiledError, FirstCall, GpuToolkit
 
 ENTRY = Entry(
     place=5, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
@@ -55,9 +56,37 @@ class TorchToolkit(GpuToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         with suppress(ImportError):  # what compiles is imported by the first launch otherwise, which holds the device
             importlib.import_module("torch._inductor.compile_fx")
-        function = self.maker(stem)(self.torch, self.real, **constants)
+        with self._ending_compilation():
+            function = self.maker(stem)(self.torch, self.real, **constants)
         # A NumPy scalar would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))
+
+    @contextmanager
+    def _ending_compilation(self) -> Iterator[None]:
+        """Have what ``torch.compile`` makes end before its first launch where kernels are only compiled."""
+        from torch._dynamo import lookup_backend
+
+        def inductor(graph: Any, inputs: Any) -> Callable[..., Any]:
+            made: Callable[..., Any] = lookup_backend("inductor")(graph, inputs)
+
+            def run(*arguments: Any) -> Any:
+                if self.only_compiles:
+                    raise CompiledError
+                return made(*arguments)
+
+            return run
+
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            if not {"backend", "mode", "options"} & options.keys():
+                self.compiles_at_launch = True
+                options["backend"] = inductor
+            return compile_(*arguments, **options)
+
+        compile_, self.torch.compile = self.torch.compile, wrapped
+        try:
+            yield
+        finally:
+            self.torch.compile = compile_
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -68,9 +69,15 @@ class _Kernel(FirstCall):
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
 
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
-        own = [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
-        self.compiled = self.jitted[(grid,)](*own, **_options(block))
+        self.compiled = self.jitted[(grid,)](*self._own(arguments), **_options(block))
         self.launch = driver.Launch(grid, block)
+
+    def compile(self, *arguments: Any) -> None:
+        grid, block, *rest = arguments
+        self.jitted.warmup(*self._own(rest), grid=(grid,), **_options(block))
+
+    def _own(self, arguments: Sequence[Any]) -> list[Any]:
+        return [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
 
 
 class TritonToolkit(TorchToolkit):
@@ -78,6 +85,7 @@ class TritonToolkit(TorchToolkit):
 
     name = "triton"
     refusal = "Triton cannot start"
+    compiles_at_launch = True
 
     def start(self) -> None:
         super().start()
