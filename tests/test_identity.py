@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -649,3 +651,23 @@ def test_what_is_made_of_files_is_made_again_when_one_of_them_has_changed(tmp_pa
     (tmp_path / "a.txt").unlink()
     assert joined(tmp_path) == "b"
     assert len(made) == 4
+
+
+def test_threads_make_one_syntax_tree_at_a_time(monkeypatch):
+    """Python 3.11 raises SystemError otherwise, about once in a thousand times."""
+    parse, inside, most = ast.parse, [], []
+
+    def slowly(text):
+        inside.append(text)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", slowly)
+    threads = [threading.Thread(target=python_code.tree, args=("x = 1",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert most == [1] * 4

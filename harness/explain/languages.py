@@ -23,7 +23,7 @@ from gravbench.model import files
 from gravbench.model.identity import code_lines, cuda_lines
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find as find_interaction
-from gravbench.model.python_code import is_text
+from gravbench.model.python_code import is_text, tree
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, find
 from gravbench.model.toolkits import catalogue
@@ -91,7 +91,7 @@ def lines_of(variant: Variant, toolkit: str) -> int:
         text = files.text(variant.path.with_suffix(suffix))
         return len(cuda_lines(text) if suffix == CUDA_C else code_lines(text))
     text = files.text(variant.path)
-    made = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
+    made = {one.name: one for one in tree(text).body if isinstance(one, ast.FunctionDef)}
     maker = made.get(toolkit + KERNEL) or made[NUMBA + KERNEL]
     written = text.splitlines()
     for node in ast.walk(maker):

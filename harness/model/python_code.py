@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ DECIDES = ("tolerance",)
 _LEFT_OUT = ("ctx", "kind", "type_comment")
 """Fields of Python's syntax tree that say nothing of what runs."""
 _MAKER = re.compile(r"[a-z]+_kernel")
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of trees that two threads make at the same time as one, and then raises SystemError."""
 
 Roots = tuple[tuple[str, Path], ...]
 """Packages whose modules are part of the code, each with its folder; "" for modules that lie in a folder themselves."""
@@ -59,7 +62,7 @@ def read(path: Path) -> Module:
         SyntaxError: it is not Python.
     """
     module = Module(path)
-    for node in ast.parse(files.text(path)).body:
+    for node in tree(files.text(path)).body:
         names = _defined(node)
         for name in names:
             module.definitions.setdefault(name, []).append(node)
@@ -104,7 +107,7 @@ def tree(text: str) -> ast.Module:
         SyntaxError: it is not Python.
         RecursionError, MemoryError: it is nested too deeply for Python.
     """
-    with warnings.catch_warnings():
+    with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
 
