@@ -521,8 +521,8 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     short, full = (gravbench("best", f"h200/{name}", *words).stdout for words in ((), ("--full",)))
     assert short.count("\n") <= 56
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
-    named = "but cannot be distinguished from it" in " ".join(full.split())
-    assert named == ("UNCLEAR N: N others are " in short)
+    assert "but cannot be distinguished from it" in " ".join(full.split())
+    assert "UNCLEAR N: N others are " in short
     assert "but cannot be distinguished from it" not in " ".join(short.split())
     assert all(len(line) <= 80 for line in short.splitlines())
 

@@ -363,6 +363,33 @@ def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_ro
     assert cases.has[3:] == ["b measure"]
 
 
+def test_after_a_row_all_that_waited_are_verified_and_measured_before_the_next_row(cases, monkeypatch):
+    monkeypatch.setattr(turns_module, "IN_A_ROW", 2)
+
+    def rows():
+        for _ in range(4):
+            with cases.turns.working("cpu") as take:
+                take(CPU, Turn.ALONE)
+                cases.has.append("of a row")
+
+    cases.begin("a", Turn.MEASURE)
+    for name in "bc":
+        cases.begin(name, *BOTH)
+    thread = threading.Thread(target=rows)
+    thread.start()
+    time.sleep(0.05)
+    cases.begin("later", Turn.MEASURE)
+    for name in "abcbc":
+        cases.goes_on(name)
+    measured = ["b measure", "c measure"]
+    assert cases.has[:5] == ["a measure", "of a row", "of a row", "b verify", "c verify"]
+    assert cases.has[5:7] == measured
+    if "later measure" in cases.has:
+        cases.goes_on("later")
+    thread.join(20)
+    assert cases.has.count("of a row") == 4
+
+
 @pytest.mark.parametrize("measured", [True, False], ids=["measured", "skipped"])
 def test_others_wait_only_so_long_for_a_processor_that_does_not_come_back(monkeypatch, measured):
     monkeypatch.setattr(turns_module, "RETURN_SECONDS", 0.2)
@@ -745,7 +772,7 @@ def test_several_lanes_lose_and_double_no_record_and_tell_where_the_time_went(sw
 
 
 @pytest.mark.parametrize(
-    ("device", "variant", "toolkit", "rows"), [(PROCESSOR, "numba_direct", "cpu", 3), (CARDS[0], "tiled", "cupy", 1)]
+    ("device", "variant", "toolkit", "rows"), [(PROCESSOR, "numba_direct", "cpu", 4), (CARDS[0], "tiled", "cupy", 1)]
 )
 def test_others_go_on_while_new_processes_of_a_processor_start(
     sweep, tmp_path, monkeypatch, device, variant, toolkit, rows
@@ -755,7 +782,7 @@ def test_others_go_on_while_new_processes_of_a_processor_start(
     monkeypatch.setattr(Turns, "end_row", lambda _, processor: ended.append(processor))
     swept = sweep(3, variant, toolkit, every=1)
     runner.run(swept, plan(swept, [device], None), tmp_path / "out", runner.Watcher(), site=Watched())
-    assert ended == [device.selector] * rows, "and at the end"
+    assert ended == [device.selector] * rows, "the first, the new ones, and at the end"
 
 
 # Where the time goes

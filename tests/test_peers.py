@@ -26,7 +26,7 @@ from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
 from gravbench.toolkits.driver import HOLD, DriverError
 from gravbench.toolkits.images import Image, ImageToolkit
-from gravbench.toolkits.interface import LONGEST_HOLD, FirstCall
+from gravbench.toolkits.interface import LONGEST_HOLD, CompiledError, FirstCall
 from gravbench.toolkits.opening import open_toolkit
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
@@ -50,6 +50,9 @@ class Compiling:
     compile_seconds, is_compiling, only_compiles = 0.0, False, False
 
     def on_compiling(self, _):
+        pass
+
+    def on_launch(self):
         pass
 
 
@@ -318,11 +321,16 @@ def test_the_first_call_compiles_and_no_other():
     toolkit = Compiling()
     calls = []
     kernel = FirstCall(toolkit, lambda *arguments: calls.append(arguments))
+    toolkit.on_launch = lambda: calls.append("launches")
     kernel(1)
     first = toolkit.compile_seconds
     kernel(2)
-    assert calls == [(1,), (2,)]
+    assert calls == ["launches", (1,), (2,)], "of a variant that launches while it is prepared, its turn comes first"
     assert toolkit.compile_seconds == first > 0
+    toolkit.only_compiles = True
+    with pytest.raises(CompiledError):
+        kernel(3)
+    assert len(calls) == 3, "what has been compiled is not launched"
 
 
 # Events and the holding kernel, by a made-up driver

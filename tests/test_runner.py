@@ -564,10 +564,14 @@ def test_processes_start_together_and_nothing_is_measured_before_all_are_ready()
         def ready(self):
             order.append("ready")
 
-    crew = crew_of(*(Told(found_in(5), found_in(5)) for _ in range(3)))
-    for _ in range(2):
+    broken = found_in(0, status="failed", broken=True)
+    waiting = iter([Told(*[found_in(5)] * 3), Told(*[found_in(5)] * 3), Told(found_in(5), broken), Told(found_in(5))])
+    crew = Crew(3, lambda: next(waiting), itertools.count(1))
+    assert not crew.is_complete
+    for complete in (True, False, True):
         crew.work(Job(None, Measure(budget_seconds=20.0)), lambda one, job: order.append("ask") or one.ask(job))
-    assert order == ["begin"] * 3 + ["ready"] * 3 + ["ask"] * 6
+        assert crew.is_complete == complete
+    assert order == ["begin"] * 3 + ["ready"] * 3 + ["ask"] * 6 + ["begin", "ready"] + ["ask"] * 3
 
 
 def test_where_the_first_processes_spend_the_budget_no_other_follows():

@@ -206,6 +206,7 @@ def opened_without_a_device(kind, own=None):
         def __init__(self):
             self.compile_seconds, self.is_compiling, self.dtype = 0.0, False, "float32"
             self.on_compiling = lambda _: None
+            self.on_launch = lambda: None
 
         def maker(self, _):
             return lambda *_, **__: own

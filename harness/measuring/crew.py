@@ -66,10 +66,15 @@ class Crew(Generic[Member]):
         assert first is not None
         return _with(first, joined(found, settings))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no process has to be started for the next job."""
+        return len(self._members) >= self._size
+
     def _fill(self) -> None:
         """Start what is missing, all at once: nothing is measured while one of them still imports."""
         added = [self._add() for _ in range(self._size - len(self._members))]
-        if len(added) > 1:
+        if self._size > 1:
             for member in added:
                 member.begin()
             for member in added:

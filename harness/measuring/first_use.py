@@ -94,6 +94,7 @@ def toolkit(case: Case, variant: Variant, turn: Take, begins: Callable[[str], No
     context_is_open = any(entries[name].only_context for name, _ in OPENED)
     waits = case.gpus > 1 or not (own.only_context and context_is_open)
     if waits:
+        initialize()  # or the thread that does so would go on beside a case that is alone
         asked = time.monotonic()
         turn(Turn.ALONE if case.gpus > 1 else Turn.OPEN)
         START.asked += time.monotonic() - asked

@@ -260,7 +260,8 @@ class Lane:
 
     def _done(self, task: Task, behind: float | None) -> Event:
         several = task.case.gpus > 1
-        if task.fresh and not self._device.is_gpu:
+        starts = task.fresh or (self._settings and not self._crew.is_complete)
+        if starts and not self._device.is_gpu:
             self._turns.end_row(self._device.selector)
         with self._turns.working("" if self._device.is_gpu else self._device.selector) as take:
             if task.fresh or several != self._several:

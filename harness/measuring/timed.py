@@ -19,7 +19,8 @@ from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 class Timed:
     """The force, on the device, and what the worker does with everything that is timed.
 
-    The worker verifies the force, asks for the ``objection``, calls ``start``, measures ``launch``, calls ``finish``.
+    The worker verifies the force, asks for the ``objection``, calls ``start``, measures ``launch``, and calls
+    ``finish`` and ``stepping``.
     """
 
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared) -> None:

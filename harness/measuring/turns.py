@@ -19,7 +19,7 @@ WARM_SECONDS = 0.5
 MOST_VERIFYING = 4
 """Cases that are verified on one GPU at the same time: while one compares on the host, another computes."""
 IN_A_ROW = 8
-"""Cases that a processor measures before others go on: these have to end what they do, and begin again, once."""
+"""Cases that a processor measures before others go on."""
 RETURN_SECONDS = 1.0
 """For which others wait for a processor that has just measured a case to come back with its next."""
 FIRST_LANES = 4
@@ -55,14 +55,15 @@ class Turns:
     On a device, cases have their turns in the order in which they ask. One that was verified and asks to be measured
     keeps its place: it comes before those that have not begun. Whoever prepares a case, or measures one on a GPU,
     leaves cores for others. A case that needs the cores itself, or several GPUs, is measured ``alone``: nothing else is
-    prepared, verified or measured meanwhile, on any device. Cases that are prepared wait for it, so that a GPU goes on
-    at once when it has ended. A processor, whose cases all do, measures several in a row.
+    prepared, verified or measured meanwhile, on any device. Cases that are prepared wait for it, with their arrays on
+    the device, so that a GPU goes on at once when it has ended. A processor, whose cases all do, measures several in a
+    row; then those that have waited have their turns.
     """
 
     def __init__(self) -> None:
         """Everything is free."""
         self._changed = Condition()
-        self._working = 0  # who prepare or use a device, those who wait for a turn left out
+        self._working = 0  # who prepare or use a device, not counting those who wait for a turn
         self._alone = False
         self._wait_alone = 0
         self._tickets = 0
@@ -78,6 +79,7 @@ class Turns:
         self._until = -math.inf
         self._in_a_row = 0
         self._others = 0  # who wait to prepare a case
+        self._owed = 0  # the last ticket of those who had asked when a row ended
 
     def end(self) -> None:
         """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
@@ -124,7 +126,7 @@ class Turns:
         """Let others go on before the next case of a processor: its processes have to start first, or there is none."""
         with self._changed:
             if processor == self._returns:
-                self._until, self._in_a_row = -math.inf, 0
+                self._until, self._in_a_row, self._owed = -math.inf, 0, self._tickets
                 self._changed.notify_all()
 
     @contextmanager
@@ -197,6 +199,8 @@ class Turns:
         self._in_a_row = self._in_a_row % IN_A_ROW + measured
         more = measured and self._in_a_row < IN_A_ROW
         self._until = time.monotonic() + RETURN_SECONDS if more else -math.inf
+        if not more:
+            self._owed = self._tickets
 
     def _may_work(self, processor: str) -> bool:
         if self._alone:
@@ -206,7 +210,11 @@ class Turns:
         if processor and self._others:
             return False
         # Those who wait to be alone come first, or with many others they would wait for ever.
-        return not self._wait_alone
+        return not self._wait_alone or self._owes()
+
+    def _owes(self) -> bool:
+        """Tell whether somebody still waits who waited when a row ended."""
+        return any(min(waiting) <= self._owed for waiting in self._waiting.values() if waiting)
 
     def _take(self, device: str, turn: Turn, own: int) -> None:
         waiting = self._waiting[device]
@@ -216,7 +224,7 @@ class Turns:
             # Whoever waits to be alone has to wait anyway while others prepare.
             preparing = self._working > self._using.total()
             in_a_row = time.monotonic() < self._until and device != self._returns
-            if self._alone or in_a_row or (self._wait_alone and not preparing):
+            if self._alone or in_a_row or (self._wait_alone and not preparing and own > self._owed):
                 return False
             opening, verifying, measuring = (self._using[device, one] for one in (Turn.OPEN, Turn.VERIFY, Turn.MEASURE))
             if turn == Turn.MEASURE:
@@ -241,7 +249,7 @@ class Turns:
         self._wait_alone += 1
         self._changed.notify_all()
         try:
-            self._wait(lambda: not self._alone and not self._working)
+            self._wait(lambda: not (self._alone or self._working or self._owes()))
         except Ended:
             self._working += 1  # the block that ends counts it off
             raise

@@ -209,7 +209,7 @@ def _work(
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
         if prepared.stages is None and not prepared.on_host:
-            # One launch of a cycle that does not happen would shift those that are judged.
+            # A whole cycle: leaving out single launches would shift those that are judged.
             for _ in range(prepared.cycle):
                 toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"

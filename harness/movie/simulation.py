@@ -68,7 +68,7 @@ class Simulation:
         assert case.dt is not None
         self._dt = case.dt
         self._stepper = Stepper(holder, prepared, bodies, LEAPFROG, case.dt, on_gpu=self._on_gpu)
-        self._stepper.start()  # compiles the integrator
+        self._stepper.start()
         self.seconds = 0.0
         self.steps = 0
 

@@ -350,8 +350,12 @@ class FirstCall:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it; on a GPU this returns before what it launched has run."""
+        if self.toolkit.only_compiles and self.called:
+            raise CompiledError
         if self.called:
             return self.function(*arguments)
+        if not self.toolkit.only_compiles:
+            self.toolkit.on_launch()
         with compiling(self.toolkit), warnings.catch_warnings():
             # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
             warnings.simplefilter("ignore")
@@ -363,5 +367,8 @@ class FirstCall:
         return result
 
     def compile(self, *arguments: Any) -> None:
-        """Compile it for such arguments without a launch, or raise ``CompiledError`` when that is done."""
+        """Compile it for such arguments, where ``compiles_at_launch``: this returns or raises ``CompiledError``.
+
+        Here it is called, and what it calls raises that before it launches.
+        """
         self.function(*arguments)

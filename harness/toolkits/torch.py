@@ -77,16 +77,17 @@ class TorchToolkit(GpuToolkit):
             return run
 
         def wrapped(*arguments: Any, **options: Any) -> Any:
-            if not {"backend", "mode", "options"} & options.keys():
-                self.compiles_at_launch = True
-                options["backend"] = inductor
-            return compile_(*arguments, **options)
+            own.append(bool({"backend", "mode", "options"} & options.keys()))
+            return compile_(*arguments, **(options if own[-1] else options | {"backend": inductor}))
 
+        own: list[bool] = []
         compile_, self.torch.compile = self.torch.compile, wrapped
         try:
             yield
         finally:
             self.torch.compile = compile_
+        # With options of one's own, compiling may launch.
+        self.compiles_at_launch = own != [] and not any(own)
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()

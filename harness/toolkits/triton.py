@@ -74,7 +74,8 @@ class _Kernel(FirstCall):
 
     def compile(self, *arguments: Any) -> None:
         grid, block, *rest = arguments
-        self.jitted.warmup(*self._own(rest), grid=(grid,), **_options(block))
+        compiled = self.jitted.warmup(*self._own(rest), grid=(grid,), **_options(block))
+        getattr(compiled, "run", None)  # makes what launches it, too
 
     def _own(self, arguments: Sequence[Any]) -> list[Any]:
         return [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
