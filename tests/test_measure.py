@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import statistics
+from collections import deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -637,6 +638,32 @@ def test_jax_is_timed_until_the_last_result_is_there(clock_time, kernel_seconds,
 def test_a_measurement_says_whether_the_device_waited_for_the_host(clock_time, launch_seconds):
     gpu = FakeGpu(clock_time, launch_seconds=launch_seconds, kernel_seconds=1e-6)
     assert measure(gpu, gpu.launch, settings(sample_seconds=1e-5)).launch_bound == (launch_seconds == 0.2)
+
+
+@pytest.mark.parametrize(("kernels", "batch"), [(1, 512), (2, 256), (3, 256), (5, 128)])
+def test_a_batch_is_so_short_that_all_kernels_of_its_launches_can_wait(clock_time, kernels, batch):
+    """What queues more kernels per launch than it says fills the driver's queue while the device is held."""
+
+    class Queue(FakeGpu):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.waiting = deque()
+
+        def launch(self):
+            for _ in range(kernels):
+                while self.waiting and self.waiting[0] <= self.time_of.now:
+                    self.waiting.popleft()
+                if len(self.waiting) >= 1000:
+                    self.time_of.now = self.waiting.popleft()
+                super().launch()
+                self.waiting.append(self.free_at)
+
+    gpu = Queue(clock_time, launch_seconds=3e-6, kernel_seconds=1e-6)
+    found = measure(gpu, gpu.launch, settings(sample_seconds=0.005))
+    assert found.batch == batch
+    assert not found.launch_bound
+    assert found.median_seconds == pytest.approx(kernels * 1e-6, rel=0.05)
+    assert gpu.holds[-1] <= 6400, "of a shorter batch a shorter hold is enough"
 
 
 def test_the_device_is_read_while_it_works(clock_time):

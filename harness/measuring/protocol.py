@@ -194,6 +194,12 @@ def _warmed_up(
     while True:
         own: list[Reading | None] = []
         timing = clock.time(launch, batch, lambda own=own: own.append(read() if read else None))  # type: ignore[misc]
+        if timing.blocked and batch > 1:
+            # Each launch queues several kernels, and the host waits for the device once about a thousand of them wait.
+            batch = most_batch = batch // 2
+            took.clear()
+            clocks.clear()
+            continue
         wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
         if wanted > batch < most_batch:
             batch = min(wanted, most_batch)

@@ -41,12 +41,14 @@ class Timing:
     """Time of a batch: seconds per evaluation on the device's clock.
 
     ``launch_seconds`` is what the host needed per launch; None where the host is the device.
-    ``launch_bound`` says that the device had to wait for the host, so that ``seconds`` is not its own.
+    ``launch_bound`` says that the device had to wait for the host, so that ``seconds`` is not its own, and ``blocked``
+    that the host could not even queue the batch during the longest hold, as it would a shorter one.
     """
 
     seconds: float
     launch_seconds: float | None
     launch_bound: bool = False
+    blocked: bool = False
 
 
 def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
@@ -217,6 +219,8 @@ class GpuToolkit(DriverToolkit):
     """Timing on the device's own clock, by the driver's events in the stream in which the library's work waits."""
 
     _hold_microseconds = 200
+    _blocked = 0
+    """Launches of a batch that was too long for the longest hold."""
 
     @property
     def current_stream(self) -> int:
@@ -237,6 +241,8 @@ class GpuToolkit(DriverToolkit):
         Python. Therefore a holding kernel goes first; if the device had already passed the first event when the last
         launch was queued, the batch is repeated behind a longer hold.
         """
+        if count < self._blocked:
+            self._hold_microseconds, self._blocked = GpuToolkit._hold_microseconds, 0
         while True:
             start, stop = self.event(), self.event()
             self.hold(self._hold_microseconds)
@@ -252,7 +258,9 @@ class GpuToolkit(DriverToolkit):
             # Where one evaluation outlasts a launch, the device never waits for the host after the first.
             launch_bound = not held and seconds <= 2 * launch_seconds
             if not launch_bound or self._hold_microseconds >= LONGEST_HOLD:
-                return Timing(seconds, launch_seconds, launch_bound)
+                blocked = launch_bound and launch_seconds * count * 1e6 >= LONGEST_HOLD
+                self._blocked = count if blocked else 0
+                return Timing(seconds, launch_seconds, launch_bound, blocked)
             self._hold_microseconds *= 2
 
 
