@@ -1,12 +1,17 @@
 """What a language costs and gives: lines, instructions and speeds, and the table that docs/ shows of them."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from conftest import ROOT
 from gravbench.errors import InputError
 from gravbench.explain import assembling, generated, languages
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile, find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
@@ -37,6 +42,30 @@ def test_lines_are_those_of_code(tmp_path):
     stem.with_suffix(".mojo").write_text("# Not counted.\n\nvar a = 1  # counted\n")
     variant = type("Own", (), {"path": stem, "has_cuda_c": True})
     assert [languages.lines_of(variant, toolkit) for toolkit in ("jax", "cupy", "mojo")] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("name", ["naive", "tiled", "register_blocked", "kahan"])
+def test_numba_makes_machine_code_without_a_gpu(name, architecture):
+    """In a process of its own: here numba.cuda is its simulator."""
+    words = ["source", name, "--machine-code", "--toolkit", "numba", "--arch", architecture]
+    plain = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
+    done = subprocess.run(
+        [sys.executable, "-m", "gravbench", *words], capture_output=True, text=True, env=plain, check=False
+    )
+    if "NVVM" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert not done.returncode, done.stderr
+    assert f".target\t{architecture}" in done.stdout
+    opcodes = re.findall(r"^\s+/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d+ )?(\w+[\w.]*)", done.stdout, re.MULTILINE)
+    assert sum(one.startswith("FFMA") for one in opcodes) >= 12
+    assert any(one.startswith("MUFU.RSQ") for one in opcodes)
+    assert not [one for one in opcodes if one.startswith(("LDL", "STL"))], "registers are spilled"
+
+
+def test_the_simulator_has_no_machine_code():
+    with pytest.raises(InputError, match=r"does not compile naive for sm_90: numba\.cuda is its simulator"):
+        generated.machine_code(VARIANTS["naive"], find_interaction(GRAVITY), "sm_90", "numba")
 
 
 def test_a_twin_of_numbas_kernel_has_its_lines():

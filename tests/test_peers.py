@@ -224,7 +224,8 @@ def test_what_a_compiler_refuses_is_a_sentence_that_names_it(monkeypatch):
 
 def test_a_variant_that_no_compiler_takes_without_a_gpu_says_so():
     with pytest.raises(
-        InputError, match=r"^jax_jit has no machine code without a GPU; accepted: .*CUDA C, numba-cuda-mlir, Triton"
+        InputError,
+        match=r"^jax_jit has no machine code without a GPU; accepted: .*CUDA C, numba-cuda, numba-cuda-mlir, Triton",
     ):
         generated.generated(VARIANTS["jax_jit"], {}, "sm_90")
 

@@ -120,11 +120,11 @@ def instructions_of(variant: Variant, toolkit: str) -> float | None:
 def markdown(found: Sequence[Row], here: Here) -> str:
     """Return the table in Markdown, with what its numbers presuppose, and a note for each sign in it."""
     records = [row.timed.record for row in found if row.timed]
-    made = [catalogue()[name].version for name in compilers()]
+    made = dict.fromkeys(one for name in compilers() for one in (catalogue()[name].version or "").split(", ") if one)
     head = f"{records[0].device}, {records[0].bodies}, N = {BODIES:,}, float32: the fastest case of each variant"
     foot = (
         f"Instructions are those of the inner loop for {ARCHITECTURE}, with the default of each axis, as made by "
-        f"{', '.join([compiler(), *filter(None, made)])}."
+        f"{', '.join([compiler(), *made])}."
     )
 
     def speed(row: Row) -> str:

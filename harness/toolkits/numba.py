@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
+from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import CompiledError, CudaToolkit, Timing, compiling, time_on_host
 
 ENTRY = Entry(
@@ -21,6 +26,53 @@ ENTRY = Entry(
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
     flags=("fastmath=True",), probe="naive", python=True, in_force=True, only_context=True
 )  # fmt: skip
+
+SECTION = re.compile(rb"\.text\.([\w$]+)")
+"""Of machine code, with the name that Numba gives to a kernel."""
+
+
+def image(job: Job, architecture: str) -> Image:
+    """Compile a kernel for an architecture such as ``sm_90``, without a GPU, and link it as numba.cuda does.
+
+    Raises:
+        RuntimeError: numba.cuda is its simulator in this process.
+    """
+    from numba import cuda, typeof
+    from numba.cuda import dispatcher
+
+    if is_simulated(cuda):
+        raise RuntimeError("numba.cuda is its simulator, because NUMBA_ENABLE_CUDASIM is set")
+    from numba.cuda.cudadrv.driver import _Linker
+
+    number = architecture.removeprefix("sm_")
+    capability = int(number[:-1]), int(number[-1])
+    kernel = job.source.module.numba_kernel(cuda, job.real, find(GRAVITY), **job.constants)
+    asks = dispatcher.get_current_device
+    # What a kernel calls is compiled for the device in use, whatever the kernel is compiled for.
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        code, _ = cuda.compile(
+            kernel.py_func,
+            tuple(map(typeof, job.arguments)),
+            fastmath=kernel.targetoptions["fastmath"],
+            device=False,
+            abi="numba",
+            cc=capability,
+            output="ltoir",
+        )
+    finally:
+        dispatcher.get_current_device = asks
+    linker = _Linker(cc=capability, lto=True)
+    linker.add_ltoir(code)
+    made = bytes(linker.complete().code)
+    section = SECTION.search(made)
+    assert section
+    return Image(made, section[1].decode())
+
+
+def is_simulated(cuda: Any) -> bool:
+    """Tell whether ``numba.cuda`` is Numba's simulator."""
+    return not hasattr(cuda, "libdevice")
 
 
 class _Kernel:
@@ -79,7 +131,7 @@ class NumbaToolkit(CudaToolkit):
     def start(self) -> None:
         from numba import cuda
 
-        self.simulated = not hasattr(cuda, "libdevice")
+        self.simulated = is_simulated(cuda)
         if not self.simulated:
             cuda.current_context()
         self.cuda = _Simulator(cuda) if self.simulated else cuda
