@@ -274,6 +274,13 @@ def test_torch_compiles_before_a_turn_and_launches_nothing_then(monkeypatch, opt
     kernel()
     assert told[-2:] == ["launches", "launches"]
     assert told.count("compiles") == (not options), "once"
+    options = {"mode": "default"}
+    toolkit.build("another", {})
+    options = {}
+    kernel = toolkit.build("stem", {})
+    told.clear()
+    toolkit.compile_first(kernel)
+    assert not told, "another of its kernels may launch while it is compiled"
 
 
 def test_a_library_is_imported_after_those_that_it_needs(monkeypatch):

@@ -158,7 +158,7 @@ class Stepper(Timed):
         return f"one step did not update the {' and '.join(wrong)} as its formula says" if wrong else None
 
     def finish(self) -> str | None:
-        """Do the first ``DRIFT_STEPS`` steps once more, unless they take too long, for what drifts over them."""
+        """Repeat the first ``DRIFT_STEPS`` steps, to see what drifts over them, unless they take too long."""
         objection = None
         if not all(np.isfinite(array).all() for array in self._download()):
             objection = "some bodies were NaN or infinite after the last step"

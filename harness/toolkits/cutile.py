@@ -13,7 +13,7 @@ from gravbench.model.variant import Kernel
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FirstCall
-from gravbench.toolkits.torch import plain
+from gravbench.toolkits.torch import passed
 
 COMPILER = "nvidia-cuda-tileiras"
 
@@ -65,8 +65,8 @@ class CutileToolkit(CupyToolkit):
         array_of_one = lru_cache(lambda value: self.upload(np.array([value])))
 
         def launch(grid: int, *arguments: Any) -> None:
-            own = tuple(array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments)
-            self.tile.launch(self.cupy.cuda.get_current_stream(), (grid,), kernel, own)
+            stream = self.cupy.cuda.get_current_stream()
+            self.tile.launch(stream, (grid,), kernel, passed(arguments, array_of_one))
 
         return FirstCall(self, launch)
 

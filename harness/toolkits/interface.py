@@ -358,19 +358,19 @@ class FirstCall:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it; on a GPU this returns before what it launched has run."""
-        if self.toolkit.only_compiles and self.called:
-            raise CompiledError
+        only_compiles = self.toolkit.only_compiles
         if self.called:
+            if only_compiles:
+                raise CompiledError
             return self.function(*arguments)
-        if not self.toolkit.only_compiles:
+        if not only_compiles:
             self.toolkit.on_launch()
         with compiling(self.toolkit), warnings.catch_warnings():
             # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
             warnings.simplefilter("ignore")
-            if self.toolkit.only_compiles:
-                self.compile(*arguments)
-                raise CompiledError
-            result = self.function(*arguments)
+            result = (self.compile if only_compiles else self.function)(*arguments)
+        if only_compiles:
+            raise CompiledError
         self.called = True
         return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,6 +31,8 @@ class TorchToolkit(GpuToolkit):
 
     name = "torch"
     refusal = "PyTorch cannot start"
+    _ends: tuple[bool, ...] = ()
+    """For each kernel, whether a launch that only compiles ends before anything is launched."""
 
     def start(self) -> None:
         ENTRY.load()
@@ -87,7 +89,8 @@ class TorchToolkit(GpuToolkit):
         finally:
             self.torch.compile = compile_
         # With options of one's own, compiling may launch.
-        self.compiles_at_launch = own != [] and not any(own)
+        self._ends = (*self._ends, own != [] and not any(own))
+        self.compiles_at_launch = all(self._ends)
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()
@@ -99,6 +102,11 @@ class TorchToolkit(GpuToolkit):
     @property
     def compiler(self) -> str:
         return f"TorchInductor {self.torch.__version__}"
+
+
+def passed(arguments: Sequence[Any], array_of_one: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Convert arguments for a language whose real numbers have no width: those become arrays of one element."""
+    return tuple(array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments)
 
 
 def plain(argument: Any) -> Any:

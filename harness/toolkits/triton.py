@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +13,7 @@ from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
 from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FirstCall
-from gravbench.toolkits.torch import TorchToolkit, plain
+from gravbench.toolkits.torch import TorchToolkit, passed
 
 ENTRY = Entry(
     place=6, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
@@ -69,16 +68,13 @@ class _Kernel(FirstCall):
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
 
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
-        self.compiled = self.jitted[(grid,)](*self._own(arguments), **_options(block))
+        self.compiled = self.jitted[(grid,)](*passed(arguments, self.array_of_one), **_options(block))
         self.launch = driver.Launch(grid, block)
 
     def compile(self, *arguments: Any) -> None:
         grid, block, *rest = arguments
-        compiled = self.jitted.warmup(*self._own(rest), grid=(grid,), **_options(block))
+        compiled = self.jitted.warmup(*passed(rest, self.array_of_one), grid=(grid,), **_options(block))
         getattr(compiled, "run", None)  # makes what launches it, too
-
-    def _own(self, arguments: Sequence[Any]) -> list[Any]:
-        return [self.array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments]
 
 
 class TritonToolkit(TorchToolkit):
