@@ -11,6 +11,7 @@ import threading
 import time
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -655,16 +656,15 @@ def test_what_is_made_of_files_is_made_again_when_one_of_them_has_changed(tmp_pa
 
 def test_threads_make_one_syntax_tree_at_a_time(monkeypatch):
     """Python 3.11 raises SystemError otherwise, about once in a thousand times."""
-    parse, inside, most = ast.parse, [], []
+    inside, most = [], []
 
     def slowly(text):
         inside.append(text)
         most.append(len(inside))
         time.sleep(0.01)
         inside.pop()
-        return parse(text)
 
-    monkeypatch.setattr(ast, "parse", slowly)
+    monkeypatch.setattr(python_code, "ast", SimpleNamespace(parse=slowly))
     threads = [threading.Thread(target=python_code.tree, args=("x = 1",)) for _ in range(4)]
     for thread in threads:
         thread.start()

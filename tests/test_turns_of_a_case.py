@@ -139,7 +139,8 @@ def test_the_repetition_of_an_anchor_is_judged_once_before_its_samples(history):
     assert "looks behind a held queue" in doing(history, timed="step", repeated=True)[1]
 
 
-def test_numba_compiles_before_a_case_waits_for_its_turn(monkeypatch):
+@pytest.mark.parametrize("timed", ["force", "step"])
+def test_numba_compiles_before_a_case_waits_for_its_turn(monkeypatch, timed):
     told, launch = [], numba._Kernel.__call__
 
     def called(kernel, *arguments, **options):
@@ -148,10 +149,14 @@ def test_numba_compiles_before_a_case_waits_for_its_turn(monkeypatch):
 
     monkeypatch.setattr(numba._Kernel, "__call__", called)
     (case,) = load("quick", ["n=40"], variants=["naive"], toolkits=["numba"]).cases
+    if timed == "step":
+        case = case.model_copy(update={"timed": timed, "integrator": "leapfrog", "dt": 1e-3})
     outcome = work(Job(case, None), (), lambda: None, lambda _: None, lambda asked: told.append(asked) or False)
     assert outcome.status == "ok", outcome.reason
-    assert [one for one in told if one not in (Turn.OPEN, Turn.NOTHING)][:3] == ["compiles", Turn.ALONE, "launches"]
-    assert told.count("compiles") == 1
+    kernels = 1 if timed == "force" else 2  # the integrator too
+    own = [one for one in told if one not in (Turn.OPEN, Turn.NOTHING)]
+    assert own[: kernels + 2] == [*["compiles"] * kernels, Turn.ALONE, "launches"]
+    assert told.count("compiles") == kernels
 
 
 def test_what_a_launch_does_behind_its_first_kernel_waits_for_a_turn(monkeypatch):
@@ -349,6 +354,7 @@ def test_a_process_imports_the_library_before_its_turn_and_its_wait_is_no_part_o
     monkeypatch.setattr(first_use, "START", start)
     monkeypatch.setattr(first_use, "OPENED", set())
     monkeypatch.setattr(first_use, "open_toolkit", opened)
+    monkeypatch.setattr(first_use, "initialize", lambda: told.append("initializes"))
     contexts = {"cupy": True, "pycuda": True, "torch": False}
     library = {
         name: SimpleNamespace(load=lambda: told.append("imports"), only_context=only) for name, only in contexts.items()
@@ -357,10 +363,10 @@ def test_a_process_imports_the_library_before_its_turn_and_its_wait_is_no_part_o
     (case,) = load("quick", ["n=40"], variants=["tiled"], toolkits=["cupy"]).cases
     for _ in range(2):
         first_use.toolkit(case, None, turn, told.append)
-    assert told == ["imports", "open", "loading", "opens", "nothing", "opens"], "once per process"
+    waited = ["imports", "initializes", "open", "loading", "opens", "nothing"]
+    assert told == [*waited, "opens"], "once per process"
     assert start.seconds() >= 0.2, "the turn it gives back took as long, and counts"
     assert start.seconds() < 0.4
-    waited = ["imports", "open", "loading", "opens", "nothing"]
     for name, expected in (("pycuda", ["imports", "opens"]), ("torch", waited)):
         told.clear()
         first_use.toolkit(case.model_copy(update={"toolkit": name}), None, turn, told.append)
