@@ -335,7 +335,7 @@ def test_what_is_prepared_is_measured_while_others_still_prepare_and_somebody_wa
     assert cases.has[2:] == ["cores alone"]
 
 
-@pytest.mark.parametrize("ended_by", ["a start", "the last case"])
+@pytest.mark.parametrize("ended_by", ["a start", "what compiles", "the last case"])
 def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_row_ends(cases, ended_by):
     def row():
         cases.turns.join("cpu", 0)
@@ -357,6 +357,10 @@ def test_no_prepared_case_comes_between_two_of_a_processor_in_a_row_until_the_ro
     assert len(cases.has) == 3
     if ended_by == "a start":
         cases.turns.end_row("cpu")
+    elif ended_by == "what compiles":
+        with cases.turns.working("cpu") as take:
+            take(CPU, Turn.NOTHING)
+            time.sleep(0.05)
     else:
         cases.turns.leave("cpu")
     time.sleep(0.05)

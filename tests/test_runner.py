@@ -672,13 +672,17 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.cpu import numpy_direct
 
 OLD, NEW, FILE = {edit!r}
+edited = False
 
 
 @variant(parent="numpy_direct", source="a fault planted by the tests")
 def prepare(cpu, bodies):
-    """Edit, and prepare what numpy_direct does."""
+    """Edit the first time, and prepare what numpy_direct does."""
+    global edited
     file = Path(FILE)
-    file.write_bytes(file.read_bytes().replace(OLD.encode(), NEW.encode(), 1) if OLD else NEW.encode())
+    if not edited:
+        file.write_bytes(file.read_bytes().replace(OLD.encode(), NEW.encode(), 1) if OLD else NEW.encode())
+    edited = True
     return numpy_direct.prepare.prepare(cpu, bodies)
 '''
 

@@ -1,5 +1,6 @@
 """Which turns a case waits for, and what it launches in each: nothing is timed beside others on a device."""
 
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -8,22 +9,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import first_use, worker
 from gravbench.measuring.launches import launched_again
 from gravbench.measuring.outcome import Found
 from gravbench.measuring.protocol import measure
+from gravbench.measuring.rehearsal import rehearse
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.turns import Turn
 from gravbench.measuring.worker import Job, work
-from gravbench.model import toolkits
+from gravbench.model import initial_conditions, interaction_files, toolkits
 from gravbench.model.record import OUTRACED
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.toolkits import images, numba, torch, triton
 from gravbench.toolkits.cpu import CpuToolkit
 from gravbench.toolkits.interface import Timing
+from gravbench.toolkits.opening import open_toolkit
 
 QUICK = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
 
@@ -137,6 +141,65 @@ def test_the_repetition_of_an_anchor_is_judged_once_before_its_samples(history):
     assert outcome.found.errors.error_rows == 40
     # What is measured beside the time of a force, such as stages or drift, is measured each time.
     assert "looks behind a held queue" in doing(history, timed="step", repeated=True)[1]
+
+
+def test_others_go_on_while_numba_compiles_for_the_host_and_only_then(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
+    (case,) = load("quick", ["n=40"], variants=["numba_direct"]).cases
+    for expected in ([Turn.NOTHING, Turn.ALONE], [Turn.ALONE]):
+        told = []
+        outcome = work(Job(case, None), (), lambda: None, lambda _: None, lambda asked, told=told: told.append(asked))
+        assert outcome.status == "ok", outcome.reason
+        assert told == expected
+
+
+HOST_CODE = """
+import sys
+
+from gravbench.config.load import load
+from gravbench.measuring import worker
+from gravbench.toolkits import kept
+
+variant, toolkit, *chosen = sys.argv[1:]
+kept.keep()
+loads = kept._Kept.load_overload
+told = []
+kept._Kept.load_overload = lambda own, *arguments: told.append("loads") or loads(own, *arguments)
+(case,) = load("quick", ["n=200", *chosen], variants=[variant], toolkits=[toolkit]).cases
+outcome = worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, lambda asked: told.append(asked.name))
+print(outcome.status, outcome.reason, told.count("loads") > 5, "loads" in told[told.index("ALONE"):])
+"""
+
+
+@pytest.mark.parametrize("chosen", [("barnes_hut_cpu", "cpu"), ("barnes_hut", "numba", "p=32")])
+def test_code_for_the_host_is_loaded_before_a_case_has_it_for_itself(chosen):
+    done = subprocess.run([sys.executable, "-c", HOST_CODE, *chosen], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "ok None True False\n", done.stdout + done.stderr
+
+
+def test_a_rehearsal_compiles_no_kernel_for_a_gpu_and_leaves_what_goes_wrong_to_the_case():
+    variant = discover(())["barnes_hut"]
+    (case,) = load("quick", ["n=200", "p=32"], variants=["barnes_hut"], toolkits=["numba"]).cases
+    opened = open_toolkit("numba", variant, "float32", interaction_files.find("gravity"))
+    bodies = initial_conditions.of_case(case)
+    told, built, launched = [], [], []
+    opened.on_compiling = told.append
+    opened.build = lambda *arguments: built.append(arguments)
+
+    def prepare(gpu, bodies, **axes):
+        prepared = variant.prepare(gpu, bodies, **axes)
+        return replace(prepared, launch=lambda: launched.append(bodies.n) or prepared.launch())
+
+    def raises(*_, **__):
+        raise ValueError("too few bodies")
+
+    rehearse(opened, replace(variant, prepare=prepare), bodies, case.axes, lambda: None)
+    rehearse(opened, replace(variant, prepare=raises), bodies, case.axes, lambda: None)
+    assert launched == [64]
+    assert not built
+    assert opened.on_compiling == told.append
+    opened.compile("barnes_hut", P=32)
+    assert built == [("barnes_hut", {"P": 32})]
 
 
 @pytest.mark.parametrize("timed", ["force", "step"])

@@ -36,7 +36,7 @@ class Turn(StrEnum):
     OPEN = "open"
     """The device, while nothing on it is measured: to open or leave it holds up what others compute."""
     NOTHING = "nothing"
-    """Nothing: the turn before ends."""
+    """Nothing: the turn before ends, and so does the row of cases of a processor."""
     VERIFY = "verify"
     """The device, beside others that are verified."""
     MEASURE = "measure"
@@ -125,9 +125,12 @@ class Turns:
     def end_row(self, processor: str) -> None:
         """Let others go on before the next case of a processor: its processes have to start first, or there is none."""
         with self._changed:
-            if processor == self._returns:
-                self._until, self._in_a_row, self._owed = -math.inf, 0, self._tickets
-                self._changed.notify_all()
+            self._end_row(processor)
+
+    def _end_row(self, processor: str) -> None:
+        if processor and processor == self._returns:
+            self._until, self._in_a_row, self._owed = -math.inf, 0, self._tickets
+            self._changed.notify_all()
 
     @contextmanager
     def working(self, processor: str = "") -> Iterator[Callable[[str, Turn], bool]]:
@@ -163,6 +166,7 @@ class Turns:
             with self._changed:
                 own = give_back()
                 if turn == Turn.NOTHING:
+                    self._end_row(processor)
                     return False
                 if own is None or turn != Turn.MEASURE:
                     self._tickets += 1

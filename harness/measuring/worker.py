@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +26,7 @@ from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.launches import as_timed, at_last, launched_again, left
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
 from gravbench.measuring.protocol import measure, stage_seconds
+from gravbench.measuring.rehearsal import rehearse
 from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP, Phases
@@ -222,6 +224,10 @@ def _work(
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
+    if prepared.on_host or not toolkit.compute_capability:
+        begin(VERIFYING)
+        with counting_numba(toolkit):
+            rehearse(toolkit, variant, bodies, case.axes, partial(turn, Turn.NOTHING))
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
     first_use.make_ready(toolkit.interaction, case.dtype, on_gpu=on_gpu, turn=turn if warm is None else None)
     judge = Judge(

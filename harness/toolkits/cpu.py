@@ -133,17 +133,7 @@ class CpuToolkit(DeviceToolkit):
         import numba
 
         keep()
-        dispatcher = self.maker(stem)(numba, self.real, **constants)
-        compiled = False
-
-        def kernel(*arguments: Any) -> None:
-            nonlocal compiled
-            if not compiled:  # until now the types of the arguments were not known
-                with compiling(self):
-                    dispatcher.compile(tuple(map(numba.typeof, arguments)))
-                compiled = True
-            dispatcher(*arguments)
-
+        kernel: Kernel = self.maker(stem)(numba, self.real, **constants)
         return kernel
 
     def synchronize(self) -> None:

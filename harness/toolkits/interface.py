@@ -65,6 +65,10 @@ class CompiledError(BaseException):
     """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
 
 
+def _end(*_: Any, **__: Any) -> None:
+    raise CompiledError
+
+
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
@@ -205,6 +209,12 @@ class DeviceToolkit(ABC):
 
 class DriverToolkit(DeviceToolkit):
     """A toolkit on a device that the CUDA driver knows."""
+
+    without_kernels = False
+    """Whether no kernel is compiled, and one that is launched raises ``CompiledError``."""
+
+    def compile(self, stem: str, /, **constants: int) -> Kernel:
+        return _end if self.without_kernels else super().compile(stem, **constants)
 
     @property
     def multiprocessors(self) -> int:
