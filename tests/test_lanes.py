@@ -298,7 +298,8 @@ def test_a_processor_measures_several_cases_in_a_row_and_then_others_go_on(monke
                 time.sleep(0.01)
 
     threads = [threading.Thread(target=measure, args=("cpu", True, 6))]
-    with turns.working():  # so that both wait
+    with turns.working() as take:  # so that both wait
+        take("cuda:1", Turn.VERIFY)
         threads[0].start()
         time.sleep(0.05)
         threads.append(threading.Thread(target=measure, args=("cuda:0", False, 3)))
@@ -333,6 +334,29 @@ def test_what_is_prepared_is_measured_while_others_still_prepare_and_somebody_wa
         assert cases.has == ["a measure", "b measure"]
     cases.goes_on("b")
     assert cases.has[2:] == ["cores alone"]
+
+
+def test_others_begin_while_somebody_prepares_for_whom_one_waits_to_be_alone(cases):
+    with cases.turns.working():
+        cases.begin("cores", Turn.ALONE, device=CPU)
+        cases.begin("a", Turn.MEASURE)
+        assert cases.has == ["a measure"], "whoever waits would have to wait anyway"
+        cases.goes_on("a")
+    time.sleep(0.05)
+    assert cases.has[1:] == ["cores alone"]
+
+
+def test_nobody_begins_while_those_prepare_who_began_after_one_waited_to_be_alone(cases):
+    with cases.turns.working() as before:
+        cases.begin("cores", Turn.ALONE, device=CPU)
+        with cases.turns.working():
+            before("cuda:0", Turn.VERIFY)
+            cases.begin("a", Turn.MEASURE, device="cuda:1")
+            assert not cases.has
+            before("cuda:0", Turn.NOTHING)  # it prepares again
+            assert not cases.has
+    time.sleep(0.05)
+    assert cases.has == ["cores alone"]
 
 
 @pytest.mark.parametrize("ended_by", ["a start", "what compiles", "the last case"])

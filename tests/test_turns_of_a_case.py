@@ -38,6 +38,7 @@ def history(monkeypatch):
     told = []
     monkeypatch.setattr(CpuToolkit, "compute_capability", "9.0")
     monkeypatch.setattr(worker, "gpu_is_usable", lambda *_: False)
+    monkeypatch.setattr(worker, "rehearse", lambda *_: None)
     variant = discover(())["numpy_direct"]
 
     def prepare(gpu, bodies, **axes):
@@ -95,8 +96,14 @@ def test_verifying_alone_ends_with_the_look_behind_a_held_queue(history):
     assert doing(history, None)[1] == [*VERIFIED, Turn.MEASURE, "looks behind a held queue"]
 
 
-def test_a_case_of_many_bodies_has_the_device_for_itself_from_the_first_launch_on(history, monkeypatch):
-    monkeypatch.setattr(worker, "SHARED_UP_TO", 39)
+@pytest.mark.parametrize(
+    ("owner", "name", "value"), [(worker, "SHARED_UP_TO", 39), (CpuToolkit, "tunes_at_launch", True)]
+)
+def test_a_case_of_many_bodies_or_that_tunes_has_the_device_for_itself_from_the_first_launch_on(
+    history, monkeypatch, owner, name, value
+):
+    assert torch.TorchToolkit.tunes_at_launch
+    monkeypatch.setattr(owner, name, value)
     _, found = doing(history)
     assert found == [Turn.MEASURE, "launch", "looks behind a held queue", "times", "launch"]
 
@@ -177,14 +184,12 @@ def test_code_for_the_host_is_loaded_before_a_case_has_it_for_itself(chosen):
     assert done.stdout == "ok None True False\n", done.stdout + done.stderr
 
 
-def test_a_rehearsal_compiles_no_kernel_for_a_gpu_and_leaves_what_goes_wrong_to_the_case():
+def test_a_rehearsal_ends_at_the_first_kernel_and_leaves_what_goes_wrong_to_the_case():
     variant = discover(())["barnes_hut"]
     (case,) = load("quick", ["n=200", "p=32"], variants=["barnes_hut"], toolkits=["numba"]).cases
     opened = open_toolkit("numba", variant, "float32", interaction_files.find("gravity"))
     bodies = initial_conditions.of_case(case)
-    told, built, launched = [], [], []
-    opened.on_compiling = told.append
-    opened.build = lambda *arguments: built.append(arguments)
+    launched, compiled = [], []
 
     def prepare(gpu, bodies, **axes):
         prepared = variant.prepare(gpu, bodies, **axes)
@@ -193,13 +198,37 @@ def test_a_rehearsal_compiles_no_kernel_for_a_gpu_and_leaves_what_goes_wrong_to_
     def raises(*_, **__):
         raise ValueError("too few bodies")
 
-    rehearse(opened, replace(variant, prepare=prepare), bodies, case.axes, lambda: None)
+    prepared = prepare(opened, bodies, **case.axes)
+    assert prepared.kernel.compiled is None
+    told = opened.on_launch, opened.on_compiling
+    rehearse(opened, replace(variant, prepare=prepare), bodies, case.axes, lambda: compiled.append("compiles"))
     rehearse(opened, replace(variant, prepare=raises), bodies, case.axes, lambda: None)
     assert launched == [64]
-    assert not built
-    assert opened.on_compiling == told.append
-    opened.compile("barnes_hut", P=32)
-    assert built == [("barnes_hut", {"P": 32})]
+    assert compiled == ["compiles"]
+    assert prepared.kernel.compiled, "the kernel that all bodies have, for which nothing waits any more"
+    assert not prepared.kernel.launch.grid_blocks
+    assert (opened.on_launch, opened.on_compiling, opened.keeps_kernels, opened.only_compiles) == (*told, False, False)
+
+
+def test_a_rehearsal_launches_no_kernel_that_is_there():
+    variant = discover(())["barnes_hut"]
+    (case,) = load("quick", ["n=200", "p=32"], variants=["barnes_hut"], toolkits=["numba"]).cases
+    opened = open_toolkit("numba", variant, "float32", interaction_files.find("gravity"))
+    bodies = initial_conditions.of_case(case)
+    prepared = variant.prepare(opened, bodies, **case.axes)
+    passed = []
+
+    class Kernel:
+        """As CuPy's: compiled when it is made, and it asks before its first launch."""
+
+        def __call__(self, *_, **__):
+            opened.on_launch()
+            passed.append("launched")
+
+    opened._kernels = dict.fromkeys(opened._kernels, Kernel())
+    rehearse(opened, variant, bodies, case.axes, lambda: None)
+    assert prepared
+    assert not passed
 
 
 @pytest.mark.parametrize("timed", ["force", "step"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Variant
-from gravbench.toolkits.interface import CompiledError, DeviceToolkit, DriverToolkit
+from gravbench.toolkits.interface import CompiledError, DeviceToolkit
 
 FEW = 64
 """Bodies of a rehearsal: enough for a tree, and over in less than a millisecond."""
@@ -17,26 +17,29 @@ FEW = 64
 def rehearse(
     toolkit: DeviceToolkit, variant: Variant, bodies: Bodies, axes: Mapping[str, Any], compiles: Callable[[], object]
 ) -> None:
-    """Prepare and launch a variant for a few of the bodies, up to its first kernel on a GPU, and drop all of it.
+    """Launch what has been prepared for a few of the bodies, up to its first kernel on a GPU, and drop all of it.
 
-    ``compiles`` is called before Numba compiles; what has been compiled before is loaded. What goes wrong the case
+    The kernels are those that were compiled for all bodies, and one that is compiled when it is launched first is
+    compiled too. ``compiles`` is called before that; what has been compiled before is loaded. What goes wrong the case
     itself will say.
     """
     few = Bodies(bodies.mass[:FEW], bodies.position[:FEW], bodies.velocity[:FEW], bodies.eps)
-    told = toolkit.on_compiling
+    own = toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling
 
     def tell(begins: bool) -> None:
         if begins:
             compiles()
-        told(begins)
+        own[-1](begins)
 
-    toolkit.on_compiling = tell
-    if isinstance(toolkit, DriverToolkit):
-        toolkit.without_kernels = True
+    toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling = True, _end, tell
+    toolkit.only_compiles = True
     try:
         with suppress(Exception, CompiledError):
             variant.prepare(toolkit, few, **axes).launch()
     finally:
-        toolkit.on_compiling = told
-        if isinstance(toolkit, DriverToolkit):
-            toolkit.without_kernels = False
+        toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling = own
+        toolkit.only_compiles = False
+
+
+def _end() -> None:
+    raise CompiledError

@@ -80,6 +80,8 @@ class Turns:
         self._in_a_row = 0
         self._others = 0  # who wait to prepare a case
         self._owed = 0  # the last ticket of those who had asked when a row ended
+        self._preparing: set[object] = set()
+        self._prepared_before: set[object] = set()  # and still do, since somebody began to wait to be alone
 
     def end(self) -> None:
         """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
@@ -143,6 +145,7 @@ class Turns:
             Ended: the run ends.
         """
         held: list[tuple[str, Turn, int]] = []  # the device, the turn, and its ticket
+        own_preparing = object()
 
         def give_back() -> int | None:
             if not held:
@@ -166,8 +169,10 @@ class Turns:
             with self._changed:
                 own = give_back()
                 if turn == Turn.NOTHING:
+                    self._preparing.add(own_preparing)
                     self._end_row(processor)
                     return False
+                self._has_prepared(own_preparing)
                 if own is None or turn != Turn.MEASURE:
                     self._tickets += 1
                     own = self._tickets
@@ -187,6 +192,7 @@ class Turns:
             self._others -= not processor
             self._changed.notify_all()
             self._working += 1
+            self._preparing.add(own_preparing)
         try:
             yield take
         finally:
@@ -194,8 +200,13 @@ class Turns:
                 if processor:
                     self._wait_for(processor, measured=bool(held))
                 give_back()
+                self._has_prepared(own_preparing)
                 self._working -= 1
                 self._changed.notify_all()
+
+    def _has_prepared(self, one: object) -> None:
+        self._preparing.discard(one)
+        self._prepared_before.discard(one)
 
     def _wait_for(self, processor: str, *, measured: bool) -> None:
         """Have others wait for the next case of a processor, unless it has measured as many in a row as it may."""
@@ -213,8 +224,9 @@ class Turns:
             return processor == self._returns
         if processor and self._others:
             return False
-        # Those who wait to be alone come first, or with many others they would wait for ever.
-        return not self._wait_alone or self._owes()
+        # Those who wait to be alone come first, or with many others they would wait for ever. But they have to wait
+        # anyway for whoever prepared before, who may take seconds.
+        return not self._wait_alone or self._owes() or bool(self._prepared_before)
 
     def _owes(self) -> bool:
         """Tell whether somebody still waits who waited when a row ended."""
@@ -250,6 +262,8 @@ class Turns:
 
     def _take_alone(self) -> None:
         self._working -= 1
+        if not self._wait_alone:
+            self._prepared_before = self._preparing.copy()
         self._wait_alone += 1
         self._changed.notify_all()
         try:

@@ -224,7 +224,7 @@ def _work(
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    if prepared.on_host or not toolkit.compute_capability:
+    if prepared.on_host or case.toolkit == CPU:
         begin(VERIFYING)
         with counting_numba(toolkit):
             rehearse(toolkit, variant, bodies, case.axes, partial(turn, Turn.NOTHING))
@@ -244,7 +244,7 @@ def _work(
         judge.load()
     timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
-    shared = warm is None and not alone and bodies.n <= SHARED_UP_TO
+    shared = warm is None and not alone and bodies.n <= SHARED_UP_TO and not toolkit.tunes_at_launch
     if alone or warm is None:
         warm = turn(Turn.ALONE if alone else Turn.VERIFY if shared else Turn.MEASURE)
 

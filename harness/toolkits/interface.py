@@ -65,10 +65,6 @@ class CompiledError(BaseException):
     """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
 
 
-def _end(*_: Any, **__: Any) -> None:
-    raise CompiledError
-
-
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
@@ -84,6 +80,8 @@ class DeviceToolkit(ABC):
     """How these are linked; None for a single one."""
     compiles_at_launch = False
     """Whether a kernel is compiled when it is launched first, and that needs no device; see ``compile_first``."""
+    tunes_at_launch = False
+    """Whether the first launch of a kernel times several forms of it, for which it needs the device for itself."""
     only_compiles = False
     """Whether a kernel that is launched is compiled and then raises ``CompiledError``."""
     keeps_kernels = False
@@ -146,11 +144,9 @@ class DeviceToolkit(ABC):
         """Copy to the host."""
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Return a kernel of the variant: a new one or, with ``keeps_kernels``, the one that was compiled first."""
-        if not self.keeps_kernels:
-            return self.build(stem, constants)
+        """Return a kernel of the variant: a new one or, with ``keeps_kernels``, the one that was compiled last."""
         which = stem, tuple(sorted(constants.items()))
-        if which not in self._kernels:
+        if not self.keeps_kernels or which not in self._kernels:
             self._kernels[which] = self.build(stem, constants)
         return self._kernels[which]
 
@@ -209,12 +205,6 @@ class DeviceToolkit(ABC):
 
 class DriverToolkit(DeviceToolkit):
     """A toolkit on a device that the CUDA driver knows."""
-
-    without_kernels = False
-    """Whether no kernel is compiled, and one that is launched raises ``CompiledError``."""
-
-    def compile(self, stem: str, /, **constants: int) -> Kernel:
-        return _end if self.without_kernels else super().compile(stem, **constants)
 
     @property
     def multiprocessors(self) -> int:

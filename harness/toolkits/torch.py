@@ -31,6 +31,7 @@ class TorchToolkit(GpuToolkit):
 
     name = "torch"
     refusal = "PyTorch cannot start"
+    tunes_at_launch = True
     _ends: tuple[bool, ...] = ()
     """For each kernel, whether a launch that only compiles ends before anything is launched."""
 
