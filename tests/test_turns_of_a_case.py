@@ -96,14 +96,8 @@ def test_verifying_alone_ends_with_the_look_behind_a_held_queue(history):
     assert doing(history, None)[1] == [*VERIFIED, Turn.MEASURE, "looks behind a held queue"]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "value"), [(worker, "SHARED_UP_TO", 39), (CpuToolkit, "tunes_at_launch", True)]
-)
-def test_a_case_of_many_bodies_or_that_tunes_has_the_device_for_itself_from_the_first_launch_on(
-    history, monkeypatch, owner, name, value
-):
-    assert torch.TorchToolkit.tunes_at_launch
-    monkeypatch.setattr(owner, name, value)
+def test_a_case_of_many_bodies_has_the_device_for_itself_from_the_first_launch_on(history, monkeypatch):
+    monkeypatch.setattr(worker, "SHARED_UP_TO", 39)
     _, found = doing(history)
     assert found == [Turn.MEASURE, "launch", "looks behind a held queue", "times", "launch"]
 
@@ -333,11 +327,14 @@ def test_triton_compiles_for_the_arguments_of_a_launch_without_a_launch():
     assert told[1:] == [("launches", *what)]
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "max-autotune"}])
-def test_torch_compiles_before_a_turn_and_launches_nothing_then(monkeypatch, options):
+@pytest.mark.parametrize("options", [{}, {"mode": "max-autotune"}, {"options": {"epilogue_fusion": True}}])
+@pytest.mark.parametrize("decorates", [False, True])
+def test_torch_compiles_before_a_turn_and_launches_nothing_then(monkeypatch, options, decorates):
     told = []
 
-    def compile_(function, *, backend="inductor", **_):
+    def compile_(function=None, *, backend="inductor", mode=None, options=None):
+        if function is None:  # as a decorator
+            return lambda function: library.compile(function, backend=backend, mode=mode, options=options)
         made = []
 
         def call(*arguments):
@@ -358,11 +355,14 @@ def test_torch_compiles_before_a_turn_and_launches_nothing_then(monkeypatch, opt
     monkeypatch.setitem(sys.modules, "torch._dynamo", SimpleNamespace(lookup_backend=lookup_backend))
     toolkit = opened_without_a_device(torch.TorchToolkit)
     toolkit.torch = library
-    monkeypatch.setattr(
-        toolkit,
-        "maker",
-        lambda _: lambda library, *_, **__: library.compile(lambda: told.append("launches"), **options),
-    )
+
+    def maker(library, *_, **__):
+        def launches():
+            told.append("launches")
+
+        return library.compile(**options)(launches) if decorates else library.compile(launches, **options)
+
+    monkeypatch.setattr(toolkit, "maker", lambda _: maker)
     kernel = toolkit.build("stem", {})
     assert library.compile is compile_, "for others it is PyTorch's own"
     toolkit.compile_first(kernel)

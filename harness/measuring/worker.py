@@ -244,7 +244,7 @@ def _work(
         judge.load()
     timed = _timed(case, holder, prepared, bodies, on_gpu=on_gpu)
     alone = prepared.on_host or not toolkit.compute_capability or case.timed == "call" or toolkit.gpus > 1
-    shared = warm is None and not alone and bodies.n <= SHARED_UP_TO and not toolkit.tunes_at_launch
+    shared = warm is None and not alone and bodies.n <= SHARED_UP_TO
     if alone or warm is None:
         warm = turn(Turn.ALONE if alone else Turn.VERIFY if shared else Turn.MEASURE)
 

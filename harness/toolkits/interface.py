@@ -80,8 +80,6 @@ class DeviceToolkit(ABC):
     """How these are linked; None for a single one."""
     compiles_at_launch = False
     """Whether a kernel is compiled when it is launched first, and that needs no device; see ``compile_first``."""
-    tunes_at_launch = False
-    """Whether the first launch of a kernel times several forms of it, for which it needs the device for itself."""
     only_compiles = False
     """Whether a kernel that is launched is compiled and then raises ``CompiledError``."""
     keeps_kernels = False

@@ -31,7 +31,6 @@ class TorchToolkit(GpuToolkit):
 
     name = "torch"
     refusal = "PyTorch cannot start"
-    tunes_at_launch = True
     _ends: tuple[bool, ...] = ()
     """For each kernel, whether a launch that only compiles ends before anything is launched."""
 
@@ -80,7 +79,9 @@ class TorchToolkit(GpuToolkit):
             return run
 
         def wrapped(*arguments: Any, **options: Any) -> Any:
-            own.append(bool({"backend", "mode", "options"} & options.keys()))
+            # A decorator calls this again, with all options there are.
+            default = options.get("backend") in (None, "inductor", inductor)
+            own.append(not default or any(options.get(name) is not None for name in ("mode", "options")))
             return compile_(*arguments, **(options if own[-1] else options | {"backend": inductor}))
 
         own: list[bool] = []
