@@ -1,3 +1,3 @@
 """The version of the instrument: written into every record and into the distribution."""
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"
