@@ -25,6 +25,7 @@ from gravbench.model.shard import Shard, parse
 from gravbench.model.variant import CPU
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
 from gravbench.verdicts.ranking import repetitions
+from gravbench.version import VERSION
 from test_runner import PROCESSOR, made_up
 
 TINY = """
@@ -63,7 +64,7 @@ def measured(sweep, folder, devices=(PROCESSOR,), count=None, *, each=False, **c
             own = MEASURED | {
                 "processes": [2 * number - 1] * 10 + [2 * number] * 10,
                 "started": moment,
-                "harness_version": "0.1.0",
+                "harness_version": VERSION,
             }
             own |= {name: value for name, value in changes.items() if name != "day"}
             store.append(made_up(task, **own))
@@ -419,7 +420,7 @@ def test_runs_of_different_versions_are_refused(tiny, tmp_path):
     first = measured(take(tiny, Shard(1, 2)), tmp_path / "a")
     second = measured(take(tiny, Shard(2, 2)), tmp_path / "b", harness_version="0.0.9")
     said = refused([first, second], tmp_path / "out")
-    assert "differ in the version of gravbench (0.1.0, 0.0.9)" in said
+    assert f"differ in the version of gravbench ({VERSION}, 0.0.9)" in said
 
 
 def test_runs_of_different_bodies_are_refused(tiny, tmp_path):

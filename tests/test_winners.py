@@ -97,6 +97,35 @@ def test_each_step_of_the_ladder_gains_over_the_step_it_is_derived_from_at_the_l
     ]
 
 
+def run_of(scatter, **others):
+    """A run whose anchor, naive, was repeated five times, and what else it measured, by variant."""
+    anchors = [
+        timed("naive", 4e-3 * (1 + scatter * (number - 3)), n=512, anchor=number, processes=[number] * 20)
+        for number in range(1, 6)
+    ]
+    return [*anchors, *(timed(name, seconds) for name, seconds in others.items())]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([run_of(1e-4, naive=4e-3, tiled=1e-3)], "quiet"),
+        ([run_of(1e-4, naive=4e-3, tiled=1e-3), run_of(0.05)], "quiet"),
+        ([run_of(1e-4, naive=4e-3), run_of(0.05, tiled=1e-3)], "noisy"),
+        ([run_of(0.05, naive=4e-3), run_of(1e-4, tiled=1e-3)], "noisy"),
+        ([[timed("naive", 4e-3)], run_of(1e-4, tiled=1e-3), run_of(0.05)], "noisy"),
+        ([[timed("naive", 4e-3), timed("tiled", 1e-3)]], "quiet"),
+    ],
+    ids=["one run", "beside a noisy one", "over to a noisy one", "over from one", "from one without", "without"],
+)
+def test_a_lead_is_as_uncertain_as_the_anchors_of_its_own_runs_are(runs, expected):
+    (field,) = winners(runs, PARENTS)
+    (gain,) = field.gains
+    for one in (field.at(1024)[0].next, field.at(1024)[0].root, gain.before):
+        assert one.interval.ratio == pytest.approx(4, rel=1e-3)
+        assert (one.interval.half_width > 0.05) == (expected == "noisy")
+
+
 def test_what_a_race_stopped_or_is_not_ok_never_wins():
     records = [
         timed("tiled", 1e-3, stop_reason="outraced"),

@@ -74,7 +74,7 @@ def render_choices(
         Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
     dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
-    for selection in selections:
+    for place, selection in enumerate(selections):
         types = sorted({choice.chosen.dtype for choice in selection.choices})
         task = [
             str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
@@ -92,7 +92,9 @@ def render_choices(
             say(console, note)
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
-        say_all(console, drift_notes(selection.drifts), "bold yellow")
+        notes = drift_notes(selection.drifts)
+        if not any(drift_notes(later.drifts) == notes for later in selections[place + 1 :]):
+            say_all(console, notes, "bold yellow")
         unclear = [choice for choice in selection.choices if choice.unclear]
         if full:
             say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")

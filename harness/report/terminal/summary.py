@@ -79,10 +79,13 @@ def render_summary(
         )
     for field in fields[:1]:
         _main(field, console, here)
-    for field in fields[1 : 1 + MOST_FIELDS]:
+    others = fields[1:]
+    # A line that says that more are left out takes the place of one.
+    told = others[: MOST_FIELDS - (len(others) > MOST_FIELDS)]
+    for field in told:
         say(console, f"{winning.title(field)}: {winning.sentence(_within(field)[-1])}")
-    more, drifted = len(fields) - 1 - MOST_FIELDS, ranking.drifted(records)
-    hidden = f"and {more} more devices or tasks. " if more > 0 else ""
+    more, drifted = len(others) - len(told), ranking.drifted(records)
+    hidden = f"and {more} more devices or tasks. " if more else ""
     if drifted:
         say(console, f"{hidden}DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
     elif hidden:
