@@ -201,7 +201,7 @@ def test_a_rehearsal_ends_at_the_first_kernel_and_leaves_what_goes_wrong_to_the_
     assert compiled == ["compiles"]
     assert prepared.kernel.compiled, "the kernel that all bodies have, for which nothing waits any more"
     assert not prepared.kernel.launch.grid_blocks
-    assert (opened.on_launch, opened.on_compiling, opened.keeps_kernels, opened.only_compiles) == (*told, False, False)
+    assert (opened.on_launch, opened.on_compiling, opened.keeps_kernels) == (*told, False)
 
 
 def test_a_rehearsal_launches_no_kernel_that_is_there():

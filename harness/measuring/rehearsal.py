@@ -32,13 +32,11 @@ def rehearse(
         own[-1](begins)
 
     toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling = True, _end, tell
-    toolkit.only_compiles = True
     try:
         with suppress(Exception, CompiledError):
             variant.prepare(toolkit, few, **axes).launch()
     finally:
         toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling = own
-        toolkit.only_compiles = False
 
 
 def _end() -> None:
