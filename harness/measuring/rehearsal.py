@@ -25,11 +25,12 @@ def rehearse(
     """
     few = Bodies(bodies.mass[:FEW], bodies.position[:FEW], bodies.velocity[:FEW], bodies.eps)
     own = toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling
+    told = toolkit.on_compiling
 
     def tell(begins: bool) -> None:
         if begins:
             compiles()
-        own[-1](begins)
+        told(begins)
 
     toolkit.keeps_kernels, toolkit.on_launch, toolkit.on_compiling = True, _end, tell
     try:

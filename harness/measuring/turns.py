@@ -63,7 +63,8 @@ class Turns:
     def __init__(self) -> None:
         """Everything is free."""
         self._changed = Condition()
-        self._working = 0  # who prepare or use a device, not counting those who wait for a turn
+        self._preparing: set[object] = set()  # not counting those who wait for a turn
+        self._prepared_before: set[object] = set()  # and still do, since somebody began to wait to be alone
         self._alone = False
         self._wait_alone = 0
         self._tickets = 0
@@ -80,8 +81,6 @@ class Turns:
         self._in_a_row = 0
         self._others = 0  # who wait to prepare a case
         self._owed = 0  # the last ticket of those who had asked when a row ended
-        self._preparing: set[object] = set()
-        self._prepared_before: set[object] = set()  # and still do, since somebody began to wait to be alone
 
     def end(self) -> None:
         """Raise ``Ended`` in everybody who waits for a turn, or asks for one."""
@@ -145,7 +144,7 @@ class Turns:
             Ended: the run ends.
         """
         held: list[tuple[str, Turn, int]] = []  # the device, the turn, and its ticket
-        own_preparing = object()
+        who = object()
 
         def give_back() -> int | None:
             if not held:
@@ -156,7 +155,6 @@ class Turns:
                 self._used[device] = now
             if turn == Turn.ALONE:
                 self._alone = False
-                self._working += 1
                 self._idle_since = dict.fromkeys(self._idle_since, now)  # others could not do anything
             else:
                 self._using[device, turn] -= 1
@@ -169,10 +167,10 @@ class Turns:
             with self._changed:
                 own = give_back()
                 if turn == Turn.NOTHING:
-                    self._preparing.add(own_preparing)
+                    self._preparing.add(who)
                     self._end_row(processor)
                     return False
-                self._has_prepared(own_preparing)
+                self._has_prepared(who)
                 if own is None or turn != Turn.MEASURE:
                     self._tickets += 1
                     own = self._tickets
@@ -191,8 +189,7 @@ class Turns:
             self._wait(lambda: self._may_work(processor), RETURN_SECONDS)
             self._others -= not processor
             self._changed.notify_all()
-            self._working += 1
-            self._preparing.add(own_preparing)
+            self._preparing.add(who)
         try:
             yield take
         finally:
@@ -200,13 +197,12 @@ class Turns:
                 if processor:
                     self._wait_for(processor, measured=bool(held))
                 give_back()
-                self._has_prepared(own_preparing)
-                self._working -= 1
+                self._has_prepared(who)
                 self._changed.notify_all()
 
-    def _has_prepared(self, one: object) -> None:
-        self._preparing.discard(one)
-        self._prepared_before.discard(one)
+    def _has_prepared(self, who: object) -> None:
+        self._preparing.discard(who)
+        self._prepared_before.discard(who)
 
     def _wait_for(self, processor: str, *, measured: bool) -> None:
         """Have others wait for the next case of a processor, unless it has measured as many in a row as it may."""
@@ -237,40 +233,33 @@ class Turns:
         waiting.add(own)
 
         def is_free() -> bool:
-            # Whoever waits to be alone has to wait anyway while others prepare.
-            preparing = self._working > self._using.total()
             in_a_row = time.monotonic() < self._until and device != self._returns
-            if self._alone or in_a_row or (self._wait_alone and not preparing and own > self._owed):
+            # Whoever waits to be alone has to wait anyway while others prepare.
+            if self._alone or in_a_row or (self._wait_alone and not self._preparing and own > self._owed):
                 return False
             opening, verifying, measuring = (self._using[device, one] for one in (Turn.OPEN, Turn.VERIFY, Turn.MEASURE))
             if turn == Turn.MEASURE:
                 return not (opening or verifying or measuring)
             return not measuring and (turn == Turn.OPEN or verifying < MOST_VERIFYING)
 
-        self._working -= 1
         self._changed.notify_all()
         try:
             # Nobody begins while somebody waits who came before, or those would go on for ever.
             self._wait(lambda: own == min(waiting) and is_free(), RETURN_SECONDS)
         finally:
             waiting.remove(own)
-            self._working += 1
         now = time.monotonic()
         self._idle[device] += now - self._idle_since.pop(device, now)
         self._using[device, turn] += 1
         self._changed.notify_all()
 
     def _take_alone(self) -> None:
-        self._working -= 1
         if not self._wait_alone:
             self._prepared_before = self._preparing.copy()
         self._wait_alone += 1
         self._changed.notify_all()
         try:
-            self._wait(lambda: not (self._alone or self._working or self._owes()))
-        except Ended:
-            self._working += 1  # the block that ends counts it off
-            raise
+            self._wait(lambda: not (self._alone or self._preparing or self._using.total() or self._owes()))
         finally:
             self._wait_alone -= 1
         self._alone = True
