@@ -17,6 +17,7 @@ from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
+from gravbench.model.work import Work
 from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
 from gravbench.report.terminal.selftest import render_selftest
@@ -144,23 +145,56 @@ def test_a_change_between_runs_that_no_sample_shows_is_held_back_by_the_anchor()
     assert verdicts["alone"] == 0
 
 
+def scatter(*runs, of=None):
+    """Return what the anchors of runs say of a record."""
+    return ratios.Anchors(runs, ratios.places(runs)).of(of or record(1.0))
+
+
 def test_the_scatter_of_an_anchor_is_pooled_over_its_repetitions_on_one_device_and_of_one_source():
     def anchors(*medians, **changes):
         return [record([median] * 10, anchor=i, **changes) for i, median in enumerate(medians, 1)]
 
-    def found(*runs):
-        return ratios.scatters(runs, ratios.places(runs))
-
     one = anchors(1.0, math.e, math.e**2)
     # Logarithms 0, 1, 2 about 1, and 0, 2 about 1: squares 2 and 2 over 2 + 1 degrees of freedom.
-    assert found(one)[GPU] == Scatter(pytest.approx(1.0), 2)
-    assert found(one, anchors(1.0, math.e**2))[GPU] == Scatter(pytest.approx(math.sqrt(4 / 3)), 3)
+    assert scatter(one) == Scatter(pytest.approx(1.0), 2)
+    assert scatter(one, anchors(1.0, math.e**2)) == Scatter(pytest.approx(math.sqrt(4 / 3)), 3)
     for other in ({"source_sha256": "0" * 64}, {"driver": "other"}, {"n": 64}):
-        assert found(one + anchors(10.0, **other))[GPU] == found(one)[GPU]
-    assert found([*one, record(100.0)]) == found(one)
-    assert found(one + anchors(100.0, status="invalid")) == found(one)
-    assert set(found(one + anchors(1.0, 2.0, toolkit="cpu"))) == {GPU, "Imaginary CPU"}
-    assert found(anchors(1.0)) == {}
+        assert scatter(one + anchors(10.0, **other)) == scatter(one)
+    assert scatter([*one, record(100.0)]) == scatter(one)
+    assert scatter(one + anchors(100.0, status="invalid")) == scatter(one)
+    on_cpu = record(1.0, toolkit="cpu")
+    assert scatter(one, of=on_cpu) is None
+    assert scatter(one + anchors(1.0, 2.0, toolkit="cpu"), of=on_cpu) is not None
+    assert scatter(anchors(1.0)) is None
+
+
+def test_each_kind_of_work_has_anchors_of_its_own():
+    kinds = {
+        Work.GPU: {},
+        Work.HOST: {"toolkit": "cpu", "device": GPU},
+        Work.BOTH: {"variant": "barnes_hut", "on_host": True},
+    }
+    runs = {
+        work: [record([1.0 + i / 100] * 10, anchor=i, processes=[i] * 10, **kind) for i in range(1, 6)]
+        for work, kind in kinds.items()
+    }
+    for work, kind in kinds.items():
+        case = record(1.0, **kind)
+        assert case.work is work
+        assert {other for other, own in runs.items() if scatter(own, of=case)} == {work}
+    assert record(1.0, timed="call").work is Work.BOTH
+    assert record(1.0, stages_bytes={"upload": 1.0}).work is Work.BOTH, "an older record"
+    assert record(1.0, toolkit="cpu", timed="call").work is Work.HOST
+
+
+def test_the_scatter_between_two_anchors_is_interpolated_by_time_and_beyond_them_is_theirs():
+    def anchors(middle, deviation, n):
+        medians = [middle * math.exp(deviation * step) for step in (-1, 1, -1, 1, 0)]
+        return [record([one] * 10, anchor=i, n=n, processes=[i] * 10) for i, one in enumerate(medians, 1)]
+
+    run = anchors(1e-4, 0.1, 64) + anchors(1.0, 0.001, 128)
+    found = [scatter(run, of=record(own)).deviation for own in (1e-6, 1e-4, 1e-2, 1.0, 100.0)]
+    assert found == pytest.approx([0.1, 0.1, 0.01, 0.001, 0.001], rel=1e-6)
 
 
 def numbers_of(records, **options):
@@ -358,6 +392,69 @@ def test_on_a_cpu_an_anchor_does_not_stand_for_the_processes_of_other_kernels():
     assert judged(record(1.0, processes=[1] * 10), record(2.0, processes=[1] * 10)).verdict is Verdict.SLOWER
 
 
+def run_with(anchors, **cases):
+    """A run of the ratios ``cases`` to 1 s on a GPU alone (``gpu``) or with the host (``hybrid``), and its anchors.
+
+    ``anchors`` has the scatter of the anchor of each kind of work that the run repeated.
+    """
+    kinds = {"gpu": {"variant": "naive"}, "hybrid": {"variant": "barnes_hut", "on_host": True}}
+    numbers = iter(range(1, 100))
+    records = [
+        record(1.0 + anchors[kind] * step, n=64, anchor=i, processes=[next(numbers)] * 10, **kinds[kind])
+        for kind in anchors
+        for i, step in enumerate((-1.0, 1.0, 0.0, -1.0, 1.0), 1)
+    ]
+    records += [record(seconds, processes=[next(numbers)] * 10, **kinds[kind]) for kind, seconds in cases.items()]
+    return Run(f"run with {', '.join(anchors)}", records)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "hybrid"),
+    [
+        ({"gpu": 1e-4, "hybrid": 1e-4}, {"gpu": 1e-4, "hybrid": 1e-4}, Verdict.SLOWER),
+        ({"gpu": 1e-4, "hybrid": 0.3}, {"gpu": 1e-4, "hybrid": 0.3}, Verdict.UNCLEAR),
+        ({"gpu": 1e-4}, {"gpu": 1e-4, "hybrid": 1e-4}, None),
+        ({"gpu": 1e-4, "hybrid": 1e-4}, {"gpu": 1e-4}, None),
+        ({"gpu": 1e-4}, {"gpu": 1e-4}, None),
+    ],
+)
+def test_work_on_the_host_is_judged_by_anchors_of_such_work_in_both_runs(base, new, hybrid):
+    runs = run_with(base, gpu=1.0, hybrid=1.0), run_with(new, gpu=1.2, hybrid=1.2)
+    found = compare.compare_runs(*runs)
+    pairs = {pair.base.work: pair for pair in found.pairs if pair.base.n == 1024}
+    assert pairs[Work.GPU].verdict is Verdict.SLOWER
+    text = " ".join(shown(found, 200).split())
+    without = [run.name for run in runs if "hybrid" not in run.name]
+    if hybrid is None:
+        assert (pairs[Work.BOTH].verdict, pairs[Work.BOTH].reasons) == (Verdict.UNCLEAR, (Reason.NO_ANCHOR_OF_BOTH,))
+        assert f"no anchor of work on the host and the GPU in {' and '.join(dict.fromkeys(without))}" in text
+    else:
+        assert pairs[Work.BOTH].verdict is hybrid
+        assert "no anchor of" not in text
+
+
+def test_several_processes_of_a_case_say_what_no_anchor_says():
+    runs = run_with({"gpu": 1e-4}, gpu=1.0), run_with({"gpu": 1e-4}, gpu=1.0)
+    samples = np.concatenate([np.linspace(0.9995, 1.0005, 5) for _ in range(4)])
+    for run, seconds in zip(runs, (1.0, 1.2), strict=True):
+        processes = np.repeat(range(50, 54), 5).tolist()
+        run.records.append(record(seconds * samples, variant="barnes_hut", on_host=True, processes=processes))
+    pairs = {pair.base.work: pair for pair in compare.compare_runs(*runs).pairs}
+    assert pairs[Work.BOTH].verdict is Verdict.SLOWER
+
+
+def test_unchanged_code_is_not_called_slower_or_faster_between_two_cards():
+    """The comparison that README gives: two H200s ran the same kernels, of which only layout and comments changed."""
+    runs = [Run(name, RecordFile(ROOT / "reports" / "h200" / name).read()) for name in ("fastest", "ladder")]
+    found = compare.compare_runs(*runs)
+    changed = [pair.base.label for pair in found.pairs if pair.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    assert changed == []
+    assert found.counts[Verdict.SAME] > 10
+    hybrids = [pair for pair in found.pairs if pair.base.work is Work.BOTH]
+    assert hybrids
+    assert all(pair.reasons[0] is Reason.NO_ANCHOR_OF_BOTH for pair in hybrids)
+
+
 def test_two_runs_put_together_are_not_taken_for_one():
     both = [record(toolkit=toolkit, processes=[1] * 10) for toolkit in ("cupy", "pycuda")]
     for runs, verdict in ((1, Verdict.SAME), (2, Verdict.UNCLEAR)):
@@ -396,13 +493,15 @@ def test_the_noisiest_anchor_counts_where_anchors_differ_and_all_where_they_do_n
 
     alike = anchors(0, 1.0, 1.01, 0.99, 1.0, n=64) + anchors(0, 1.01, 1.0, 1.0, 0.99, n=128)
     noisy = alike + anchors(0, 1.0, 1.5, 0.7, 1.0, 1.2, n=256)
-    (pooled,), (worst,) = (ratios.scatters([own], ratios.places([own])).values() for own in (alike, noisy))
+    pooled, worst = scatter(alike), scatter(noisy)
     assert (pooled.freedom, pooled.fresh) == (6, True)
     assert (worst.freedom, worst.fresh) == (4, True)
     assert worst.deviation > 10 * pooled.deviation
     # Repeated in one process they are no evidence.
-    assert not next(iter(ratios.scatters([[one.model_copy(update={"processes": [1]}) for one in alike]],
-                                         ratios.places([alike])).values())).fresh  # fmt: skip
+    assert not scatter([one.model_copy(update={"processes": [1] * 10}) for one in alike]).fresh
+    # A second repetition by one process adds nothing to what is known of others.
+    twice = [one.model_copy(update={"processes": [one.anchor % 2] * 10}) for one in alike]
+    assert (scatter(twice).freedom, scatter(twice).fresh) == (2, True)
 
 
 def test_an_unknown_clock_is_told_and_seconds_decide():

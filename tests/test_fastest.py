@@ -29,18 +29,18 @@ from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
 from gravbench.toolkits.interface import DeviceToolkit
-from gravbench.verdicts import compare, fastest, ratios
+from gravbench.verdicts import compare, fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.fastest import Choice, Measured, Table
-from gravbench.verdicts.ratios import Scatter
+from gravbench.verdicts.uncertainty import Uncertainties
 from test_compare import record
 
 VARIANTS = discover()
 DEFAULTS = {name: one.defaults for name, one in VARIANTS.items()}
 PACKAGED = fastest.read(fastest.PACKAGED)
 RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in PACKAGED.runs]
-SCATTERS = ratios.scatters([run.records for run in RUNS], lambda one: one.device or "")
+KNOWN = Uncertainties([run.records for run in RUNS], lambda one: one.device or "")
 UP = Context(prec=fastest.ERROR_DIGITS, rounding=ROUND_UP)
 EPS2 = 0.0025
 TOOLKITS = ["cpu", "numba", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "pycuda"))]
@@ -141,7 +141,7 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
                         continue
                     for other in faster:
                         pair = compare.judge(
-                            used[0], other, SCATTERS.get(of.device, Scatter()), PACKAGED.threshold, one_run=True
+                            used[0], other, KNOWN.wider(used[0], other), PACKAGED.threshold, one_run=True
                         )
                         assert pair.verdict is not Verdict.FASTER, (n, error, used[0].label, other.label)
 

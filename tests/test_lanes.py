@@ -22,7 +22,8 @@ from gravbench.model.device import Device
 from gravbench.model.record import Measurement, Preparation, Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CPU
+from gravbench.model.variant import CPU, discover
+from gravbench.model.work import Work, work_of
 from gravbench.toolkits import devices
 
 PROCESSOR = Device(CPU, "a processor")
@@ -475,6 +476,83 @@ def test_devices_of_one_kind_share_the_cases_and_each_has_an_anchor(sweep):
         assert own[0].anchor == 1
         assert own[-1].anchor == max(task.anchor for task in own) >= 4
         assert {task.fingerprint.device_uuid for task in own} == {own[0].device.uuid}
+
+
+MIXED = """
+measure: {{anchor_every: {every}, processes: 1}}
+n: [{sizes}]
+variants:
+  - {{variant: tiled, toolkit: cupy, p: [128, 256], timed: {timed}}}
+  - {{variant: barnes_hut, toolkit: cupy, leaf_size: [{leaves}], theta: 0.7}}
+  - {{variant: [numba_direct, numba_parallel], toolkit: cpu}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "timed", "leaves", "every", "expected"),
+    [
+        ("64, 128, 256, 512, 1024, 2048, 4096, 8192", "force", "8", 4, {Work.GPU: 7, Work.BOTH: 5, Work.HOST: 5}),
+        (
+            "64, 128, 256, 512, 1024, 2048, 4096, 8192",
+            "force",
+            "1, 2, 4, 8",
+            4,
+            {Work.GPU: 5, Work.BOTH: 13, Work.HOST: 5},
+        ),
+        ("64, 128, 256, 512, 1024, 2048, 4096, 8192", "call", "8", 10, {Work.BOTH: 5, Work.HOST: 5}),
+        ("64", "force", "8", 10, {Work.GPU: 2, Work.BOTH: 2, Work.HOST: 2}),
+    ],
+    ids=["most on the GPU", "most hybrids", "calls alone", "short"],
+)
+def test_a_plan_repeats_one_anchor_of_each_kind_of_work_on_each_device(
+    tmp_path, monkeypatch, sizes, timed, leaves, every, expected
+):
+    monkeypatch.setattr(type(catalogue()["cupy"]), "missing", None)
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED.format(sizes=sizes, timed=timed, leaves=leaves, every=every))
+    swept = load(str(path))
+    todo = plan(swept, [CARDS[0], PROCESSOR], None)
+    variants = discover()
+
+    def work(task):
+        return work_of(task.case, on_host=variants[task.case.variant].on_host)
+
+    assert {work(task) for task in todo.tasks} == expected.keys()
+    for device in (CARDS[0], PROCESSOR):
+        own = of(todo, device)
+        repeated = {}
+        for place, task in enumerate(own):
+            if task.fresh:
+                repeated.setdefault(work(task), []).append((place, task))
+        for kind, found in repeated.items():
+            assert len({task.case.key for _, task in found}) == 1, "one anchor"
+            assert [task.anchor for _, task in found] == list(range(1, len(found) + 1))
+            assert expected[kind] == len(found)
+            # Spread over the run, beside the repetitions of the first.
+            assert found[0][0] <= 3
+            assert found[-1][0] >= len(own) - 4
+        ordinary = [task.case.key for task in own if not task.anchor]
+        anchors = {task.case.key for task in own if task.anchor}
+        fitting = [case.key for case in swept.cases if (case.toolkit == CPU) == (device is PROCESSOR)]
+        assert sorted([*ordinary, *anchors]) == sorted(fitting), "nothing is lost and nothing measured twice"
+
+
+def test_a_resumed_run_adds_no_anchor_of_work_that_it_has_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(catalogue()["cupy"]), "missing", None)
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED.format(sizes="64, 128, 256, 512, 1024, 2048", timed="force", leaves="8", every=4))
+    swept = load(str(path))
+    first = plan(swept, CARDS[:1], None, chosen=True)
+    waiting = [task for task in first.tasks if task.case.variant == "tiled" and not task.anchor][:4]
+    left = {task.case.key for task in waiting}
+    again = plan(
+        swept, CARDS[:1], None, [made_up(task) for task in first.tasks if task.case.key not in left], chosen=True
+    )
+    assert {task.case.variant for task in again.tasks} == {"tiled"}
+    hybrids = [task for task in first.tasks if task.case.variant == "barnes_hut"]
+    kept = [made_up(task) for task in first.tasks if task not in hybrids] + [made_up(hybrids[0])]
+    numbers = [task.anchor for task in plan(swept, CARDS[:1], None, kept, chosen=True).tasks if task.anchor]
+    assert numbers[0] == hybrids[0].anchor + 1, "the repetitions are counted on"
 
 
 def test_every_kind_measures_all_and_where_asked_every_card_does(sweep):

@@ -23,6 +23,7 @@ from gravbench.model.lock import alone
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile, latest, starts
 from gravbench.model.shard import Shard, parse
 from gravbench.model.variant import CPU
+from gravbench.model.work import Work
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
 from gravbench.verdicts.ranking import repetitions
 from gravbench.version import VERSION
@@ -261,7 +262,7 @@ def test_shards_of_gpus_of_one_name_are_compared_case_by_case_with_a_run_on_one_
     assert {record.device_uuid for record in read["merged"].records} == {"GPU-0", "GPU-1", "GPU-2"}
     found = compare_runs(read["one"], read["merged"])
     assert len(found.pairs) == 6
-    assert set(found.scatters) == {"Imaginary GPU (one of 3)"}
+    assert set(found.scatters) == {("Imaginary GPU (one of 3)", Work.GPU)}
     # Where one run has a case on two cards, each is compared with itself, or with another where there is no such one.
     found = compare_runs(read["two"], read["merged"])
     assert len(found.pairs) == 6

@@ -75,7 +75,7 @@ def test_nonsense_of_insight_is_the_failure_of_its_case_in_one_sentence(name, mo
     assert outcome.reason.startswith("insight() returned ")
     assert "\n" not in outcome.reason
     assert outcome.reason.isprintable()
-    assert outcome.found.inside == Inside()
+    assert outcome.found.inside == Inside(on_host=False)
 
 
 def test_what_insight_may_say_is_recorded():

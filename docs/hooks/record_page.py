@@ -130,6 +130,8 @@ FIELDS: dict[str, str] = {
     "stages_seconds": "median time of each stage if every stage waits for the one before",
     "stages_bytes": "bytes that each stage moves",
     "computed": "interactions per body in one evaluation, by kind",
+    "on_host": "whether bodies and accelerations stay on the host although a GPU computes, so that the host works too; "
+    "none in older records",
     "uncounted": "whether this is an approximation that does not count its interactions, so it has a time but no rate",
     "walk_overlap": "fraction of a warp's threads that need to visit a node, averaged over the nodes that any visits",
     "counters": "counters by name; pipes, `issue_slots` and `achieved_occupancy` as fractions of the peak",

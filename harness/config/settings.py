@@ -89,9 +89,10 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
             what the machine or the container has.
         log_megabytes: a case fails if it prints more than this; ``worker.log`` beside the records has what it
             printed before.
-        anchor_every: number of cases between two repetitions of the anchor, each in another process. By default ten,
-            or a twentieth of all cases in a run of more than 200. In a run of more than ten cases, the anchor is
-            repeated at least five times, whatever the setting.
+        anchor_every: number of cases between two repetitions of the anchor of the work (on the GPU, the host, or both)
+            that most cases have, each in another process; and cases of other work for each repetition of its anchor.
+            By default ten, or a twentieth of all cases in a run of more than 200. In a run of more than ten cases, each
+            anchor is repeated at least five times, whatever the setting.
         order_seed: seed of the shuffled order of the cases.
         verify: the bodies whose accelerations are compared with float64: ``all``, or a ``sample`` of about 1,024, a new
             one each time. By default all up to 1,048,576 bodies on a GPU and up to 4,096 on a CPU.

@@ -20,7 +20,9 @@ from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import CPU, Variant, discover
+from gravbench.model.work import Work, work_of
 from gravbench.toolkits.devices import others_like, too_few
+from gravbench.verdicts.ranking import grouped
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8
@@ -39,6 +41,8 @@ ANCHOR_EVERY = 10
 """Cases between two repetitions of the anchor where the config does not say; more in a run of many cases."""
 SHORT_RUN = 10
 """Cases up to which a run may have few repetitions of its anchor."""
+FEWEST_TO_COMPARE = 2
+"""Repetitions of the anchor of each kind of work, in a run of any length."""
 FEWEST_REPETITIONS = 5
 """Of the anchor in a longer run, whatever ``anchor_every`` is: the scatter of two medians is all but unknown."""
 MOST_REPETITIONS = 20
@@ -106,9 +110,10 @@ def plan(
     """Pair cases with devices, leave out what ``existing`` records have, shuffle, and put the anchors in.
 
     Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
-    Each device with several cases to measure repeats an anchor, cards of one kind the same case, by which they can be
-    compared. Where it has many, the anchor's variant is repeated at the smallest and at the largest n too: at both each
-    time, or in turns where that takes long.
+    Each device with several cases to measure repeats an anchor of each kind of work that they have (the GPU, the host,
+    or both), cards of one kind the same cases, by which they can be compared. Where it has many, the variant of the
+    anchor of most of them is repeated at the smallest and at the largest n too: at both each time, or in turns where
+    that takes long.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
     for other devices are left out instead of being recorded as skipped. A case that asks for more GPUs than a host has
@@ -166,6 +171,9 @@ def plan(
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
         raise InputError(f"{where}: no case of {sweep.path} runs on it; the sweep needs a device for {toolkits}")
 
+    def work(task: Task) -> Work:
+        return work_of(task.case, on_host=variants[task.case.variant].on_host)
+
     def on(task: Task, device: Device) -> Task:
         if task.device == device:
             return task
@@ -183,15 +191,23 @@ def plan(
             assert device is not None
             # Without a UUID records do not tell devices of one kind apart.
             alike = by_kind[device.kind] if device.uuid else own
-            typical = on(_typical(alike, variants, sweep.measure), device)
+            of_work = grouped(alike, work)
+            # Most of its cases first: the anchor of their work begins and ends the run.
+            amounts = Counter(map(work, missing)).most_common()
+            typical, *others = (on(_typical(of_work[which], variants, sweep.measure), device) for which, _ in amounts)
             before = finished.get(typical.identity, 0)
-            fewest = FEWEST_REPETITIONS - before if len(sweep.cases) > SHORT_RUN else 0
+            enough = FEWEST_REPETITIONS if len(sweep.cases) > SHORT_RUN else 0
             every = sweep.measure.anchor_every or max(ANCHOR_EVERY, -(-len(missing) // MOST_REPETITIONS))
-            anchored = _with_anchors(missing, typical, every, before, fewest)
-            beside = _ends(alike, typical, sweep.measure) if len(own) > MANY else []
+            same_work = of_work[amounts[0][0]]
+            beside = _ends(same_work, typical, sweep.measure) if len(own) > MANY else []
             if not device.is_gpu and len(own) > SHORT_RUN:
-                beside += _last(alike, typical, variants)
+                beside += _last(same_work, typical, variants)
+            anchored = _with_anchors(missing, typical, every, before, enough - before)
             anchored = _with_others(anchored, [on(one, device) for one in beside], finished)
+            for other, (_, cases) in zip(others, amounts[1:], strict=True):
+                before = finished.get(other.identity, 0)
+                times = max(1 + -(-cases // every), enough - before, FEWEST_TO_COMPARE - before)
+                anchored = _with_anchors_of_other_work(list(anchored), other, times, before)
             missing = list(anchored)
         result.tasks += missing
     return result
@@ -288,6 +304,24 @@ def _with_others(
         if task.anchor:
             for other, numbers in numbered:
                 yield replace(other, anchor=next(numbers))
+
+
+def _with_anchors_of_other_work(tasks: Sequence[Task], other: Task, times: int, before: int) -> Iterator[Task]:
+    """Put the anchor of another kind of work ``times`` behind repetitions of the first, evenly from first to last.
+
+    It has been repeated ``before`` times; ``times`` is two or more.
+    """
+    following = [*tasks[1:], None]
+    behind = [
+        place for place, task in enumerate(tasks) if task.anchor and not ((after := following[place]) and after.anchor)
+    ]
+    chosen = Counter(behind[round(i * (len(behind) - 1) / (times - 1))] for i in range(times))
+    numbers = itertools.count(before + 1)
+    for place, task in enumerate(tasks):
+        if task is not other:
+            yield task
+        for _ in range(chosen[place]):
+            yield replace(other, anchor=next(numbers), fresh=True)
 
 
 def estimate_seconds(case: Case, measure: Measure) -> float:

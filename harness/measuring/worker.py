@@ -216,7 +216,7 @@ def _work(
                 toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
     job = replace(job, again=job.again or (job.repeated and of_one_part))
-    found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes))
+    found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
     if toolkit.linked_by:
         found.preparation = found.preparation.model_copy(update={"gpus_linked_by": toolkit.linked_by})
     if variant.suits_positions(case.axes):

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json
 
 from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.limits import Amount, Count, Duration, Hash, Moment, Name, Number, Prose, Text, without_controls
+from gravbench.model.work import Work, work_of
 
 Status = Literal["ok", "invalid", "skipped", "failed"]
 
@@ -166,15 +167,17 @@ class Inside(BaseModel, frozen=True):
     their sum exceeds the time of a launch whose stages overlap; ``stages_bytes`` are the bytes moved by the stages that
     move data. ``computed`` are the interactions per body of one evaluation, by kind (body_body, body_cell), counted in
     a launch that is not timed. ``uncounted`` marks an approximation that does not count its interactions: how much an
-    evaluation computes is not known, so the record has a time but no rate. ``walk_overlap`` says how similar the walks
-    of a warp's bodies are, counted in the same way: the fraction of the threads of a warp that need to visit a node,
-    averaged over all nodes that any visits.
+    evaluation computes is not known, so the record has a time but no rate. ``on_host`` says that bodies and
+    accelerations stay on the host although a GPU computes; older records lack it. ``walk_overlap`` says how similar the
+    walks of a warp's bodies are, counted in the same way: the fraction of the threads of a warp that need to visit a
+    node, averaged over all nodes that any visits.
     """
 
     stages_seconds: dict[Text, Amount] = Field(default_factory=dict)
     stages_bytes: dict[Text, Amount] = Field(default_factory=dict)
     computed: dict[Text, Amount] = Field(default_factory=dict)
     uncounted: bool = False
+    on_host: bool | None = None
     # The field's old name, from when it was taken for the efficiency of warps.
     walk_overlap: Amount | None = Field(default=None, validation_alias=AliasChoices("walk_overlap", "warp_efficiency"))
 
@@ -283,6 +286,12 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """The case and its fingerprint: equal for the repetitions of one anchor."""
         known = self.fingerprint
         return self.identity, tuple(known.pop("flags")), tuple(known.values())
+
+    @property
+    def work(self) -> Work:
+        """The kind of work that was timed."""
+        # Older records do not say where the bodies are, but the bytes that a stage moves to the GPU and back do.
+        return work_of(self, on_host=bool(self.on_host if self.on_host is not None else self.stages_bytes))
 
     @property
     def groups(self) -> list[list[float]]:

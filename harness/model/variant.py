@@ -1,11 +1,10 @@
 """What a variant is, how a file declares one, and how they are found.
 
-A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch
-geometry; ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA), and a file with
-another toolkit's suffix (``STEM.mojo``) the kernel for that one;
-a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel for another toolkit: ``numba_kernel`` the twin
-for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be edited to add one: the toolkits a
-variant runs on are read off what its stem holds.
+A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch geometry;
+``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA), and a file with another
+toolkit's suffix (``STEM.mojo``) the kernel for that one; a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel
+for another toolkit: ``numba_kernel`` the twin for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be
+edited to add one: the toolkits a variant runs on are read off what its stem holds.
 
 This module knows no toolkit: ``gravbench.toolkits.interface`` says what a variant may ask of the one it is given.
 """
@@ -139,18 +138,18 @@ class Declaration:
         source: where the technique was published.
         axes: the values of each axis that are worth sweeping.
         defaults: the default value of each axis.
-        ranges: for numeric axes, all values that the kernel can be compiled for; an axis without a range accepts only
-            the values in ``axes``.
-        when: the condition for combinations that can run, an expression over the axes and ``toolkit``. If the kernel
-            for one toolkit ignores an axis, it excludes the other values there.
+        ranges: for numeric axes, all values that the kernel can be compiled for; without, only those in ``axes``.
+        when: which combinations can run, an expression over the axes and ``toolkit``; for a toolkit whose kernel
+            ignores an axis, it excludes the other values.
         loads: loads from global memory per body, an expression over n and the axes.
         approximates: what is not computed exactly; None if everything is.
         any_interaction: whether it can compute any interaction, not only gravity.
         dtypes: the number types that it computes in.
         mixed: whether its float32 kernel also computes in float64, which is a mistake in all others.
-        of_positions: whether the preparation depends on the positions; at other positions, a launch is as accurate but
-            not as fast. May be a function of the axes, of which an older record may lack some.
+        of_positions: whether launches at other positions than those prepared for are slower, though as accurate. May be
+            a function of the axes, of which an older record may lack some.
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
+        on_host: whether what it prepares for a GPU is ``on_host``, as in ``Prepared``: the host works in each launch.
         tolerance: the accepted errors for each number type, or a function of the axes that returns them.
     """
 
@@ -167,6 +166,7 @@ class Declaration:
     mixed: bool = False
     of_positions: bool | Callable[[Axes], bool] = False
     mutual: bool | str = False
+    on_host: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
 
 

@@ -12,7 +12,7 @@ from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.numbers import rough_percent
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ratios import Scatter, places, scatters
+from gravbench.verdicts.uncertainty import Uncertainties
 
 COUNTED: frozenset[Unit] = frozenset(
     {
@@ -40,21 +40,18 @@ class Doubts:
     """Half the 95 % intervals, in logarithms, of what the records of one run say."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        """Find how far the anchor scatters on each device; ``records`` are all of a run, its repetitions included."""
-        self._place = places([records])
-        self._scatters = scatters([records], self._place)
+        """Find how far the anchors scatter; ``records`` are all of a run, its repetitions included."""
+        self._uncertainties = Uncertainties([records])
 
     def of(self, record: Record, unit: Unit) -> float:
-        """Return the doubt of a number: the interval of its median and the scatter of its device's anchor, together.
+        """Return the doubt of a number: the interval of its median and the scatter of anchors of its work, together.
 
         What is counted has none. A stage has no interval of its own; that of the evaluation it is part of stands for
         it.
         """
         if unit in COUNTED:
             return 0.0
-        # The scatter of one median, where ``of_ratio`` is that of the ratio of two.
-        scatter = self._scatters.get(self._place(record), Scatter()).of_ratio / math.sqrt(2)
-        return math.hypot(_half_width(record), scatter)
+        return math.hypot(_half_width(record), self._uncertainties.reach(record))
 
 
 def _half_width(record: Record) -> float:

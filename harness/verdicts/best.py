@@ -21,7 +21,8 @@ from gravbench.verdicts import compare, ranking
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.compare import Defaults
 from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
-from gravbench.verdicts.ratios import Interval, Scatter, half_of, own_scatter, places, ratio, scatters, span
+from gravbench.verdicts.ratios import Interval, half_of, own_scatter, places, ratio, span
+from gravbench.verdicts.uncertainty import Uncertainties
 
 ERROR = 1e-3
 """The largest relative error that is asked for when nobody says: every direct sum has less."""
@@ -37,11 +38,13 @@ class Behind:
     """A record beside the fastest: ``interval`` bounds its time over the time of that.
 
     It is ``sure`` where both have samples enough; elsewhere it is the range of those there are, and bounds nothing.
+    It is ``narrow`` where it does not include what processes differ by in such work.
     """
 
     record: Record
     interval: Interval
     sure: bool
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def best(
     check_quantile(quantile)
     (records,) = together([records])
     place = places([records])
-    scattered = scatters([records], place)
+    known = Uncertainties([records])
     drifts = ranking.drifted(records)
     ok = list(filter(is_ranked, latest(records)))
     there = [record for record in ok if device is None or is_of(record, device)]
@@ -161,23 +164,22 @@ def best(
         unmeasured = {}
         unknown = {}
         for n, same_n in sorted(grouped(alike, size).items()):
-            known = [(record, own) for record in same_n if (own := error_of(record, quantile)) is not None]
-            if len(known) < len(same_n):
-                unknown[n] = len(same_n) - len(known)
-            right = [record for record, own in known if own <= error]
+            told = [(record, own) for record in same_n if (own := error_of(record, quantile)) is not None]
+            if len(told) < len(same_n):
+                unknown[n] = len(same_n) - len(told)
+            right = [record for record, own in told if own <= error]
             if not right:
-                if known:
-                    missed[n] = min(own for _, own in known)
+                if told:
+                    missed[n] = min(own for _, own in told)
                 continue
             late = [record for record in right if record.outraced]
             if len(late) == len(right):
                 unmeasured[n] = len(late)
                 continue
-            scatter = scattered.get(name, Scatter())
-            order = ranked([record for record in right if not record.outraced], scatter, threshold, defaults)
+            order = ranked([record for record in right if not record.outraced], known, threshold, defaults)
             chosen, fastest = order.as_good[0], order.fastest
             changed = bool(choices) and what(choices[-1].chosen) != what(chosen)
-            behind = None if chosen is fastest else over(fastest, chosen, scatter)
+            behind = None if chosen is fastest else over(fastest, chosen, known)
             less = sum(seconds(record) < seconds(fastest) for record in late)
             compared = len(right) - len(late)
             choices.append(Choice(order.as_good, order.unclear, fastest, n, compared, changed, behind, len(late), less))
@@ -212,7 +214,7 @@ def task(record: Record) -> dict[str, Value]:
     }
 
 
-def ranked(records: Sequence[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Ranked:
+def ranked(records: Sequence[Record], known: Uncertainties, threshold: float, defaults: Defaults) -> Ranked:
     """Sort records of one n into those as good as the fastest, itself included, and those that are unclear.
 
     Simpler is what has fewer axes away from the defaults, then the place in the ladder, the toolkit and time decide.
@@ -225,16 +227,18 @@ def ranked(records: Sequence[Record], scatter: Scatter, threshold: float, defaul
         return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
     within = grouped(records, lambda record: seconds(record) <= (1 + threshold) * seconds(fastest))
-    beyond = [over(fastest, one, scatter) for one in sorted(within.get(False, []), key=seconds)]
+    beyond = [over(fastest, one, known) for one in sorted(within.get(False, []), key=seconds)]
     unclear = [one for one in beyond if not one.interval.low > 1 + threshold]
     return Ranked(sorted(within[True], key=simplicity), unclear, fastest)
 
 
-def over(fastest: Record, record: Record, scatter: Scatter) -> Behind:
+def over(fastest: Record, record: Record, known: Uncertainties) -> Behind:
     """Say how far a record is behind the fastest, as a ratio of their medians."""
     own, other = span(fastest), span(record)
+    scatter = known.wider(fastest, record)
     found = ratio(own, other, scatter.of_ratio, half_of(*own_scatter(fastest, record), CONFIDENCE))
-    return Behind(record, found, own.sure and other.sure)
+    narrow = not (known.includes_processes(fastest) and known.includes_processes(record))
+    return Behind(record, found, own.sure and other.sure, narrow)
 
 
 def check_quantile(quantile: float) -> None:

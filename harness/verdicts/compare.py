@@ -2,8 +2,8 @@
 
 The ratio of two medians is bounded by order statistics of the samples themselves, as many as are independent of each
 other, and is the same at every call. Samples of one process know nothing of what differs between two: that is seen
-where several processes measured the case, or where an anchor was repeated in fresh ones, and widens the interval.
-Without either nothing is said of two runs.
+where several processes measured the case, or where both runs repeated an anchor of the same kind of work in several,
+and widens the interval. Without either nothing is said of two runs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
+from gravbench.model.work import Work
 from gravbench.verdicts.cards import Shared, card_of, newest, together
 from gravbench.verdicts.ranking import grouped, is_ranked
 from gravbench.verdicts.ratios import (
     BETWEEN,
+    Anchors,
     Interval,
     Place,
     Scatter,
     half_of,
+    larger,
+    noisiest,
     own_scatter,
     places,
     ratio,
     scatter_of,
-    scatters,
     span,
 )
 
@@ -64,6 +67,18 @@ class Reason(StrEnum):
         "nothing shows how much processes differ: one process measured each side, and no anchor was measured by "
         "several; measure both again, with measure.processes of 4 or more, or with anchors"
     )
+    NO_ANCHOR_OF_GPU = (
+        f"no anchor of work on {Work.GPU} in one run or both, so nothing shows how much processes differ: measure both "
+        "again, with measure.processes of 4 or more, or with anchors"
+    )
+    NO_ANCHOR_OF_HOST = (
+        f"no anchor of work on {Work.HOST} in one run or both, so nothing shows how much processes differ: measure "
+        "both again, with measure.processes of 4 or more"
+    )
+    NO_ANCHOR_OF_BOTH = (
+        f"no anchor of work on {Work.BOTH} in one run or both, so nothing shows how much processes differ: measure "
+        "both again, with measure.processes of 4 or more, or with anchors"
+    )
     HOST = (
         "one process measured each side: on a CPU, processes of one kernel may differ by far more than those of the "
         "anchor, especially on a busy machine; measure both again, with measure.processes of 4 or more"
@@ -92,11 +107,19 @@ class Reason(StrEnum):
     DEVICES = "two devices: cycles are not compared, only seconds are judged"
 
 
+_NO_ANCHOR = {
+    Work.GPU: Reason.NO_ANCHOR_OF_GPU,
+    Work.HOST: Reason.NO_ANCHOR_OF_HOST,
+    Work.BOTH: Reason.NO_ANCHOR_OF_BOTH,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A case measured twice: ``verdict`` answers for seconds, ``in_cycles`` for clock cycles.
 
     ``cycles`` is the ratio of these. Both are None where no clock is known, or another device has another clock.
+    ``scatter`` is that of the anchors of such work.
     """
 
     base: Record
@@ -106,6 +129,7 @@ class Pair:
     verdict: Verdict
     in_cycles: Verdict | None
     reasons: tuple[Reason, ...]
+    scatter: Scatter
 
     @property
     def is_same(self) -> bool:
@@ -117,8 +141,9 @@ class Pair:
 class Comparison:
     """All cases of two runs: those in both, those that are ok in only one, and those that are not ok.
 
-    ``scatters`` has the scatter of each device whose anchor was repeated, by device name. ``elsewhere`` is the number
-    of runs from which the scatter of each case itself was observed instead.
+    ``scatters`` has the scatters of anchors that widened intervals, the smallest first, by device and kind of work.
+    ``unanchored`` names the runs without an anchor of a kind of work that their cases have. ``elsewhere`` is the
+    number of runs from which the scatter of each case itself was observed instead.
     """
 
     base: str
@@ -129,7 +154,8 @@ class Comparison:
     only_new: list[Record]
     not_ok_base: list[Record]
     not_ok_new: list[Record]
-    scatters: dict[str, Scatter]
+    scatters: dict[tuple[str, Work], list[Scatter]]
+    unanchored: dict[tuple[str, Work], list[str]]
     elsewhere: int = 0
 
     @property
@@ -197,9 +223,15 @@ def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     return Verdict.SAME if low >= 1 / (1 + limit) and high <= 1 + limit else Verdict.UNCLEAR
 
 
-def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run: bool = False) -> Pair:
-    """Compare two records of one case. ``scatter`` is that of anchors; ``one_run`` says that both are of one run."""
+def judge(base: Record, new: Record, scatter: Scatter | None, limit: float, *, one_run: bool = False) -> Pair:
+    """Compare two records of one case.
+
+    ``scatter`` is that of anchors of such work, None where one of the runs has none although there are anchors.
+    ``one_run`` says that both are of one run.
+    """
     own = span(base), span(new)
+    missing = scatter is None
+    scatter = scatter or Scatter()
     variance, freedom = own_scatter(base, new)
     on_host = CPU in (base.toolkit, new.toolkit)
     known = freedom > 0 or (scatter.fresh and not on_host)
@@ -221,7 +253,7 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     if late:
         reasons.append(Reason.OUTRACED)
     elif not told:
-        reasons.append(Reason.HOST if scatter.fresh else Reason.ALONE)
+        reasons.append(_NO_ANCHOR[new.work] if missing else Reason.HOST if scatter.fresh else Reason.ALONE)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
         dependent = own[0].dependent or own[1].dependent
         reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
@@ -236,7 +268,7 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     if factor is None and verdict in (Verdict.SLOWER, Verdict.FASTER):
         reasons.append(Reason.NO_CLOCK if base.device == new.device else Reason.DEVICES)
     cycles = None if factor is None else interval.ratio * factor
-    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons))
+    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons), scatter)
 
 
 def _width(
@@ -265,7 +297,7 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     runs = [base.records, new.records]
     shared = together(runs)
     of_shared, of_cards = places(shared), places(runs)
-    scattered = scatters(shared, of_shared)
+    anchors = [Anchors([records], of_shared) for records in shared]
     standing = {card_of(one): of_shared(one) for own in shared for one in own if isinstance(one, Shared)}
 
     def place(record: Record) -> str:
@@ -286,7 +318,7 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     if len(elsewhere) > 1 and not any(record.processes for run in (base, new) for record in run.records):
         others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
         seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
-    found = _compare(old, young, place, scattered, identity, limit, seen=seen)
+    found = _compare(old, young, place, anchors, identity, limit, seen=seen)
     return replace(found, elsewhere=len(elsewhere)) if seen else found
 
 
@@ -327,8 +359,8 @@ def compare_values(
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
-    scattered = scatters([records], place)
-    return [_compare(base, other, place, scattered, identity, limit, one_run=run.runs == 1) for other in others]
+    anchors = [Anchors([records], place)] * 2
+    return [_compare(base, other, place, anchors, identity, limit, one_run=run.runs == 1) for other in others]
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
@@ -361,23 +393,31 @@ def _compare(
     base: Run,
     new: Run,
     place: Place,
-    scattered: Mapping[str, Scatter],
+    anchors: Sequence[Anchors],
     identity: Identity,
     limit: float,
     *,
     one_run: bool = False,
     seen: Mapping[tuple[Hashable, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
-    def wider(*records: Record) -> Scatter:
+    """Compare the cases of two runs; ``anchors`` are those of BASE and of NEW, the same object within one run."""
+
+    def wider(*records: Record) -> Scatter | None:
         if seen and (which := identity(records[0])) in seen:
             return replace(seen[which], fresh=True)
-        found = (scattered.get(place(record), Scatter()) for record in records)
-        return max(found, key=lambda scatter: scatter.of_ratio)
+        if not any(anchors):
+            return Scatter()
+        found = [own.of(record, place(record)) for own, record in zip(anchors, records, strict=True)]
+        known = [scatter for scatter in found if scatter is not None]
+        if len(known) < len(found):
+            return None
+        return larger(*known) if anchors[0] is anchors[1] else noisiest(known)
 
     old, young = ({identity(record): record for record in run.records} for run in (base, new))
     both = [(record, young[which]) for which, record in old.items() if which in young]
     pairs = [judge(*two, wider(*two), limit, one_run=one_run) for two in both if all(map(is_ranked, two))]
-    there = {place(record) for pair in pairs for record in (pair.base, pair.new)}
+    by_work = grouped(pairs, lambda pair: (place(pair.new), pair.new.work))
+    used = {which: {pair.scatter for pair in alike if pair.scatter.freedom} for which, alike in by_work.items()}
     return Comparison(
         base=base.name,
         new=new.name,
@@ -387,5 +427,19 @@ def _compare(
         only_new=[record for which, record in young.items() if which not in old and is_ranked(record)],
         not_ok_base=[record for record in old.values() if not is_ranked(record)],
         not_ok_new=[record for record in young.values() if not is_ranked(record)],
-        scatters={name: scatter for name, scatter in scattered.items() if name in there},
+        scatters={which: sorted(own, key=lambda one: one.of_ratio) for which, own in used.items() if own},
+        unanchored=_unanchored(by_work, (base, new), anchors, place) if any(anchors) else {},
     )
+
+
+def _unanchored(
+    by_work: Mapping[tuple[str, Work], Sequence[Pair]], runs: Sequence[Run], anchors: Sequence[Anchors], place: Place
+) -> dict[tuple[str, Work], list[str]]:
+    """Name the runs that have no anchor of a kind of work that is compared."""
+    found = {}
+    for which, (pair, *_) in by_work.items():
+        sides = zip(runs, anchors, (pair.base, pair.new), strict=True)
+        names = [run.name for run, own, record in sides if own.of(record, place(record)) is None]
+        if names:
+            found[which] = list(dict.fromkeys(names))
+    return found

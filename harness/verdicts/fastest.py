@@ -31,7 +31,7 @@ from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts.best import EQUAL_MASS, error_of, is_of, ranked, task, what
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
-from gravbench.verdicts.ratios import Scatter, scatters
+from gravbench.verdicts.uncertainty import Uncertainties
 
 Errors = list[Annotated[Number, Field(ge=0)] | None]
 
@@ -228,7 +228,7 @@ def make(
     if len(tasks) > 1:
         names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
         raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one")
-    scattered = scatters([run.records for run in runs], lambda record: record.device or "")
+    known = Uncertainties([run.records for run in runs], lambda record: record.device or "")
     defaults = {name: one.defaults for name, one in variants.items()}
     measured = []
     by_toolkit = grouped(records, lambda record: record.toolkit)
@@ -236,7 +236,7 @@ def make(
         devices = sorted({record.device or "" for record in own})
         if len(devices) > 1:
             raise InputError(f"--save: {toolkit} was measured on {' and '.join(devices)}; accepted: one, by --device")
-        measured.append(_measured(own, scattered.get(devices[0], Scatter()), threshold, defaults))
+        measured.append(_measured(own, known, threshold, defaults))
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
@@ -260,7 +260,7 @@ def _usable(record: Record, variant: Variant | None) -> bool:
     )
 
 
-def _measured(records: list[Record], scatter: Scatter, threshold: float, defaults: Defaults) -> Measured:
+def _measured(records: list[Record], known: Uncertainties, threshold: float, defaults: Defaults) -> Measured:
     """Keep the configurations that are chosen somewhere, the fastest at the largest n first."""
     at = grouped(records, size)
     alike = grouped(records, what)
@@ -274,7 +274,7 @@ def _measured(records: list[Record], scatter: Scatter, threshold: float, default
             for one in together
             if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1) and _error(one, quantile) < math.inf
         ]
-        for record in _for_every_error(able, quantile, scatter, threshold, defaults):
+        for record in _for_every_error(able, quantile, known, threshold, defaults):
             chosen.setdefault(what(record), quantile)
     choices = []
     for own, quantile in chosen.items():
@@ -286,14 +286,14 @@ def _measured(records: list[Record], scatter: Scatter, threshold: float, default
 
 
 def _for_every_error(
-    records: list[Record], quantile: float, scatter: Scatter, threshold: float, defaults: Defaults
+    records: list[Record], quantile: float, known: Uncertainties, threshold: float, defaults: Defaults
 ) -> Iterator[Record]:
     """Choose without an error limit, then among those that are more accurate than that choice, and so on.
 
     For any limit the first of these within it is as good as the fastest within it.
     """
     while records:
-        chosen = ranked(records, scatter, threshold, defaults).as_good[0]
+        chosen = ranked(records, known, threshold, defaults).as_good[0]
         yield chosen
         records = [record for record in records if _error(record, quantile) < _error(chosen, quantile)]
 

@@ -1,4 +1,9 @@
-"""The ratio of two medians and its bounds: by samples, by processes, and by what an anchor scatters."""
+"""The ratio of two medians and its bounds: by samples, by processes, and by what anchors of its work scatter.
+
+How far medians scatter between processes depends on the work (the GPU, the host, or both) and on how long it takes: a
+launch of a few microseconds scatters by more than one of milliseconds. So the scatter of a record is interpolated, by
+its time, between those of the anchors of its run, on its device and of its kind of work.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, between, bounds, effective, student
+from gravbench.model.work import Work
 from gravbench.verdicts.cards import Shared
 from gravbench.verdicts.ranking import grouped, is_ranked, namesakes, repetitions, seconds
 
@@ -17,6 +23,9 @@ Place = Callable[[Record], str]
 
 BETWEEN = 0.99
 """The confidence with which the few processes of a case, or repetitions of an anchor, bound what they differ by."""
+
+ALIKE_IN_TIME = 1.1
+"""A ratio of times up to which anchors are taken for equally long."""
 
 ALIKE = 0.05
 """The probability that anchors which scatter alike differ as these do, below which the noisiest alone has its say."""
@@ -45,7 +54,7 @@ class Interval:
 class Scatter:
     """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom.
 
-    They are ``fresh`` where each repetition was measured by ``processes`` of its own, so many at most.
+    They are ``fresh`` where several processes measured the repetitions, each by so many ``processes`` at most.
     """
 
     deviation: float = 0.0
@@ -119,21 +128,103 @@ def ratio(base: Span, new: Span, wider: float, least: float = 0.0) -> Interval:
     return Interval(middle, middle * math.exp(-below), middle * math.exp(above))
 
 
-def scatters(runs: Iterable[Sequence[Record]], place: Place) -> dict[str, Scatter]:
-    """Find how far the repeated anchors of each device scatter, each around its own mean in each run.
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Anchors that take about ``seconds``, and how far their medians scatter between processes."""
 
-    Anchors that scatter alike are pooled; where they do not, the noisiest counts. Where any was repeated in fresh
-    processes, only those were. The repetitions by cards that share cases have one mean. ``runs`` are whole files of
-    records: ``latest`` keeps no repetitions.
+    seconds: float
+    scatter: Scatter
+
+
+class Anchors:
+    """The repeated anchors of one run or of several, by device and kind of work."""
+
+    def __init__(self, runs: Iterable[Sequence[Record]], place: Place) -> None:
+        """Find them; ``runs`` are whole files of records, because ``latest`` keeps no repetitions.
+
+        Each repeated case scatters around its own mean in each run. The repetitions by cards that share cases have one
+        mean. ``place`` names the device of a record.
+        """
+        self._place = place
+        repeated = [same for records in runs for same in _of_all_cards(repetitions(records, is_ranked))]
+        several = [same for same in repeated if len(same) > 1]
+        self._by_work = {
+            which: _by_time(alike)
+            for which, alike in grouped(several, lambda same: (place(same[0]), same[0].work)).items()
+        }
+
+    def __bool__(self) -> bool:
+        """Whether any anchor was repeated."""
+        return bool(self._by_work)
+
+    def of(self, record: Record, place: str | None = None) -> Scatter | None:
+        """Return how far the medians of such work scatter; None where no anchor of it was repeated on the device.
+
+        Between two anchors it is interpolated, in logarithms, by the record's time; beyond the first and the last it is
+        theirs. ``place`` names the record's device where that is known already.
+        """
+        anchors = self._by_work.get((place or self._place(record), record.work), [])
+        if not anchors:
+            return None
+        own = seconds(record)
+        shorter = [anchor for anchor in anchors if anchor.seconds <= own]
+        longer = [anchor for anchor in anchors if anchor.seconds > own]
+        if not (shorter and longer):
+            return (longer[:1] or shorter[-1:])[0].scatter
+        return _between(shorter[-1], longer[0], own)
+
+    def widest(self, record: Record) -> Scatter:
+        """Return the largest scatter of any anchor on the record's device; of all devices if its work is on both."""
+        own = self._place(record)
+        anywhere = record.work is Work.BOTH
+        return larger(
+            *(
+                anchor.scatter
+                for (place, _), anchors in self._by_work.items()
+                if anywhere or place == own
+                for anchor in anchors
+            )
+        )
+
+
+def larger(*scatters: Scatter) -> Scatter:
+    """Return the scatter that makes a ratio most uncertain; none without any."""
+    return max(scatters, key=lambda scatter: scatter.of_ratio, default=Scatter())
+
+
+def _between(shorter: Anchor, longer: Anchor, at: float) -> Scatter:
+    """Interpolate the scatter of what takes ``at`` seconds, with the fewer degrees of freedom of the two."""
+    ends = shorter.scatter, longer.scatter
+    if not min(end.deviation for end in ends):
+        return larger(*ends)
+    part = math.log(at / shorter.seconds) / math.log(longer.seconds / shorter.seconds)
+    deviation = ends[0].deviation ** (1 - part) * ends[1].deviation ** part
+    freedom, processes = min(end.freedom for end in ends), max(end.processes for end in ends)
+    return Scatter(deviation, freedom, all(end.fresh for end in ends), processes)
+
+
+def _by_time(repeated: Iterable[Sequence[Record]]) -> list[Anchor]:
+    """Return the anchors in the order of their times.
+
+    The runs' repetitions of a case are pooled, and so are cases that take about as long and scatter alike; where they
+    do not, the noisiest counts. Where any was repeated in several processes, only those were.
     """
-    repeated = [same for records in runs for same in _of_all_cards(repetitions(records, is_ranked)) if len(same) > 1]
-    found: dict[str, Scatter] = {}
-    for name, alike in grouped(repeated, lambda same: place(same[0])).items():
-        by_process = grouped(alike, _fresh)
-        fresh = True in by_process
-        by_case = grouped(by_process[fresh], lambda same: same[0].identity).values()
-        found[name] = _noisiest([_pooled(map(scatter_of, own), fresh=fresh) for own in by_case])
-    return found
+    by_process = grouped(repeated, lambda same: scatter_of(same).fresh)
+    cases = grouped(by_process.get(True) or by_process[False], lambda same: same[0].identity).values()
+    found = sorted(
+        (Anchor(_middle(runs), _pooled(list(map(scatter_of, runs)))) for runs in cases), key=lambda one: one.seconds
+    )
+
+    def about(anchor: Anchor) -> float:
+        return next(other.seconds for other in found if other.seconds * ALIKE_IN_TIME >= anchor.seconds)
+
+    return [
+        Anchor(first, noisiest([anchor.scatter for anchor in alike])) for first, alike in grouped(found, about).items()
+    ]
+
+
+def _middle(runs: Iterable[Sequence[Record]]) -> float:
+    return statistics.median(seconds(record) for same in runs for record in same)
 
 
 def _of_all_cards(repeated: Iterable[list[Record]]) -> Iterable[list[Record]]:
@@ -147,37 +238,42 @@ def _of_all_cards(repeated: Iterable[list[Record]]) -> Iterable[list[Record]]:
     return (list(itertools.chain(*alike)) for alike in grouped(repeated, which).values())
 
 
-def _fresh(same: Sequence[Record]) -> bool:
-    """Tell whether no process measured two of these repetitions."""
-    processes = [set(record.processes) for record in same]
-    return all(processes) and len(set.union(*processes)) == sum(map(len, processes))
-
-
 def scatter_of(same: Sequence[Record]) -> Scatter:
-    """Return how far several records of one case scatter, two at least."""
-    processes = max(max(len(set(record.processes)), 1) for record in same)
-    return Scatter(statistics.stdev(map(math.log, map(seconds, same))), len(same) - 1, processes=processes)
+    """Return how far the medians of several records of one case scatter, two at least.
+
+    They are ``fresh`` where several processes measured them. A record by processes that have measured the case before
+    says nothing more of what processes differ by, so it counts for no degree of freedom.
+    """
+    measured: set[int] = set()
+    fresh = 0
+    for record in same:
+        processes = set(record.processes)
+        fresh += bool(processes) and measured.isdisjoint(processes)
+        measured |= processes
+    of_several = fresh > 1 and all(record.processes for record in same)
+    deviation = statistics.stdev(map(math.log, map(seconds, same)))
+    processes_each = max(max(len(set(record.processes)), 1) for record in same)
+    return Scatter(deviation, (fresh if of_several else len(same)) - 1, of_several, processes_each)
 
 
-def _pooled(found: Iterable[Scatter], *, fresh: bool) -> Scatter:
-    own = list(found)
-    freedom = sum(one.freedom for one in own)
-    deviation = math.sqrt(sum(one.deviation**2 * one.freedom for one in own) / freedom)
-    return Scatter(deviation, freedom, fresh, max(one.processes for one in own))
+def _pooled(found: Sequence[Scatter]) -> Scatter:
+    freedom = sum(one.freedom for one in found)
+    deviation = math.sqrt(sum(one.deviation**2 * one.freedom for one in found) / freedom)
+    return Scatter(deviation, freedom, all(one.fresh for one in found), max(one.processes for one in found))
 
 
-def _noisiest(anchors: Sequence[Scatter]) -> Scatter:
-    """Pool anchors, unless the noisiest differs from the others: then take it alone."""
-    ordered = sorted(anchors, key=lambda one: one.deviation)
+def noisiest(scatters: Sequence[Scatter]) -> Scatter:
+    """Pool the scatters of anchors, unless the noisiest differs from the others: then take it alone."""
+    ordered = sorted(scatters, key=lambda one: one.deviation)
     if len(ordered) > 1:
         from scipy.special import fdtrc
 
-        worst, others = ordered[-1], _pooled(ordered[:-1], fresh=True)
+        worst, others = ordered[-1], _pooled(ordered[:-1])
         times = (worst.deviation / others.deviation) ** 2 if others.deviation else math.inf
         # The largest of several is larger than one taken at random.
         if worst.deviation and fdtrc(worst.freedom, others.freedom, times) * len(ordered) < ALIKE:
             return worst
-    return _pooled(ordered, fresh=ordered[0].fresh)
+    return _pooled(ordered)
 
 
 def own_scatter(base: Record, new: Record) -> tuple[float, int]:

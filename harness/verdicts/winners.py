@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gravbench.model.case import Value
@@ -14,10 +14,8 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.best import ERROR, Behind, over, task
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.ranking import Parents, grouped, is_ranked, named, seconds, size
-from gravbench.verdicts.ratios import Place, Scatter, places, scatters
-
-Wider = Callable[[Record, Record], Scatter]
-"""Returns how far anchors scattered in the runs of two records."""
+from gravbench.verdicts.ratios import places
+from gravbench.verdicts.uncertainty import Uncertainties
 
 LIMITS = (1e-2, ERROR, 1e-4, 1e-6, 1e-10)
 """Errors that a reader may accept, the coarsest first: from trees, over single precision, to double precision."""
@@ -97,7 +95,7 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, limits: Sequence
     """
     runs = together(runs)
     place = places(runs)
-    wider = _wider(runs, place)
+    known = Uncertainties(runs)
     there = [
         record
         for record in latest(record for run in runs for record in run)
@@ -109,11 +107,11 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, limits: Sequence
             win
             for n, same_n in sorted(grouped(alike, size).items())
             for limit in limits
-            if (win := _win(n, limit, same_n, parents, wider))
+            if (win := _win(n, limit, same_n, parents, known))
         ]
         if wins:
             largest = max(map(size, alike))
-            gains = _gains([one for one in alike if size(one) == largest], parents, wider)
+            gains = _gains([one for one in alike if size(one) == largest], parents, known)
             fields.append(Field(device, cpu, task(alike[0]), wins, len(alike), gains))
     return sorted(fields, key=lambda field: (field.cpu, -field.records))
 
@@ -122,33 +120,13 @@ def _task(record: Record) -> tuple[tuple[str, Value], ...]:
     return tuple({**task(record), **record.contents}.items())
 
 
-def _wider(runs: Sequence[Sequence[Record]], place: Place) -> Wider:
-    """Find how far anchors scatter in each run.
-
-    Of records of two runs, the anchors that scatter more count. Where a run repeated none on a device, all runs count.
-    """
-    own = [scatters([run], place) for run in runs]
-    everywhere = scatters(runs, place)
-    of_run = {id(record): found for run, found in zip(runs, own, strict=True) for record in run}
-
-    def wider(one: Record, other: Record) -> Scatter:
-        device = place(one)
-        found = [of_run[id(record)].get(device) for record in (one, other)]
-        known = [scatter for scatter in found if scatter]
-        if len(known) < len(found):
-            return everywhere.get(device, Scatter())
-        return max(known, key=lambda scatter: scatter.of_ratio)
-
-    return wider
-
-
-def _gains(records: Sequence[Record], parents: Parents, wider: Wider) -> list[Gain]:
+def _gains(records: Sequence[Record], parents: Parents, known: Uncertainties) -> list[Gain]:
     first = ranking.fastest(records, lambda record: record.variant)
     steps = [(first[name], first.get(parents.get(name) or "")) for name in ranking.ladder_order(first, parents)]
-    return [Gain(record, over(record, before, wider(record, before))) for record, before in steps if before is not None]
+    return [Gain(record, over(record, before, known)) for record, before in steps if before is not None]
 
 
-def _win(n: int, limit: float, records: Sequence[Record], parents: Parents, wider: Wider) -> Win | None:
+def _win(n: int, limit: float, records: Sequence[Record], parents: Parents, known: Uncertainties) -> Win | None:
     right = [record for record in records if (error_of(record) or 0.0) <= limit]
     if not right:
         return None
@@ -160,6 +138,6 @@ def _win(n: int, limit: float, records: Sequence[Record], parents: Parents, wide
 
     def behind(candidates: Sequence[Record]) -> Behind | None:
         best = min(candidates, key=seconds, default=None)
-        return over(first, best, wider(first, best)) if best else None
+        return over(first, best, known) if best else None
 
     return Win(n, limit, first, len({named(record) for record in right}), behind(others), behind(roots))

@@ -36,6 +36,7 @@ class Buffers:
 @variant(
     parent="barnes_hut_cpu",
     source="Bodin 2026, the hybrid; the walk of a warp: Burtscher & Pingali 2011",
+    on_host=True,
     axes={
         "theta": accuracy.THETAS,
         "sort": gpu_walk.SORTS,

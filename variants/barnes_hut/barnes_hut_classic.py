@@ -38,6 +38,7 @@ def tolerance(axes):
 @variant(
     parent="barnes_hut",
     source="Bodin 2026, the hybrid as described: s / d < theta, insertion, two dimensions; Barnes & Hut 1986",
+    on_host=True,
     axes={
         "theta": accuracy.THETAS,
         "sort": gpu_walk.SORTS,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
+from gravbench.model.work import Work
 from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
@@ -22,6 +23,8 @@ from gravbench.report.winning import times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
 from gravbench.verdicts.ratios import BETWEEN, Interval, Scatter
+
+Thing = TypeVar("Thing")
 
 MOST_NAMED = 3
 """Values of a field that are written out where no case has a partner."""
@@ -276,14 +279,37 @@ def anchor_words(comparison: Comparison) -> str:
             "not repeated in fresh processes; the intervals are widened by the differences of each case between the "
             f"{comparison.elsewhere} other rounds"
         )
-    if not comparison.scatters:
-        return "not repeated"
     words = [
-        f"{name}: medians {'from fresh processes' if scatter.fresh else 'from one process'} scatter by "
-        f"{rough_percent(scatter.deviation)} %, which by itself makes a ratio uncertain by ± {_reach(scatter)} %"
-        for name, scatter in sorted(comparison.scatters.items())
+        f"{name}, work on {work}: {_scatter_words(found)}" for (name, work), found in _by_name(comparison.scatters)
     ]
-    return "; ".join(words) + "; the intervals are widened accordingly"
+    if words:
+        words[-1] += "; the intervals are widened accordingly"
+    words += [
+        f"no anchor of work on {work} in {' and '.join(runs)}"
+        + (f" on {name}" if len({device for device, _ in comparison.unanchored}) > 1 else "")
+        for (name, work), runs in _by_name(comparison.unanchored)
+    ]
+    return "; ".join(words) or "not repeated"
+
+
+def _by_name(found: Mapping[tuple[str, Work], Thing]) -> list[tuple[tuple[str, Work], Thing]]:
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def _scatter_words(found: Sequence[Scatter]) -> str:
+    """Say how far the anchors beside several cases scatter, from the least to the most."""
+    deviations = _range([rough_percent(scatter.deviation) for scatter in sorted(found, key=_deviation)])
+    reaches = _range([_reach(scatter) for scatter in found])
+    whence = "from fresh processes" if all(scatter.fresh for scatter in found) else "from one process"
+    return f"medians {whence} scatter by {deviations} %, which by itself makes a ratio uncertain by ± {reaches} %"
+
+
+def _deviation(scatter: Scatter) -> float:
+    return scatter.deviation
+
+
+def _range(ordered: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys([ordered[0], ordered[-1]]))
 
 
 def _reach(scatter: Scatter) -> str:
@@ -367,7 +393,13 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
         "counts": comparison.counts,
         "counts_in_cycles": comparison.counts_in_cycles,
         "geometric_mean_ratio": comparison.mean_ratio,
-        "anchor_scatter": {name: asdict(scatter) for name, scatter in comparison.scatters.items()},
+        "anchor_scatter": [
+            {"device": name, "work": work, "scatters": list(map(asdict, found))}
+            for (name, work), found in comparison.scatters.items()
+        ],
+        "no_anchor": [
+            {"device": name, "work": work, "runs": runs} for (name, work), runs in comparison.unanchored.items()
+        ],
         "pairs": [_pair_json(pair, here) for pair in comparison.pairs],
         "only_base": list(map(case_json, comparison.only_base)),
         "only_new": list(map(case_json, comparison.only_new)),

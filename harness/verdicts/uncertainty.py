@@ -1,0 +1,82 @@
+"""What is printed after ±: how far a median may be from that of other processes that measure the same case.
+
+It is half the 95 % confidence interval of the median by the record's own samples and processes, and the scatter of the
+medians of anchors of the same run, device and kind of work, in quadrature. This is the only definition of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from gravbench.model.record import Record
+from gravbench.model.statistics import CONFIDENCE
+from gravbench.verdicts.ranking import seconds, unbounded
+from gravbench.verdicts.ratios import Anchors, Place, Scatter, larger, places
+
+
+class Uncertainties:
+    """The uncertainty of each record of some runs, each run with the anchors that it repeated itself."""
+
+    def __init__(self, runs: Sequence[Sequence[Record]] = (), place: Place | None = None) -> None:
+        """``runs`` are whole files of records: ``latest`` keeps no repetitions. ``place`` names a record's device."""
+        place = place or places(runs)
+        self._everywhere = Anchors(runs, place)
+        own = [Anchors([records], place) for records in runs]
+        # By the records themselves: equal ones may stand in two runs.
+        self._of_run = {id(record): anchors for anchors, records in zip(own, runs, strict=True) for record in records}
+
+    def scatter(self, record: Record) -> Scatter:
+        """Return the scatter of the anchors of such work in the record's run.
+
+        Where its run has none, those of all runs stand for them, and then the widest scatter of the run's anchors of
+        other work.
+        """
+        return self._known(record) or self._everywhere.of(record) or self._run_of(record).widest(record)
+
+    def _run_of(self, record: Record) -> Anchors:
+        return self._of_run.get(id(record), self._everywhere)
+
+    def _known(self, record: Record) -> Scatter | None:
+        return self._run_of(record).of(record)
+
+    def wider(self, *records: Record) -> Scatter:
+        """Return the larger scatter of the records' anchors."""
+        return larger(*map(self.scatter, records))
+
+    def includes_processes(self, record: Record) -> bool:
+        """Tell whether the uncertainty includes what processes differ by in such work.
+
+        An anchor of it in the same run shows that, and so do several processes of the record itself.
+        """
+        return self._known(record) is not None or len(record.groups) > 1
+
+    def reach(self, record: Record) -> float:
+        """Return half the interval, in logarithms, of a median that differs from others by the scatter alone."""
+        # ``bound`` is that of the ratio of two medians.
+        return self.scatter(record).bound(CONFIDENCE) / math.sqrt(2)
+
+    def half_width(self, record: Record) -> float | None:
+        """Return half the interval as a part of the median; None where nothing bounds it: its samples are too few."""
+        whole = self._whole_reach(record)
+        return None if whole is None else math.sinh(whole)
+
+    def interval(self, record: Record) -> tuple[float, float] | None:
+        """Return the seconds that bound the median, None where nothing does."""
+        whole = self._whole_reach(record)
+        return None if whole is None else (seconds(record) * math.exp(-whole), seconds(record) * math.exp(whole))
+
+    def _whole_reach(self, record: Record) -> float | None:
+        if record.ci_low is None or record.ci_high is None or unbounded(record):
+            return None
+        return math.hypot(math.log(record.ci_high / record.ci_low) / 2, self.reach(record))
+
+    def indistinct(self, best: Record, others: Iterable[Record]) -> int:
+        """Count those of the others that cannot be told from the best: the intervals overlap, or one has none."""
+        own = self.interval(best)
+        intervals = [self.interval(record) for record in others]
+        return sum(own is None or found is None or found[0] <= own[1] for found in intervals)
+
+
+SAMPLES_ALONE = Uncertainties()
+"""Where no anchors are known: an uncertainty by the record's own samples, which says that it includes no processes."""
