@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from gravbench.verdicts import compare, ratios
-from gravbench.verdicts.compare import Verdict
-from gravbench.verdicts.ratios import Scatter
+from gravbench.verdicts import compare
+from gravbench.verdicts.compare import Run, Verdict
 from test_compare import record
 
 PAIRS = 100
@@ -110,9 +109,12 @@ def verdicts_of(model, pairs, change=1.0):
         anchors = [
             [made(ANCHOR, one, 1 + place * processes, place) for place, one in enumerate(own[1:], 1)] for own in pair
         ]
-        scatter = ratios.scatters([] if of_anchor is False else anchors, lambda one: one.device)
-        base, new = (made(TEMPLATE, own[0], 1, 0) for own in pair)
-        counts[compare.judge(base, new, scatter.get(base.device, Scatter()), compare.THRESHOLD).verdict] += 1
+        cases = [made(TEMPLATE, own[0], 1, 0) for own in pair]
+        runs = [
+            Run("run", [case, *([] if of_anchor is False else own)]) for case, own in zip(cases, anchors, strict=True)
+        ]
+        (judged,) = [found for found in compare.compare_runs(*runs).pairs if not found.base.anchor]
+        counts[judged.verdict] += 1
     return counts
 
 
