@@ -113,7 +113,7 @@ def test_a_new_result_is_in_tables_for_people_and_for_programs(two, tmp_path, mo
     monkeypatch.setattr(Record, "model_fields", Later.model_fields)
     told = [one.model_copy(update={"cache_hits": 0.5}) for one in two]
     assert columns.columns(told, ["a", "a"], ["x", "y"])["cache_hits"]["values"] == [0.5]
-    export.write(told, tmp_path / "all.csv")
+    export.write([told], tmp_path / "all.csv")
     assert "cache_hits" in (tmp_path / "all.csv").read_text().splitlines()[0]
 
 

@@ -20,7 +20,7 @@ RECORDS = [
 
 def test_csv_has_a_row_a_record_and_a_column_an_axis(tmp_path):
     path = tmp_path / "all.csv"
-    export.write(RECORDS, path)
+    export.write([RECORDS], path)
     first, second = csv.DictReader(path.read_text().splitlines())
     columns = ("n", "axis_p", "axis_theta", "stages_seconds_build")
     assert [first[name] for name in columns] == ["1000", "256", "0.7", "0.5"]
@@ -33,7 +33,7 @@ def test_csv_has_a_row_a_record_and_a_column_an_axis(tmp_path):
 def test_a_text_that_a_spreadsheet_would_compute_is_written_as_text_and_numbers_stay_numbers(tmp_path):
     path = tmp_path / "all.csv"
     formula = '=HYPERLINK("http://x","y")'
-    export.write([record(device=formula, driver="@x", axes={"p": "+1", "q": -1}, energy_drift=-0.5)], path)
+    export.write([[record(device=formula, driver="@x", axes={"p": "+1", "q": -1}, energy_drift=-0.5)]], path)
     (row,) = csv.DictReader(path.read_text().splitlines())
     assert (row["device"], row["driver"], row["axis_p"]) == (f"'{formula}", "'@x", "'+1")
     assert (row["axis_q"], row["energy_drift"]) == ("-1", "-0.5")
@@ -42,7 +42,7 @@ def test_a_text_that_a_spreadsheet_would_compute_is_written_as_text_and_numbers_
 def test_parquet_gives_back_the_numbers(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "all.parquet"
-    export.write(RECORDS, path)
+    export.write([RECORDS], path)
     table = parquet.read_table(path).to_pydict()
     assert table["n"] == [1000, 2000]
     assert table["samples_seconds"][0] == [1.0, 2.0]
@@ -54,7 +54,7 @@ def test_parquet_gives_back_the_numbers(tmp_path):
 def test_parquet_takes_integers_of_any_size_and_columns_of_two_kinds_of_numbers(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "all.parquet"
-    export.write([record(seed=2**70, axes={"p": 2**60}), record(seed=1, axes={"p": 0.5})], path)
+    export.write([[record(seed=2**70, axes={"p": 2**60}), record(seed=1, axes={"p": 0.5})]], path)
     table = parquet.read_table(path).to_pydict()
     assert table["seed"] == [str(2**70), "1"]
     assert table["axis_p"] == [float(2**60), 0.5]
@@ -79,11 +79,11 @@ def test_the_command_writes_the_newest_record_of_each_case(tmp_path):
 )
 def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path, name, records, said):
     with pytest.raises(InputError, match=said):
-        export.write(records, tmp_path / name)
+        export.write([records], tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_parquet_without_pyarrow_says_what_brings_it(tmp_path, monkeypatch):
     monkeypatch.setattr(export.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"pip install 'gravbench\[parquet\]'"):
-        export.write(RECORDS, tmp_path / "a.parquet")
+        export.write([RECORDS], tmp_path / "a.parquet")

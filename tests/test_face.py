@@ -128,10 +128,12 @@ def test_the_summary_of_every_committed_run_fits_one_screen(monkeypatch, name, c
 def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
     said = " ".join(gravbench("report", run, columns=120).stdout.split())
     assert "1,024 tiled § cupy 1.00" in said
-    assert "4.00 ± 0.01 naive" in said
+    assert "4.00 ± 0.01* naive" in said
     assert (
-        "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01 times as fast as naive (cupy)." in said
+        "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01* times as fast as naive (cupy)."
+        in said
     )
+    assert "* ± may be too small: the run repeated no anchor of this kind of work" in said
     assert "The ladder" not in said
 
 
@@ -145,7 +147,8 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
         computed = {"body_cell": 10.0} if variant == "barnes_hut_cpu" else {}
         store.append(
             record(variant, samples[0], n=4096, toolkit="cpu", timed="force", samples_seconds=samples,
-                   error_p99=error, computed=computed, device_uuid=None, driver=None)
+                   processes=[1 + i % 4 for i in range(20)], error_p99=error, computed=computed, device_uuid=None,
+                   driver=None)
         )  # fmt: skip
     printed = gravbench("report", "mine").stdout
     assert len(printed.splitlines()) <= 25

@@ -32,7 +32,8 @@ from gravbench.model.variant import discover
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.compare import THRESHOLD, Verdict, judge
 from gravbench.verdicts.ranking import is_ranked
-from gravbench.verdicts.ratios import Scatter, places, scatters, span
+from gravbench.verdicts.ratios import Anchors, Scatter, larger, places, span
+from gravbench.verdicts.uncertainty import Uncertainties
 
 FINDINGS = "docs/findings.md"
 TESTED_ELSEWHERE = {"docs/explanation/searching.md", "docs/explanation/judging.md"}
@@ -90,10 +91,10 @@ def references(document: str, text: str) -> list[Told]:
 
 
 @cache
-def run(name: str) -> tuple[list[Record], dict[str, Scatter]]:
-    """Read a run below reports: one record a case, and how far the anchors of each device scatter."""
+def run(name: str) -> tuple[list[Record], Anchors, Uncertainties]:
+    """Read a run below reports: one record a case, its anchors, and the uncertainties that they give."""
     (records,) = together([RecordFile(ROOT / "reports" / name).read()])
-    return latest(records), scatters([records], places([records]))
+    return latest(records), Anchors([records], places([records])), Uncertainties([records])
 
 
 def alike(value: object, word: str) -> bool:
@@ -125,12 +126,11 @@ def record_of(name: str, words: str) -> Record:
     return found[0]
 
 
-def scatter_of(name: str, *records: Record) -> Scatter:
-    """Return the larger scatter of the anchors of the records' devices."""
-    known = run(name)[1]
-    if missing := {record.device for record in records if record.device not in known}:
-        raise WrongError(f"reports/{name} repeated no anchor on {missing}: how far it drifted is not known")
-    return max((known[record.device or ""] for record in records), key=lambda scatter: scatter.of_ratio)
+def scatter_of(name: str, *records: Record) -> Scatter | None:
+    """Return the larger scatter of the anchors of such work, None without one."""
+    found = [run(name)[1].of(record) for record in records]
+    known = [scatter for scatter in found if scatter is not None]
+    return larger(*known) if len(known) == len(found) else None
 
 
 def figure(record: Record, quantity: str) -> float:
@@ -158,7 +158,7 @@ def half_width(name: str, record: Record, quantity: str) -> float:
         sampled = 0.0
     else:
         return 0.0
-    return math.expm1(math.hypot(sampled, scatter_of(name, record).of_ratio / math.sqrt(2)))
+    return math.expm1(math.hypot(sampled, run(name)[2].reach(record)))
 
 
 def ratio_of(name: str, quantity: str, base: Record, new: Record, stated: float) -> tuple[float, float]:
@@ -179,7 +179,7 @@ def ratio_of(name: str, quantity: str, base: Record, new: Record, stated: float)
             raise WrongError(f"compare calls it {pair.verdict} (times are {low:.4g} to {high:.4g} of each other)")
         wide = pair.interval.half_width
     elif quantity.startswith("stages_seconds."):
-        drift = scatter_of(name, base, new).of_ratio
+        drift = run(name)[2].wider(base, new).of_ratio
         if abs(math.log(value)) < drift:
             raise WrongError("this ratio is within the drift of the run")
         wide = math.expm1(drift)

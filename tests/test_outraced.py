@@ -22,7 +22,7 @@ from gravbench.verdicts import fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Reason, Run, Verdict
 from test_compare import DEFAULTS, command, compared, printed
-from test_report import PARENTS, flat, record, rungs, shown
+from test_report import PARENTS, flat, indistinct, record, rungs, shown
 
 LATE = {"stop_reason": OUTRACED, "ci_low": None, "ci_high": None}
 
@@ -38,7 +38,7 @@ def raced():
 
 def test_the_ladder_marks_what_was_outraced_and_counts_it_among_nothing_as_fast():
     told = {one.best.variant: one for one in rungs(raced())}
-    assert (told["tiled"].compared, told["tiled"].indistinct, told["tiled"].outraced) == (2, 0, 1)
+    assert (told["tiled"].compared, indistinct(told["tiled"]), told["tiled"].outraced) == (2, 0, 1)
     text = shown(raced())
     (row,) = re.findall(r"^ *naive .*$", text.partition("The fastest configurations")[0], re.MULTILINE)
     assert f" {CUT_SHORT} " in row
@@ -145,7 +145,7 @@ def test_no_figure_or_claim_of_a_source_is_answered_by_what_was_outraced():
 
 
 def test_exports_tell_what_was_outraced_and_asv_gets_none(tmp_path):
-    write(raced(), tmp_path / "race.csv")
+    write([raced()], tmp_path / "race.csv")
     head, *rows = (tmp_path / "race.csv").read_text().splitlines()
     assert "stop_reason" in head.split(",")
     assert [OUTRACED in row for row in rows] == [False, True, True]

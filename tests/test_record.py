@@ -72,7 +72,7 @@ def test_a_line_has_all_that_is_said_of_a_case():
 )
 def test_a_wide_interval_is_told_in_plain_digits(low, high, said):
     told = progress.outcome(record(median_seconds=1.0, ci_low=low, ci_high=high, interactions_per_second=1e9))
-    assert told == f"ok  1000 ms {said}, 1e9 interactions/s"
+    assert told == f"ok  1000 ms {said} in its samples, 1e9 interactions/s"
 
 
 # Round trip

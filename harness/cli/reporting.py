@@ -227,13 +227,11 @@ def export(
     to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file: .csv or .parquet.")],
 ) -> None:
     """Export the newest record of each case as CSV or Parquet."""
-    from gravbench.model.runs import latest
     from gravbench.report.export import write
 
-    records = [record for one in read_runs(run_names) for record in latest(one.records)]
     with writing(to):
-        write(records, to)
-    console().print(f"{len(records)} records in {to}", markup=False, highlight=False)
+        rows = write([one.records for one in read_runs(run_names)], to)
+    console().print(f"{rows} records in {to}", markup=False, highlight=False)
 
 
 history_app = typer.Typer(help="Follow speed and error from commit to commit, with asv.", no_args_is_help=True)

@@ -47,7 +47,8 @@ def outcome(record: Record) -> str:
     width = "unbounded"
     if record.ci_low and record.ci_high:
         half = 50 * (record.ci_high - record.ci_low) / record.median_seconds
-        width = f"± {half:.2g} %" if half < 10 else f"± {half:,.0f} %"
+        # Anchors are not known yet, so this is no uncertainty as reports print it.
+        width = f"± {half:.2g} % in its samples" if half < 10 else f"± {half:,.0f} % in its samples"
     found = f"ok  {milliseconds(record.median_seconds)} {width}"
     if record.interactions_per_second is None:
         return found

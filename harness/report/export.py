@@ -11,40 +11,53 @@ from typing import Any
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.record import Record
+from gravbench.model.runs import latest
+from gravbench.verdicts.uncertainty import Uncertainties
 
 KINDS = (".csv", ".parquet")
 LEFT_OUT = ("axes", "protocol")
 """Taken apart into columns of their own, or the same for a whole run."""
 
 
-def write(records: Sequence[Record], path: Path) -> None:
-    """Write one row per record and one column per field and axis (``axis_p``), in the format that ``path`` ends in.
+def write(runs: Sequence[Sequence[Record]], path: Path) -> int:
+    """Write one row per case and one column per field and axis (``axis_p``), in the format that ``path`` ends in.
 
-    Lists stay lists in Parquet and are JSON in CSV. Written beside and moved into place.
+    ``runs`` are whole files of records; of each, the newest record of each case is written. ``half_width`` is what
+    reports print after ±, as a part of the median: the interval by the record's own samples and the scatter of the
+    run's anchors of such work, which it lacks where ``half_width_includes_processes`` is false. Lists stay lists in
+    Parquet and are JSON in CSV. Written beside and moved into place. Returns the number of rows.
 
     Raises:
         InputError: the ending is none of ``KINDS``, there is nothing to write, or pyarrow is missing for Parquet.
     """
     if path.suffix not in KINDS:
         raise InputError(f"--to {path}: the ending is {path.suffix or 'missing'}; {nearest(path.suffix, list(KINDS))}")
-    if not records:
+    known = Uncertainties(runs)
+    table = [_row(record, known) for records in runs for record in latest(records)]
+    if not table:
         raise InputError(f"--to {path}: there are no records to write; accepted: a run that has some")
-    table = [_row(record) for record in records]
     names = list(dict.fromkeys(name for row in table for name in row))
     temporary = path.with_name(path.name + ".tmp")
     (_csv if path.suffix == ".csv" else _parquet)(table, names, temporary)
     temporary.replace(path)
+    return len(table)
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _row(record: Record, known: Uncertainties) -> dict[str, Any]:
     row: dict[str, Any] = {"key": record.key}
+    uncertainty = {
+        "half_width": known.half_width(record),
+        "half_width_includes_processes": known.includes_processes(record),
+    }
     mappings = {"axis": record.axes}
     for field, value in record.model_dump(exclude=set(LEFT_OUT)).items():
         if isinstance(value, dict):
             mappings[field] = value
         else:
             row[field] = value
-    return row | {f"{field}_{name}": value for field, own in mappings.items() for name, value in own.items()}
+    return (
+        row | uncertainty | {f"{field}_{name}": value for field, own in mappings.items() for name, value in own.items()}
+    )
 
 
 def _csv(table: Sequence[dict[str, Any]], names: list[str], path: Path) -> None:

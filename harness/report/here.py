@@ -33,6 +33,14 @@ CUT_SHORT_NOTE = (
 )
 
 
+NARROW = "*"
+"""The sign of an uncertainty that does not include what processes differ by in such work."""
+NARROW_NOTE = (
+    f"{NARROW} ± may be too small: the run repeated no anchor of this kind of work (the GPU, the host, or both) on the "
+    "device, so ± includes the widest scatter of its other anchors, if any"
+)
+
+
 def signs(record: Record) -> str:
     """Return the signs of what the speed of a row is not: measured in full, of all n * n."""
     return CUT_SHORT * record.outraced + (UNCOUNTED if record.uncounted else PARTIAL * is_partial(record))

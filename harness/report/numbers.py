@@ -42,6 +42,13 @@ UNBOUNDED = "± ?"
 """What stands for the interval of a median that too few samples bound."""
 
 
+PLUS_MINUS = (
+    "± is half the 95 % confidence interval of the median; it includes the scatter between processes that the run's "
+    "anchors of the same kind of work show."
+)
+"""What the notes of tables say of it."""
+
+
 def plus_minus(half_width: float | None) -> str:
     """Write half the width of an interval over its median, in per cent; that it is unbounded where it is unknown."""
     return UNBOUNDED if half_width is None or not math.isfinite(half_width) else f"± {percent(half_width)} %"

@@ -17,6 +17,7 @@ from gravbench.report.published import Decision
 from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking
 from gravbench.verdicts.ranking import Parents
+from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verdicts.winners import winners
 
 
@@ -36,7 +37,7 @@ def report_json(
     cases = latest(records)
     chosen = [case for case in cases if not only or case.variant in only]
     names = Names(cases)
-    found = Counter(case.status for case in chosen)
+    found, known = Counter(case.status for case in chosen), Uncertainties([records])
     return {
         "run": run,
         "cases": dict(found) | {"outraced": sum(case.outraced for case in chosen)},
@@ -49,7 +50,7 @@ def report_json(
                 "device": shared.device,
                 **dict(shared.task),
                 "n": n,
-                "rungs": [_rung(rung, here) for rung in rungs if not only or rung.best.variant in only],
+                "rungs": [_rung(rung, here, known) for rung in rungs if not only or rung.best.variant in only],
             }
             for shared, by_n in ranking.ladders(cases, parents).items()
             for n, rungs in by_n.items()
@@ -85,13 +86,14 @@ def _decisions(source: Source, records: Sequence[Record]) -> list[Decision]:
     return [published.decide(source, claim, records) for claim in source.claims]
 
 
-def _rung(rung: ranking.Rung, here: Here) -> dict[str, Any]:
+def _rung(rung: ranking.Rung, here: Here, known: Uncertainties) -> dict[str, Any]:
     return _plain(rung.best) | {
-        "half_width": _finite(ranking.half_width(rung.best)),
+        "half_width": known.half_width(rung.best),
+        "half_width_includes_processes": known.includes_processes(rung.best),
         "over_parent": rung.over_parent,
         "over_root": rung.over_root,
         "compared": rung.compared,
-        "as_fast": rung.indistinct,
+        "as_fast": known.indistinct(rung.best, rung.others),
         "source": here.origin(rung.best).words,
     }
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report.here import NARROW, NOWHERE, Here
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Behind
@@ -50,6 +50,18 @@ def times(interval: Interval, *, sure: bool = True) -> str:
     return f"{ratio:,.{digits}f} ± {max(half, 10.0**-digits):,.{digits}f}"
 
 
+def ratio_words(behind: Behind) -> str:
+    """Write how many times as long a record takes, with the sign of an interval that may be too narrow."""
+    return times(behind.interval, sure=behind.sure) + NARROW * (behind.narrow and behind.sure)
+
+
+def narrow_notes(behind: Iterable[Behind | None]) -> list[str]:
+    """Say in a line what that sign means, where one of these has it."""
+    return [f"{NARROW} ± may be too small: the run repeated no anchor of this kind of work"] * any(
+        one is not None and one.narrow and one.sure for one in behind
+    )
+
+
 def name_of(record: Record) -> str:
     """Name a configuration as a sentence does: ``symmetric (cupy)``."""
     return f"{ranking.named(record)} ({record.toolkit})"
@@ -72,7 +84,7 @@ def lead_words(win: Win) -> str:
     """Say how many times as fast the winner is as the next variant, and whether the two cannot be distinguished."""
     if win.next is None:
         return ""
-    return times(win.next.interval, sure=win.next.sure) + " UNCLEAR" * win.tied
+    return ratio_words(win.next) + " UNCLEAR" * win.tied
 
 
 def task_words(task: Mapping[str, Value]) -> str:
@@ -99,7 +111,7 @@ def sentence(win: Win) -> str:
     if not beaten:
         said = f"only {name_of(win.record)} has an error of at most {limit_words(win.limit)}"
         return f"At n = {win.n:,}, {said}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
-    parts = [f"{times(one.interval, sure=one.sure)} times as fast as {name_of(one.record)}" for one in beaten]
+    parts = [f"{ratio_words(one)} times as fast as {name_of(one.record)}" for one in beaten]
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{_why_unclear(win)}."
 
 

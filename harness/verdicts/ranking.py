@@ -52,9 +52,8 @@ class Rung:
 
     What presupposes something of the bodies is a rung beside the one that does not.
 
-    ``compared`` counts the configurations it is the fastest of, itself included; ``indistinct`` those of the
-    others that cannot be told from it because the confidence intervals overlap, or one of the two has none;
-    ``outraced`` those of the others of which a race measured only that they are behind, which are none of these.
+    ``compared`` counts the configurations it is the fastest of, itself included; ``others`` are the others, without
+    the ``outraced``, of which a race measured only that they are behind and which are only counted.
     ``over_slowest`` is its speed over the slowest configuration's; ``over_parent`` and ``over_root`` its speed
     over the fastest configuration of its parent and of the ladder's first variant, None where there is none; of
     these, the one that presupposes the same, or else nothing.
@@ -62,7 +61,7 @@ class Rung:
 
     best: Record
     compared: int
-    indistinct: int
+    others: tuple[Record, ...]
     outraced: int
     over_slowest: float
     over_parent: float | None
@@ -131,17 +130,10 @@ def _with_axes(record: Record, usual: Mapping[str, Value]) -> str:
     return " ".join([record.variant, *own])
 
 
-def half_width(record: Record) -> float | None:
-    """Return half the width of the confidence interval over the median, None without an interval."""
-    if record.ci_low is None or record.ci_high is None:
-        return None
-    return (record.ci_high - record.ci_low) / 2 / seconds(record)
-
-
 def unbounded(record: Record) -> bool:
     """Tell whether nothing bounds the median: the samples are too few."""
-    width = half_width(record)
-    return width is None or not math.isfinite(width)
+    low, high = record.ci_low, record.ci_high
+    return low is None or high is None or not 0 < low <= high < math.inf
 
 
 def conditions(record: Record) -> Conditions:
@@ -231,7 +223,7 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
         Rung(
             best=record,
             compared=len(tuned[which]),
-            indistinct=_indistinct(record, tuned[which]),
+            others=tuple(other for other in tuned[which] if other is not record and not other.outraced),
             outraced=sum(other.outraced for other in tuned[which] if other is not record),
             over_slowest=max(map(seconds, tuned[which])) / seconds(record),
             over_parent=gain(record, parents.get(record.variant)),
@@ -239,14 +231,6 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
         )
         for which, record in sorted(best.items(), key=place)
     ]
-
-
-def _indistinct(best: Record, configurations: list[Record]) -> int:
-    others = [record for record in configurations if record is not best and not record.outraced]
-    if best.ci_high is None:
-        return len(others)
-    # Not "<=": an interval that is NaN tells nothing apart.
-    return sum(other.ci_low is None or not other.ci_low > best.ci_high for other in others)
 
 
 def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bool) -> list[list[Record]]:

@@ -82,6 +82,7 @@ def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Ans
     notes = [
         winning.presupposed([*shown, *beaten], here),
         *here.notes({id(one): one for one in shown}.values(), "winner"),
+        *winning.narrow_notes(behind for win in told for behind in (win.next, win.root)),
         *drift_notes(own),
     ]
     return Answer(
@@ -126,7 +127,7 @@ def _cell(win: Win | None, limit: str, span: int, colours: Palette, here: Here) 
         ranking.named(win.record),
         win.record.toolkit,
         number(1e3 * ranking.seconds(win.record), 3),
-        winning.times(win.next.interval, sure=win.next.sure) if win.next else "",
+        winning.ratio_words(win.next) if win.next else "",
         ranking.named(win.next.record) if win.next else "",
         win.tied,
         here.sign(win.record),

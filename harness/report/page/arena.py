@@ -26,6 +26,7 @@ from gravbench.report.page.labels import Room, places
 from gravbench.verdicts import arena as verdict
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 SAID = (
     "The time of one evaluation against the 99th percentile of the relative error, both axes logarithmic. Smaller is "
@@ -37,23 +38,26 @@ SAID = (
 
 
 def figures(
-    cases: Sequence[Record], drifts: DriftsOf = no_drifts, here: Here = NOWHERE
+    cases: Sequence[Record],
+    drifts: DriftsOf = no_drifts,
+    here: Here = NOWHERE,
+    known: Uncertainties = SAMPLES_ALONE,
 ) -> Iterator[tuple[Figure, Arena]]:
     """Draw each arena of the cases; yield it behind its figure, for the table below."""
     titles = Names(cases)
     # GPUs before CPUs, and first what has most methods: one alone shows no contest.
     for arena in sorted(verdict.arenas(cases), key=lambda one: (one.shared.cpu, -len(one.methods), -one.n)):
         title = f"n = {arena.n:,}, {titles.title(arena.shared)}"
-        rows = _rows(arena)
+        rows = _rows(arena, known)
         notes = [note[:1].upper() + note[1:].removesuffix(".") + "." for note in arenas.notes(arena, here)]
         said = " ".join([SAID, *notes]) + said_unbounded(rows, OPEN_SIGN)
         made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
         yield marked(made, ranking.affecting(drifts([point.record for point in arena.points]), arena.shared)), arena
 
 
-def _rows(arena: Arena) -> list[dict[str, Any]]:
+def _rows(arena: Arena, known: Uncertainties) -> list[dict[str, Any]]:
     """Write the points; a method's name stands at its most accurate one that has room, and no value overlaps."""
-    rows = [_row(point) for point in arena.points]
+    rows = [_row(point, known) for point in arena.points]
     room = Room(places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT))
 
     def put(place: int, field: str, text: str, *, left: bool, anyhow: bool = False) -> bool:
@@ -81,7 +85,7 @@ def _rows(arena: Arena) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(point: Point) -> dict[str, Any]:
+def _row(point: Point, known: Uncertainties) -> dict[str, Any]:
     record = point.record
     return {
         "method": point.method,
@@ -96,6 +100,6 @@ def _row(point: Point) -> dict[str, Any]:
         "time": f"{number(1e3 * ranking.seconds(record))} ms",
         "99 % error": relative_error(record.error_p99),
         "on the front": "yes" if point.front else "no",
-        **doubt(record),
+        **doubt(record, known),
         "configuration": configuration(record),
     }

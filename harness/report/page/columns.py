@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
-from gravbench.report.here import NOWHERE, Here, sign_notes, signs
-from gravbench.report.numbers import six_digits, times
+from gravbench.report.here import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
+from gravbench.report.numbers import PLUS_MINUS, six_digits, times
 from gravbench.report.page import packed
 from gravbench.report.page.packed import Texts
 from gravbench.verdicts import ranking
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 # Columns that a page shows; the rest of a record is behind them.
 SHOWN: Mapping[str, str] = {
@@ -55,7 +56,6 @@ _MADE: Mapping[str, Callable[[Record], Any]] = {
     "configuration": lambda record: record.configuration,
     "speed": lambda record: times(ranking.speed(record), 1e-9) if record.median_seconds else None,
     "ms": lambda record: times(record.median_seconds, 1e3),
-    "half width": lambda record: times(ranking.half_width(record), 100),
     "occupancy %": lambda record: times(record.occupancy, 100),
     "samples": lambda record: len(record.samples_seconds),
     "flags": lambda record: " ".join(record.flags),
@@ -78,13 +78,14 @@ def columns(
     commands: Sequence[str],
     here: Here = NOWHERE,
     texts: Texts | None = None,
+    known: Uncertainties = SAMPLES_ALONE,
 ) -> dict[str, Any]:
     """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word per record.
 
     ``source`` says whether it is the one that is ``here``, and ``signs`` has a sign where it is not.
 
-    Columns are packed, with ``texts`` those of the page. Numbers have six digits, which is more than any interval is
-    narrow.
+    ``known`` are the records' uncertainties. Columns are packed, with ``texts`` those of the page. Numbers have six
+    digits, which is more than any interval is narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
     made |= {
@@ -94,8 +95,9 @@ def columns(
     }
     made |= {name: list(map(make, records)) for name, make in _MADE.items()}
     made |= {
+        "half width": [times(known.half_width(record), 100) for record in records],
         "untimed": list(map(here.untimed, records)),
-        "signs": [signs(record) * bool(record.median_seconds) + here.sign(record) for record in records],
+        "signs": [_signs(record, here, known) for record in records],
         "source": [here.origin(record).words for record in records],
     }
     holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
@@ -103,9 +105,19 @@ def columns(
     return {name: packed.column(made[name], texts, _plain) for name in kept}
 
 
-def notes(records: Sequence[Record], here: Here) -> list[str]:
-    """Say below the table what its signs mean."""
-    return sign_notes(record for record in records if record.median_seconds) + here.notes(records, "record")
+def _signs(record: Record, here: Here, known: Uncertainties) -> str:
+    return (NARROW * _narrow(record, known) + signs(record)) * bool(record.median_seconds) + here.sign(record)
+
+
+def _narrow(record: Record, known: Uncertainties) -> bool:
+    return known.half_width(record) is not None and not known.includes_processes(record)
+
+
+def notes(records: Sequence[Record], here: Here, known: Uncertainties = SAMPLES_ALONE) -> list[str]:
+    """Say below the table what ± and the signs mean."""
+    found = [PLUS_MINUS.removesuffix("."), *[NARROW_NOTE] * any(_narrow(record, known) for record in records)]
+    found += sign_notes(record for record in records if record.median_seconds)
+    return found + here.notes(records, "record")
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena
 from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 MOST_GROUPS = 24
 """Sets of conditions that have figures, and figures of a kind that has one for each variant."""
@@ -45,11 +46,13 @@ def groups(
     summaries: Mapping[str, str],
     here: Here = NOWHERE,
     drifts: DriftsOf = no_drifts,
+    known: Uncertainties = SAMPLES_ALONE,
 ) -> list[Group]:
     """Make the figures of the ``MOST_GROUPS`` sets of conditions with most variants, these first, GPUs before CPUs.
 
     ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
-    source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from.
+    source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from, and
+    ``known`` are the uncertainties of the records.
     """
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
@@ -60,12 +63,12 @@ def groups(
         title, records, n = names.title(shared), alike[shared], best_n(by_n)
         place = ranking.ladder_order({record.variant for record in records}, parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1
-        ladder = kinds.ladder(title, n, by_n[n], summaries, here) if several else None
+        ladder = kinds.ladder(title, n, by_n[n], summaries, here, known) if several else None
         others = [
-            *kinds.over_n(title, by_n, place),
-            *kinds.accuracy(title, records, place),
-            *kinds.heat_maps(title, records, place),
-            *kinds.occupancy(title, records, place),
+            *kinds.over_n(title, by_n, place, known),
+            *kinds.accuracy(title, records, place, known),
+            *kinds.heat_maps(title, records, place, known),
+            *kinds.occupancy(title, records, place, known),
         ]
         own = ranking.affecting(drifts(records), shared)
         found.append(
@@ -82,16 +85,22 @@ def groups(
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
-def of_stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> list[Figure]:
+def of_stages(
+    cases: Sequence[Record], drifts: DriftsOf = no_drifts, known: Uncertainties = SAMPLES_ALONE
+) -> list[Figure]:
     """Make the first ``MOST_GROUPS`` figures of stages and of errors over theta; none where no record has them."""
-    return [one for made in (insides.stages, insides.thetas) for one in islice(made(cases, drifts), MOST_GROUPS)]
+    made = insides.stages(cases, drifts), insides.thetas(cases, drifts, known)
+    return [one for figures in made for one in islice(figures, MOST_GROUPS)]
 
 
 def of_arenas(
-    cases: Sequence[Record], drifts: DriftsOf = no_drifts, here: Here = NOWHERE
+    cases: Sequence[Record],
+    drifts: DriftsOf = no_drifts,
+    here: Here = NOWHERE,
+    known: Uncertainties = SAMPLES_ALONE,
 ) -> list[tuple[Figure, Arena]]:
     """Make the first ``MOST_GROUPS`` figures of the arena, each with what it shows; none without an approximation."""
-    return list(islice(arena.figures(cases, drifts, here), MOST_GROUPS))
+    return list(islice(arena.figures(cases, drifts, here, known), MOST_GROUPS))
 
 
 def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import arenas, between_cards, names, published, remarks
-from gravbench.report.here import NOWHERE, Here, signs
+from gravbench.report.here import NARROW, NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
 from gravbench.report.page import charts, columns, figures, kinds, packed, sources
@@ -40,6 +40,7 @@ from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, differences, together
 from gravbench.verdicts.ranking import Drift
+from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verdicts.winners import winners
 
 HERE = Path(__file__).parent
@@ -110,6 +111,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             "with fewer runs shows the others."
         )
     here, drifts, texts, ladder = Here(variants), _drifts(runs), Texts(), parents(variants)
+    known = Uncertainties([run.records for run in runs])
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     fields = winners([run.records for run in runs], ladder)
     colours = palette(fields, order, ladder)
@@ -121,7 +123,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             ladder=finish(group.ladder) if group.ladder else None,
             figures=list(map(finish, group.figures)),
         )
-        for group in figures.groups(cases, ladder, summaries(variants), here, drifts)
+        for group in figures.groups(cases, ladder, summaries(variants), here, drifts, known)
     ]
     scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
     return _template().render(
@@ -141,15 +143,16 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
         order=order,
-        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts, here)],
-        of_stages=list(map(finish, figures.of_stages(cases, drifts))),
+        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts, here, known)],
+        of_stages=list(map(finish, figures.of_stages(cases, drifts, known))),
+        half_width=partial(_half_width, known),
         specs={},
         texts=texts,
         config=charts.dressed({})["config"],
         here=here,
         table=_table(read, here, texts),
         left_out=left_out,
-        notes=columns.notes([record for run in runs for record in run.records], here),
+        notes=columns.notes([record for run in runs for record in run.records], here, known),
     )
 
 
@@ -157,16 +160,16 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
     """Return the figures of the page of these runs, in its order."""
     runs = _together(runs)
     cases = latest(record for run in runs for record in run.records)
-    drifts = _drifts(runs)
+    drifts, known = _drifts(runs), Uncertainties([run.records for run in runs])
     ladder = parents(variants)
-    groups = figures.groups(cases, ladder, summaries(variants), Here(variants), drifts)
+    groups = figures.groups(cases, ladder, summaries(variants), Here(variants), drifts, known)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     colours = palette(winners([run.records for run in runs], ladder), order, ladder)
     found = [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
-        *(figure for figure, _ in figures.of_arenas(cases, drifts)),
-        *figures.of_stages(cases, drifts),
+        *(figure for figure, _ in figures.of_arenas(cases, drifts, known=known)),
+        *figures.of_stages(cases, drifts, known),
         *(figure for run in runs for figure in run.figures()),
     ]
     return [coloured(figure, colours) for figure in found]
@@ -250,10 +253,11 @@ def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
 
 
 def _table(runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None) -> dict[str, Any]:
+    known = Uncertainties([run.records for run in runs])
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
     rows = [(run, record) for run in runs for record in run.records][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
-    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here, texts)
+    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here, texts, known)
     return {
         "count": len(rows),
         "shown": {name: heading for name, heading in columns.SHOWN.items() if name in made},
@@ -279,7 +283,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(half_width=_half_width, rate=kinds.rate)
+    made.globals.update(rate=kinds.rate)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )
@@ -297,8 +301,9 @@ def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
     return name
 
 
-def _half_width(record: Record) -> str:
-    return UNBOUNDED if ranking.unbounded(record) else percent(ranking.half_width(record))
+def _half_width(known: Uncertainties, record: Record) -> str:
+    half = known.half_width(record)
+    return UNBOUNDED if half is None else percent(half) + NARROW * (not known.includes_processes(record))
 
 
 def _vega() -> str:

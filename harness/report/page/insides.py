@@ -23,6 +23,7 @@ from gravbench.report.page.kinds import (
     said_unbounded,
 )
 from gravbench.verdicts import ranking
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 ERROR_KINDS = {
     "rms": "error_rms",
@@ -77,7 +78,9 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
         start += share
 
 
-def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
+def thetas(
+    cases: Sequence[Record], drifts: DriftsOf = no_drifts, known: Uncertainties = SAMPLES_ALONE
+) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
     titles = Names(cases)
     for (shared, variant, n), chosen in ranking.over_theta(cases).items():
@@ -88,7 +91,7 @@ def thetas(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
                 "name": "",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
-                **doubt(record),
+                **doubt(record, known),
                 "relative error": f"{error:.2e}",
                 "configuration": configuration(record),
             }

@@ -13,7 +13,7 @@ from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import CUT_SHORT, NOWHERE, PARTIAL, Here, sign_notes, signs
+from gravbench.report.here import CUT_SHORT, NARROW, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.names import DRIFTED, drift_notes, drift_signs
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits, times
 from gravbench.report.page import charts
@@ -23,6 +23,7 @@ from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ranking import Drift, Rung
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
@@ -30,6 +31,7 @@ MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
+INCLUDES = f"It includes the scatter between processes that anchors of such work show, unless {NARROW} follows ± %."
 OPEN_SIGN = "a hollow marker"
 
 
@@ -77,11 +79,18 @@ def best_n(by_n: Mapping[int, Sequence[Any]]) -> int:
 # One kind of figure each
 
 
-def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], here: Here = NOWHERE) -> Figure:
+def ladder(
+    title: str,
+    n: int,
+    rungs: list[Rung],
+    summaries: Mapping[str, str],
+    here: Here = NOWHERE,
+    known: Uncertainties = SAMPLES_ALONE,
+) -> Figure:
     """Draw the rungs of one n as bars, each with its speed and the time of one evaluation."""
     rows = [
         {
-            **(row := _point(record)),
+            **(row := _point(record, known)),
             "variant": name,
             "end": max(row["speed"] or 0, row["high"] or 0),
             "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here)} "
@@ -99,7 +108,8 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     )
     said = (
         "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at the "
-        "end of a bar is the 95 % confidence interval of the median; ms is the time of one evaluation."
+        "end of a bar is the 95 % confidence interval of the median; ms is the time of one evaluation. "
+        f"{INCLUDES}"
     )
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
@@ -107,16 +117,19 @@ def ladder(title: str, n: int, rungs: list[Rung], summaries: Mapping[str, str], 
     return figure_of("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
 
 
-def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iterator[Figure]:
+def over_n(
+    title: str, by_n: Mapping[int, list[Rung]], place: list[str], known: Uncertainties = SAMPLES_ALONE
+) -> Iterator[Figure]:
     """Draw the fastest configurations over n, one figure per toolkit."""
     bests = [rung.best for rungs in by_n.values() for rung in rungs]
     by_toolkit = ranking.grouped(_counted(bests), lambda best: best.toolkit)
     for toolkit in sorted(by_toolkit, key=place_of):
-        rows = [{**_point(record), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
+        rows = [{**_point(record, known), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
         if len({row["n"] for row in rows}) < 2:
             continue
         spec = charts.over_n(rows, _present(place, rows))
-        said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval."
+        said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval. "
+        said += INCLUDES
         if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
             said += f" Approximations count only the interactions they compute, not all n * n: {', '.join(partial)}."
         if unknown := list(dict.fromkeys(one.variant for one in bests if one.uncounted and one.toolkit == toolkit)):
@@ -125,19 +138,22 @@ def over_n(title: str, by_n: Mapping[int, list[Rung]], place: list[str]) -> Iter
         yield figure_of(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
 
 
-def _point(record: Record) -> Row:
+def _point(record: Record, known: Uncertainties) -> Row:
     """Write the speed and the ends of its confidence interval, None without one."""
     ends: dict[str, float | None] = {"low": None, "high": None}
-    known = record.ci_low and record.ci_high and math.isfinite(record.ci_high - record.ci_low)
-    if known and record.ci_low and record.ci_high and not record.outraced and not record.uncounted:
+    interval = known.interval(record)
+    if interval and not record.outraced and not record.uncounted:
+        shortest, longest = interval
         ends = {
-            "low": six_digits(record.evaluated / record.ci_high / 1e9),
-            "high": six_digits(record.evaluated / record.ci_low / 1e9),
+            "low": six_digits(record.evaluated / longest / 1e9),
+            "high": six_digits(record.evaluated / shortest / 1e9),
         }
-    return {**_said(record), "speed": None if (found := rate(record)) is None else six_digits(found), **ends}
+    return {**_said(record, known), "speed": None if (found := rate(record)) is None else six_digits(found), **ends}
 
 
-def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
+def heat_maps(
+    title: str, records: list[Record], place: list[str], known: Uncertainties = SAMPLES_ALONE
+) -> Iterator[Figure]:
     """Draw the speed over two axes, one figure per variant and toolkit that has several values of both."""
     tuned = ranking.grouped(_counted(records), lambda record: (record.variant, record.toolkit))
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
@@ -149,7 +165,7 @@ def heat_maps(title: str, records: list[Record], place: list[str]) -> Iterator[F
         shown = best_n(by_n)
         x, y = _swept(by_n[shown])[:2]
         sizes = sorted(n for n, own in by_n.items() if {x, y} <= set(_swept(own)))
-        rows = [row for n in sizes for row in _cells(by_n[n], x, y)]
+        rows = [row for n in sizes for row in _cells(by_n[n], x, y, known)]
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Each cell has the fastest value of {', '.join(rest)}." if rest else ""
         said = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
@@ -170,13 +186,13 @@ def _swept(records: Iterable[Record]) -> list[str]:
     return sorted(several, key=lambda axis: (rank.get(axis, len(rank)), -len(values[axis])))
 
 
-def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
+def _cells(records: list[Record], x: str, y: str, known: Uncertainties) -> Iterator[Row]:
     fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
     best = max(rate(record) or 0.0 for record in fastest.values())
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
         speed = rate(record) or 0.0
         yield {
-            **_said(record),
+            **_said(record, known),
             "x": at_x,
             "y": at_y,
             "relative": six_digits(speed / best),
@@ -185,15 +201,17 @@ def _cells(records: list[Record], x: str, y: str) -> Iterator[Row]:
         }
 
 
-def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
+def occupancy(
+    title: str, records: list[Record], place: list[str], known: Uncertainties = SAMPLES_ALONE
+) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
-    known = ranking.grouped((record for record in _counted(records) if record.occupancy is not None), ranking.size)
-    by_n = {n: own for n, own in sorted(known.items()) if len({record.occupancy for record in own}) > 1}
+    alike = ranking.grouped((record for record in _counted(records) if record.occupancy is not None), ranking.size)
+    by_n = {n: own for n, own in sorted(alike.items()) if len({record.occupancy for record in own}) > 1}
     if not by_n:
         return
     rows = [
         {
-            **_said(record),
+            **_said(record, known),
             "speed": six_digits(rate(record) or 0.0),
             "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
@@ -208,7 +226,9 @@ def occupancy(title: str, records: list[Record], place: list[str]) -> Iterator[F
     yield figure_of("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
 
 
-def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Figure]:
+def accuracy(
+    title: str, records: list[Record], place: list[str], known: Uncertainties = SAMPLES_ALONE
+) -> Iterator[Figure]:
     """Draw speed over error, where there are several configurations."""
     told = (record for record in records if record.error_max and math.isfinite(record.error_max))
     by_n = {n: own for n, own in sorted(ranking.grouped(told, ranking.size).items()) if len(own) > 1}
@@ -216,7 +236,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
         return
     # The n with most variants; then that with most configurations.
     shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
-    rows = [row for own in by_n.values() for row in _front(own)]
+    rows = [row for own in by_n.values() for row in _front(own, known)]
     said = (
         "All configurations at one n: higher is faster, further left is more accurate. The dashed line is the Pareto "
         "front: no other configuration is better in both. Speed is in evaluations per second, so an approximation "
@@ -227,7 +247,7 @@ def accuracy(title: str, records: list[Record], place: list[str]) -> Iterator[Fi
     yield figure_of("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
 
 
-def _front(records: list[Record]) -> Iterator[Row]:
+def _front(records: list[Record], known: Uncertainties) -> Iterator[Row]:
     """Write rows whose ``front`` is true where no other record is both faster and at least as accurate."""
     least = math.inf
     front = set()
@@ -249,7 +269,7 @@ def _front(records: list[Record]) -> Iterator[Row]:
         if left is not None:
             named.add(record.variant)
         yield {
-            **_said(record),
+            **_said(record, known),
             "front": on_it,
             "name before": record.variant if left else "",
             "name after": record.variant if left is False else "",
@@ -295,7 +315,7 @@ def published(
 # Parts of rows
 
 
-def _said(record: Record) -> dict[str, Any]:
+def _said(record: Record, known: Uncertainties) -> dict[str, Any]:
     """Write what the tooltip of every figure says."""
     return {
         "variant": record.variant,
@@ -304,7 +324,7 @@ def _said(record: Record) -> dict[str, Any]:
         "configuration": record.configuration,
         "ips": _interactions(record),
         "ms": number(1e3 * ranking.seconds(record)),
-        **doubt(record),
+        **doubt(record, known),
     }
 
 
@@ -318,13 +338,13 @@ def _signs(record: Record, here: Here) -> str:
     return f" {own}" if own else ""
 
 
-def doubt(record: Record) -> dict[str, Any]:
+def doubt(record: Record, known: Uncertainties = SAMPLES_ALONE) -> dict[str, Any]:
     """Write the interval for a tooltip; ``open`` only where nothing bounds the median, for its sign."""
     if record.outraced:
         return {"± %": OUTRACED, "open": True}
     if ranking.unbounded(record):
         return {"± %": "unbounded: too few samples", "open": True}
-    return {"± %": percent(ranking.half_width(record))}
+    return {"± %": percent(known.half_width(record)) + NARROW * (not known.includes_processes(record))}
 
 
 def _with_doubt(record: Record, written: str) -> str:

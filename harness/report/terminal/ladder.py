@@ -19,7 +19,7 @@ from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.report import between_cards
-from gravbench.report.here import NOWHERE, Here, sign_notes, signs
+from gravbench.report.here import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import (
     DRIFTED,
     Names,
@@ -32,7 +32,7 @@ from gravbench.report.names import (
     joined,
     why_unranked,
 )
-from gravbench.report.numbers import UNBOUNDED, number, percent, plus_minus, relative_error, times
+from gravbench.report.numbers import PLUS_MINUS, UNBOUNDED, number, percent, plus_minus, relative_error, times
 from gravbench.report.terminal.printing import (
     GAP,
     first_rows,
@@ -48,6 +48,7 @@ from gravbench.report.terminal.table import LAST_WANTED, Column, left_out, markd
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Difference, differences
 from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
+from gravbench.verdicts.uncertainty import Uncertainties
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
 INTERVAL = "interval"
@@ -59,7 +60,7 @@ NOTHING = "There are no records yet; gravbench run writes them."
 READING = (
     "Each row is the fastest configuration of a variant in one toolkit; an axis beside its name changes what it "
     "computes or assumes. ms is the time of one evaluation. An interaction is one of the n * n directed pairs. "
-    "± is half the 95 % confidence interval of the median. × parent and × root are speed-ups over the fastest "
+    f"{PLUS_MINUS} × parent and × root are speed-ups over the fastest "
     "configuration, in the same toolkit, of the variant it is derived from and of the first variant of its ladder. "
     "Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
     "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
@@ -71,7 +72,7 @@ EXPLAINED = (
 NOT_EXPLAINED = "Run `gravbench explain --limits RUN` to add a column with what limits each variant."
 COMPARING = (
     "compared: the number of configurations that are ok, including the fastest. as fast: how many of the others cannot "
-    "be distinguished from it, because the confidence intervals overlap."
+    "be distinguished from it, because the intervals of ± overlap."
 )
 OUTRACED = (
     "outraced: how many of them a race stopped sampling once it was clear that another case is faster; none of them "
@@ -115,9 +116,9 @@ def render(
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-    drifts = ranking.drifts(records)
-    _ladder_section(console, ladders, names, parents, drifts, here, limits)
-    _configuration_section(console, ladders, names, parents, drifts, here)
+    drifts, known = ranking.drifts(records), Uncertainties([records])
+    _ladder_section(console, ladders, names, parents, drifts, here, known, limits)
+    _configuration_section(console, ladders, names, parents, drifts, here, known)
     if drifts:
         section(console, "The anchor")
     for drift in first_rows({"drifts": drifts})["drifts"]:
@@ -156,8 +157,10 @@ def ladder_markdown(
         return "No record is ok, so there is no ladder to show.\n"
     names = Names(cases)
 
+    known = Uncertainties([records])
+
     def speed(rung: Rung) -> str:
-        width, signs = plus_minus(ranking.half_width(rung.best)), _signs(rung.best, here)
+        width, signs = plus_minus(known.half_width(rung.best)), _signs(rung.best, here, known)
         return " ".join(filter(None, [_speed(rung.best), width, signs and f"`{signs}`"]))
 
     columns: list[Column[Rung]] = [
@@ -179,10 +182,10 @@ def ladder_markdown(
         drifted = ranking.affecting(drifts, shared)
         title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
         lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in [*_footnotes(by_n[n], here), *drift_notes(drifted)]:
+        for footnote in [*_footnotes(by_n[n], here, known), *drift_notes(drifted)]:
             # The sign as code: a tilde may begin strikethrough.
             lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, PLUS_MINUS, ""])
 
 
 def _outraced(cases: list[Record]) -> str:
@@ -205,6 +208,7 @@ def _ladder_section(
     parents: Parents,
     drifts: Sequence[Drift],
     here: Here,
+    known: Uncertainties,
     limits: Limits,
 ) -> None:
     bests = (rung.best for by_n in ladders.values() for rungs in by_n.values() for rung in rungs)
@@ -218,10 +222,10 @@ def _ladder_section(
     for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        columns = _ladder_columns(rungs, here, limits)
+        columns = _ladder_columns(rungs, here, known, limits)
         console.print(table(console, columns, rungs))
         hidden |= dict.fromkeys(left_out(console, columns, rungs))
-        say_all(console, [*_footnotes(rungs, here), *drift_notes(drifted)], "yellow")
+        say_all(console, [*_footnotes(rungs, here, known), *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
     if hidden:
         console.print()
@@ -232,7 +236,7 @@ def _ladder_section(
         say(console, f"Shown without a parent, because this checkout does not have them: {', '.join(unknown)}.")
 
 
-def _ladder_columns(rungs: list[Rung], here: Here, limits: Limits) -> list[Column[Rung]]:
+def _ladder_columns(rungs: list[Rung], here: Here, known: Uncertainties, limits: Limits) -> list[Column[Rung]]:
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
@@ -241,9 +245,9 @@ def _ladder_columns(rungs: list[Rung], here: Here, limits: Limits) -> list[Colum
         Column("ms", lambda rung: _milliseconds(rung.best), 0),
         Column("untimed\ns", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
-        Column("± %", lambda rung: _width(rung.best), 1),
+        Column("± %", lambda rung: _width(rung.best, known), 1),
         # A sign never gives way; without any, its column is left out.
-        Column("", lambda rung: _signs(rung.best, here), 0, text=True),
+        Column("", lambda rung: _signs(rung.best, here, known), 0, text=True),
         Column(f"GFLOP/s\nat {conventions}", lambda rung: number(rung.best.gflops), 0),
         Column("steps/s", lambda rung: number(rung.best.steps_per_second), 2),
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
@@ -267,23 +271,29 @@ def _ladder_columns(rungs: list[Rung], here: Here, limits: Limits) -> list[Colum
     ]
 
 
-def _width(record: Record) -> str:
-    return UNBOUNDED if ranking.unbounded(record) else percent(ranking.half_width(record))
+def _width(record: Record, known: Uncertainties) -> str:
+    half = known.half_width(record)
+    return UNBOUNDED if half is None else percent(half)
 
 
 def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _signs(record: Record, here: Here) -> str:
-    return THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record) + signs(record) + here.sign(record)
+def _signs(record: Record, here: Here, known: Uncertainties) -> str:
+    own = THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record) + NARROW * _narrow(record, known)
+    return own + signs(record) + here.sign(record)
+
+
+def _narrow(record: Record, known: Uncertainties) -> bool:
+    return not (known.includes_processes(record) or ranking.unbounded(record))
 
 
 def _unsettled(record: Record) -> bool:
     return record.stop_reason != INTERVAL and not record.outraced
 
 
-def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
+def _footnotes(rungs: list[Rung], here: Here, known: Uncertainties) -> list[str]:
     notes = []
     throttled = [rung.best for rung in rungs if rung.best.throttled]
     if throttled:
@@ -295,11 +305,18 @@ def _footnotes(rungs: list[Rung], here: Here) -> list[str]:
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {reasons}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
         notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
+    notes += [NARROW_NOTE] * any(_narrow(rung.best, known) for rung in rungs)
     return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
 
 
 def _configuration_section(
-    console: Console, ladders: Ladders, names: Names, parents: Parents, drifts: Sequence[Drift], here: Here
+    console: Console,
+    ladders: Ladders,
+    names: Names,
+    parents: Parents,
+    drifts: Sequence[Drift],
+    here: Here,
+    known: Uncertainties,
 ) -> None:
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
@@ -308,9 +325,9 @@ def _configuration_section(
         Column("fastest\nconfiguration", lambda rung: rung.best.configuration, 0, text=True, breaks=True),
         Column("ms", lambda rung: _milliseconds(rung.best), 0),
         Column("1e9 inter-\nactions/s", lambda rung: _speed(rung.best), 0),
-        Column("", lambda rung: _signs(rung.best, here), 0, text=True),
+        Column("", lambda rung: _signs(rung.best, here, known), 0, text=True),
         Column("compared", lambda rung: f"{rung.compared:,}", 1),
-        Column("as\nfast", lambda rung: f"{rung.indistinct:,}", 2),
+        Column("as\nfast", lambda rung: f"{known.indistinct(rung.best, rung.others):,}", 2),
         Column("out-\nraced", lambda rung: f"{rung.outraced:,}" if rung.outraced else "", 1),
         Column("×\nslowest", lambda rung: number(rung.over_slowest, 3), 3),
     ]
@@ -322,7 +339,7 @@ def _configuration_section(
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
         late = [OUTRACED] * any(rung.outraced for rung in rows)
-        say_all(console, [*_footnotes(rows, here), *late, *drift_notes(drifted)], "yellow")
+        say_all(console, [*_footnotes(rows, here, known), *late, *drift_notes(drifted)], "yellow")
     say_left_out(console, tables)
 
 

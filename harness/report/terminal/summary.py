@@ -133,12 +133,14 @@ def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None
     say(console, f"What each step brings at n = {n:,}: its speed over that of the step it is derived from", "bold")
     for gain in shown:
         before = gain.before
-        ratio = winning.times(before.interval, sure=before.sure)
+        ratio = winning.ratio_words(before)
         error = f", error {relative_error(error_of(gain.record))}" * ranking.is_partial(gain.record)
         said = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
         idea = summaries.get(gain.record.variant, "").partition(":")[0].removesuffix(".")
         say(console, ". ".join(filter(None, [said, idea])), indent=2)
     leads = [gain.before for gain in shown] + [win.next for win in _within(field) if win.next]
+    for note in winning.narrow_notes(gain.before for gain in shown):
+        say(console, note, "yellow")
     if not all(one.sure and one.interval.bounded for one in leads):
         say(console, f"{UNBOUNDED}: there are too few samples for an interval")
 
@@ -150,7 +152,8 @@ def _main(field: Field, console: Console, here: Here) -> None:
     kind = winning.error_kind(win.record for win in shown)
     subsection(console, f"Fastest at each n, {limit} ({kind}): {winning.title(field)}")
     presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
-    lines = -(-len(presupposed) // console.width)
+    notes = winning.narrow_notes(behind for win in shown for behind in (win.next, win.root))
+    lines = -(-len(presupposed) // console.width) + len(notes)
     beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
     most = max(FEWEST_ROWS - lines, console.height - beside)
     # A line that says that one row is left out takes the place of that row.
@@ -168,6 +171,8 @@ def _main(field: Field, console: Console, here: Here) -> None:
         say(console, f"n = {largest.n:,}, error ≤ {'; '.join(others)}")
     for sign in dict.fromkeys("".join(signs(win.record) for win in rows)):
         say(console, f"{sign} {SIGNS[sign]}", "yellow")
+    for note in notes:
+        say(console, note, "yellow")
     if presupposed:
         say(console, presupposed)
     for origin in dict.fromkeys(here.origin(win.record) for win in rows):
@@ -200,4 +205,4 @@ def _verdict(cell: str) -> str:
 
 
 def _over_root(win: Win) -> str:
-    return "" if win.root is None else winning.times(win.root.interval, sure=win.root.sure)
+    return "" if win.root is None else winning.ratio_words(win.root)
