@@ -386,7 +386,10 @@ def drifting() -> list[Record]:
     return found
 
 
-NOTE = "DRIFT above 1 %: the medians of the anchor spread over 2.93 % in 4 measurements; smaller differences may be"
+NOTE = (
+    "DRIFT above 1 %: the medians of the anchor of work on the GPU spread over 2.93 % in 4 measurements; smaller "
+    "differences may be"
+)
 
 
 @pytest.mark.parametrize("render_section", [render, render_stages, render_accuracy, render_counters])

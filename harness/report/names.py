@@ -103,17 +103,19 @@ def drift_signs(drifts: Iterable[Drift]) -> str:
 
 
 def drift_notes(drifts: Iterable[Drift]) -> list[str]:
-    """Return the sentence below such a table, behind its sign, about the anchor that drifted most; none without one."""
-    beyond = [drift for drift in drifts if drift.beyond]
-    if not beyond:
-        return []
-    most = max(beyond, key=lambda drift: drift.spread or 0.0)
-    which = "the anchor" if len(beyond) == 1 else f"the worst of {len(beyond)} anchors"
-    spread = f"spread over {percent(most.spread)} % in {count(most.repetitions, 'measurement')}"
+    """Return the sentences below such a table, behind its sign: for each kind of work the anchor that drifted most."""
+    by_work = ranking.grouped((drift for drift in drifts if drift.beyond), lambda drift: drift.anchor.work)
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
-    return [
-        f"{DRIFTED} DRIFT above {limit}: the medians of {which} {spread}; smaller differences may be nothing but drift"
-    ]
+    notes = []
+    for work, beyond in by_work.items():
+        most = max(beyond, key=lambda drift: drift.spread or 0.0)
+        which = "the anchor" if len(beyond) == 1 else f"the worst of {len(beyond)} anchors"
+        spread = f"spread over {percent(most.spread)} % in {count(most.repetitions, 'measurement')}"
+        notes.append(
+            f"{DRIFTED} DRIFT above {limit}: the medians of {which} of work on {work} {spread}; smaller differences "
+            "may be nothing but drift"
+        )
+    return notes
 
 
 def drift_sentence(drift: Drift) -> str:
@@ -121,7 +123,7 @@ def drift_sentence(drift: Drift) -> str:
     where = f" on {card_name(drift.anchor)}" if drift.anchor.device else ""
     times = "once" if drift.repetitions == 1 else f"{drift.repetitions:,} times"
     lost = f" ({count(drift.not_ok, 'repetition')} more not ok)" if drift.not_ok else ""
-    sentence = f"{drift.anchor.label}{where}, measured {times}{lost}:"
+    sentence = f"{drift.anchor.label} (work on {drift.anchor.work}){where}, measured {times}{lost}:"
     if drift.spread is None:
         return f"{sentence} no drift can be seen from that."
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"

@@ -59,9 +59,9 @@ def _drift_notes(told: Story) -> list[str]:
         return notes
     worst = max(others, key=lambda drift: drift.spread or 0.0)
     where = f"; on {worst.anchor.device}"
-    return [f"{note}{where}, {percent(worst.spread)} %" for note in notes] or [
-        f"{note}{where}" for note in drift_notes(others)
-    ]
+    if not notes:
+        return [f"{note}{where}" for note in drift_notes(others)]
+    return [*notes[:-1], f"{notes[-1]}{where}, {percent(worst.spread)} %"]
 
 
 def _records(told: Story) -> list[Record]:

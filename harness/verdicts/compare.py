@@ -100,7 +100,10 @@ class Reason(StrEnum):
     THROTTLED = "the device lowered its clock meanwhile: let it cool, or fix a lower clock"
     LAUNCH = "launch-bound: the device waited for the host, so this is the time of the host; use a larger n"
     PROCESSES = "the processes that measured this case differ by more than its samples: raise measure.processes"
-    DRIFT = "the anchor's own medians scatter more than this case's samples: measure again on a quiet machine"
+    DRIFT = (
+        "the anchors of such work scatter more between processes than this case's samples: measure again, on a quiet "
+        "machine or with measure.processes of 4 or more"
+    )
     WIDE = "the interval is wider than the threshold: take more samples by raising measure.budget_seconds"
     NEAR = "the interval contains the threshold: take more samples, or use another --threshold"
     NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so only seconds are judged"

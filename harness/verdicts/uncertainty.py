@@ -51,6 +51,10 @@ class Uncertainties:
         """
         return self._known(record) is not None or len(record.groups) > 1
 
+    def may_be_narrow(self, record: Record) -> bool:
+        """Tell whether there is an uncertainty, and it does not include what processes differ by."""
+        return not (unbounded(record) or self.includes_processes(record))
+
     def reach(self, record: Record) -> float:
         """Return half the interval, in logarithms, of a median that differs from others by the scatter alone."""
         # ``bound`` is that of the ratio of two medians.

@@ -106,16 +106,12 @@ def columns(
 
 
 def _signs(record: Record, here: Here, known: Uncertainties) -> str:
-    return (NARROW * _narrow(record, known) + signs(record)) * bool(record.median_seconds) + here.sign(record)
-
-
-def _narrow(record: Record, known: Uncertainties) -> bool:
-    return known.half_width(record) is not None and not known.includes_processes(record)
+    return (NARROW * known.may_be_narrow(record) + signs(record)) * bool(record.median_seconds) + here.sign(record)
 
 
 def notes(records: Sequence[Record], here: Here, known: Uncertainties = SAMPLES_ALONE) -> list[str]:
     """Say below the table what ± and the signs mean."""
-    found = [PLUS_MINUS.removesuffix("."), *[NARROW_NOTE] * any(_narrow(record, known) for record in records)]
+    found = [PLUS_MINUS.removesuffix("."), *[NARROW_NOTE] * any(known.may_be_narrow(record) for record in records)]
     found += sign_notes(record for record in records if record.median_seconds)
     return found + here.notes(records, "record")
 

@@ -303,7 +303,7 @@ def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
 
 def _half_width(known: Uncertainties, record: Record) -> str:
     half = known.half_width(record)
-    return UNBOUNDED if half is None else percent(half) + NARROW * (not known.includes_processes(record))
+    return UNBOUNDED if half is None else percent(half) + NARROW * known.may_be_narrow(record)
 
 
 def _vega() -> str:

@@ -31,7 +31,7 @@ MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
 DriftsOf = Callable[[Sequence[Record]], list[Drift]]
 """Finds the drifts of the runs that records are from."""
-INCLUDES = f"It includes the scatter between processes that anchors of such work show, unless {NARROW} follows ± %."
+INCLUDES = f"It includes the scatter between processes that anchors of such work show, unless {NARROW} marks it."
 OPEN_SIGN = "a hollow marker"
 
 
@@ -93,7 +93,7 @@ def ladder(
             **(row := _point(record, known)),
             "variant": name,
             "end": max(row["speed"] or 0, row["high"] or 0),
-            "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here)} "
+            "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here, known)} "
             f"({row['ms']} ms)",
             "changed": summaries.get(record.variant, ""),
             "untimed": here.untimed(record),
@@ -333,8 +333,8 @@ def _interactions(record: Record) -> str:
     return "not counted" if found is None else f"{found:.4g}{PARTIAL * ranking.is_partial(record)}"
 
 
-def _signs(record: Record, here: Here) -> str:
-    own = signs(record) + here.sign(record)
+def _signs(record: Record, here: Here, known: Uncertainties) -> str:
+    own = NARROW * known.may_be_narrow(record) + signs(record) + here.sign(record)
     return f" {own}" if own else ""
 
 
@@ -344,7 +344,7 @@ def doubt(record: Record, known: Uncertainties = SAMPLES_ALONE) -> dict[str, Any
         return {"± %": OUTRACED, "open": True}
     if ranking.unbounded(record):
         return {"± %": "unbounded: too few samples", "open": True}
-    return {"± %": percent(known.half_width(record)) + NARROW * (not known.includes_processes(record))}
+    return {"± %": percent(known.half_width(record)) + NARROW * known.may_be_narrow(record)}
 
 
 def _with_doubt(record: Record, written: str) -> str:

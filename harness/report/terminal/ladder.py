@@ -281,12 +281,8 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _signs(record: Record, here: Here, known: Uncertainties) -> str:
-    own = THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record) + NARROW * _narrow(record, known)
+    own = THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record) + NARROW * known.may_be_narrow(record)
     return own + signs(record) + here.sign(record)
-
-
-def _narrow(record: Record, known: Uncertainties) -> bool:
-    return not (known.includes_processes(record) or ranking.unbounded(record))
 
 
 def _unsettled(record: Record) -> bool:
@@ -305,7 +301,7 @@ def _footnotes(rungs: list[Rung], here: Here, known: Uncertainties) -> list[str]
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {reasons}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
         notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
-    notes += [NARROW_NOTE] * any(_narrow(rung.best, known) for rung in rungs)
+    notes += [NARROW_NOTE] * any(known.may_be_narrow(rung.best) for rung in rungs)
     return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
 
 
