@@ -6,8 +6,9 @@ import itertools
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, FEWEST_SAMPLES, Measure
@@ -171,9 +172,6 @@ def plan(
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
         raise InputError(f"{where}: no case of {sweep.path} runs on it; the sweep needs a device for {toolkits}")
 
-    def work(task: Task) -> Work:
-        return work_of(task.case, on_host=variants[task.case.variant].on_host)
-
     def on(task: Task, device: Device) -> Task:
         if task.device == device:
             return task
@@ -191,24 +189,7 @@ def plan(
             assert device is not None
             # Without a UUID records do not tell devices of one kind apart.
             alike = by_kind[device.kind] if device.uuid else own
-            of_work = grouped(alike, work)
-            # Most of its cases first: the anchor of their work begins and ends the run.
-            amounts = Counter(map(work, missing)).most_common()
-            typical, *others = (on(_typical(of_work[which], variants, sweep.measure), device) for which, _ in amounts)
-            before = finished.get(typical.identity, 0)
-            enough = FEWEST_REPETITIONS if len(sweep.cases) > SHORT_RUN else 0
-            every = sweep.measure.anchor_every or max(ANCHOR_EVERY, -(-len(missing) // MOST_REPETITIONS))
-            same_work = of_work[amounts[0][0]]
-            beside = _ends(same_work, typical, sweep.measure) if len(own) > MANY else []
-            if not device.is_gpu and len(own) > SHORT_RUN:
-                beside += _last(same_work, typical, variants)
-            anchored = _with_anchors(missing, typical, every, before, enough - before)
-            anchored = _with_others(anchored, [on(one, device) for one in beside], finished)
-            for other, (_, cases) in zip(others, amounts[1:], strict=True):
-                before = finished.get(other.identity, 0)
-                times = max(1 + -(-cases // every), enough - before, FEWEST_TO_COMPARE - before)
-                anchored = _with_anchors_of_other_work(list(anchored), other, times, before)
-            missing = list(anchored)
+            missing = _anchored(missing, alike, sweep, variants, finished, partial(on, device=device), many=len(own))
         result.tasks += missing
     return result
 
@@ -225,6 +206,45 @@ def selector(task: Task) -> str:
     """Return the selector of the device of a task that has one."""
     assert task.device is not None
     return task.device.selector
+
+
+def _anchored(
+    missing: Sequence[Task],
+    alike: Sequence[Task],
+    sweep: Sweep,
+    variants: Mapping[str, Variant],
+    finished: Mapping[tuple[str, str], int],
+    on: Callable[[Task], Task],
+    *,
+    many: int,
+) -> list[Task]:
+    """Put anchors of each kind of work among the ``missing`` tasks of a device, which has so ``many`` in all.
+
+    They are chosen from the tasks of all devices that are ``alike``; ``on`` returns a task as one of this device.
+    """
+
+    def work(task: Task) -> Work:
+        return work_of(task.case, on_host=variants[task.case.variant].on_host)
+
+    of_work = grouped(alike, work)
+    # Most of its cases first: the anchor of their work begins and ends the run.
+    amounts = Counter(map(work, missing)).most_common()
+    typical, *others = (on(_typical(of_work[which], variants, sweep.measure)) for which, _ in amounts)
+    before = finished.get(typical.identity, 0)
+    enough = FEWEST_REPETITIONS if len(sweep.cases) > SHORT_RUN else 0
+    every = sweep.measure.anchor_every or max(ANCHOR_EVERY, -(-len(missing) // MOST_REPETITIONS))
+    same_work = of_work[amounts[0][0]]
+    beside = _ends(same_work, typical, sweep.measure) if many > MANY else []
+    if work(typical) is Work.HOST and many > SHORT_RUN:
+        beside += _last(same_work, typical, variants)
+    anchored = list(
+        _with_others(_with_anchors(missing, typical, every, before, enough - before), list(map(on, beside)), finished)
+    )
+    for other, (_, cases) in zip(others, amounts[1:], strict=True):
+        before = finished.get(other.identity, 0)
+        times = max(1 + -(-cases // every), enough - before, FEWEST_TO_COMPARE - before)
+        anchored = list(_with_anchors_of_other_work(anchored, other, times, before))
+    return anchored
 
 
 def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Measure) -> Task:
@@ -250,7 +270,7 @@ def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _with_anchors(tasks: list[Task], typical: Task, every: int, before: int, fewest: int) -> Iterator[Task]:
+def _with_anchors(tasks: Sequence[Task], typical: Task, every: int, before: int, fewest: int) -> Iterator[Task]:
     """Put the ``typical`` task first, again after ``every`` others, and last; evenly where these are too few.
 
     It has been repeated ``before`` times; at least ``fewest`` are added, beside each other where there are few others.
