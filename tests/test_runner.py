@@ -36,8 +36,10 @@ from gravbench.model.lock import LOCK
 from gravbench.model.record import Measurement, Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
+from gravbench.model.work import Work
 from gravbench.report.terminal.ladder import render
 from gravbench.toolkits.devices import processor_name
+from gravbench.verdicts.uncertainty import Uncertainties
 
 FAULTY = Path(__file__).parent / "faulty"
 PROCESSOR = Device(CPU, processor_name())
@@ -144,6 +146,32 @@ def test_every_fault_is_recorded_with_its_reason_and_the_sweep_goes_on(tmp_path,
     ladder = report_of(tmp_path / "out").split("Not ranked")[0]
     assert "\ngated" in ladder
     assert not [name for name in FAULTS if f"\n{name} " in ladder], ladder
+
+
+@pytest.mark.gpu
+def test_a_run_repeats_anchors_on_the_gpu_and_on_both_in_processes_of_their_own(tmp_path, need_toolkit):
+    need_toolkit("cupy")
+    path = tmp_path / "mixed.yaml"
+    path.write_text(
+        "measure: {warm_up_seconds: 0.01, budget_seconds: 0.05, sample_seconds: 0.001}\n"
+        "n: [256, 512, 1024, 2048, 4096, 8192]\n"
+        "variants:\n"
+        "  - {variant: tiled, toolkit: cupy}\n"
+        "  - {variant: barnes_hut, toolkit: cupy, theta: 0.7}\n"
+    )
+    sweep = load(str(path))
+    records = runner.run(sweep, plan(sweep, GPUS[:1], None), tmp_path / "out", runner.SILENT)
+    assert {record.status for record in records} == {"ok"}
+    assert {record.work for record in records if record.variant == "barnes_hut"} == {Work.BOTH}
+    assert all(record.on_host for record in records if record.variant == "barnes_hut")
+    assert {record.work for record in records if record.variant == "tiled"} == {Work.GPU}
+    for kind in (Work.GPU, Work.BOTH):
+        repeated = [record for record in records if record.anchor and record.work is kind]
+        assert len(repeated) >= 5
+        assert len({record.key for record in repeated}) == 1
+        assert len({record.processes[0] for record in repeated}) == len(repeated)
+    known = Uncertainties([records])
+    assert all(known.includes_processes(record) for record in records)
 
 
 @pytest.mark.gpu

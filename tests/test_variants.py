@@ -1,5 +1,6 @@
 """What holds of every variant, by physics and by property. A new variant is tested without a new test."""
 
+import ast
 import importlib
 import inspect
 import os
@@ -430,3 +431,17 @@ def test_the_numba_twin_has_the_same_launch_geometry_and_signature():
         kernel = variant.module.numba_kernel(numba, np.float32, find(GRAVITY), **dict(constants))
         own = inspect.signature(kernel.py_func).parameters
         assert [word.split()[-1].lstrip("*") for word in parameters] == list(own), variant.name
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_what_stays_on_the_host_is_declared(name):
+    """A run has an anchor of such work: it has to know before anything is prepared."""
+    found = VARIANTS[name]
+    prepared = [
+        keyword.value.value
+        for node in ast.walk(ast.parse(found.path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Prepared"
+        for keyword in node.keywords
+        if keyword.arg == "on_host"
+    ]
+    assert found.on_host == any(prepared)
