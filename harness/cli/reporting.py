@@ -121,7 +121,7 @@ def _print_summary(folder: Path, name: str) -> None:
         records,
         console(),
         parents(variants),
-        Here(variants),
+        Here(variants, records),
         name=name,
         source=source,
         summaries=summaries(variants),
@@ -146,7 +146,7 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     variants = known_variants(warn)
     cases, drifts = runs.latest(chosen.of(records)), drifted(records)
     with paged() as terminal:
-        here = Here(variants)
+        here = Here(variants, records)
         render(records, terminal, parents(variants), here, chosen.variants, limiting.read(folder))
         render_arena(cases, terminal, drifts, here)
         for section in (render_gpus, render_stages, render_accuracy, render_counters):
@@ -170,7 +170,7 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
 
     records, source = _read(folder, published, chosen)
     variants = known_variants(warn)
-    here, ladder = Here(variants), parents(variants)
+    here, ladder = Here(variants, records), parents(variants)
     if as_json:
         made = report_json(records, ladder, here, run=str(folder), source=source, only=chosen.variants)
         typer.echo(json.dumps(made, indent=2, allow_nan=False))

@@ -93,6 +93,7 @@ def _rung(rung: ranking.Rung, here: Here) -> dict[str, Any]:
         "compared": rung.compared,
         "as_fast": rung.indistinct,
         "source": here.origin(rung.best).words,
+        "method": rung.best.method,
     }
 
 

@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
     def work() -> None:
         (records,) = together([RecordFile(find(asked.run)).read()])
         variants = discover()
-        here, said = Here(variants), summaries(variants)
+        here, said = Here(variants, records), summaries(variants)
         told = story(records, parents(variants), here)
         if asked.figures is None:
             sys.stdout.write(markdown(told, said, here))

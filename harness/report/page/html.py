@@ -109,7 +109,8 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
             "with fewer runs shows the others."
         )
-    here, drifts, texts, ladder = Here(variants), _drifts(runs), Texts(), parents(variants)
+    here = Here(variants, [record for run in runs for record in run.records])
+    drifts, texts, ladder = _drifts(runs), Texts(), parents(variants)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     fields = winners([run.records for run in runs], ladder)
     colours = palette(fields, order, ladder)
@@ -159,7 +160,7 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
     cases = latest(record for run in runs for record in run.records)
     drifts = _drifts(runs)
     ladder = parents(variants)
-    groups = figures.groups(cases, ladder, summaries(variants), Here(variants), drifts)
+    groups = figures.groups(cases, ladder, summaries(variants), Here(variants, cases), drifts)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     colours = palette(winners([run.records for run in runs], ladder), order, ladder)
     found = [

@@ -150,9 +150,10 @@ def _main(field: Field, console: Console, here: Here) -> None:
     kind = winning.error_kind(win.record for win in shown)
     subsection(console, f"Fastest at each n, {limit} ({kind}): {winning.title(field)}")
     presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
-    lines = -(-len(presupposed) // console.width)
+    of_method = here.method_note([win.record for win in shown])
+    lines = -(-len(presupposed) // console.width) - (-len(of_method) // console.width)
     beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
-    most = max(FEWEST_ROWS - lines, console.height - beside)
+    most = max(2, FEWEST_ROWS - lines, console.height - beside)
     # A line that says that one row is left out takes the place of that row.
     rows = shown if len(shown) == most + 1 else winning.spread(shown, most)
     console.print(table(console, _columns(here), rows))
@@ -173,6 +174,8 @@ def _main(field: Field, console: Console, here: Here) -> None:
     for origin in dict.fromkeys(here.origin(win.record) for win in rows):
         if origin:
             say(console, f"{origin} {ORIGINS[origin]}", "yellow")
+    if of_method:
+        say(console, here.method_note([win.record for win in rows]), "yellow")
 
 
 def _columns(here: Here) -> list[Column[Win]]:
