@@ -25,6 +25,7 @@ COUNTED: frozenset[Unit] = frozenset(
         "bytes of local memory",
         "bytes of nodes",
         "% of a warp",
+        "% of a multiprocessor's warps",
     }
 )
 """What another run of the same case would find again; all else follows from a time."""

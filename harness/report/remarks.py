@@ -131,8 +131,26 @@ def evidence(decision: Decision) -> str:
         for name, answer in decision.answers.items()
     )
     reason = f"Condition: {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
+    if claim.run:
+        reason += f" Asked of the run {decision.run}." if decision.run else f" The sweep {claim.run} measures this."
     reason += published.ratio_words(decision)
     return f"{figures} {reason}"
+
+
+def lacking(decision: Decision) -> str:
+    """Say why a claim cannot be tested: the reason that it gives, or the numbers that no record has; else empty."""
+    if decision.verdict != "cannot be tested":
+        return ""
+    claim = decision.claim
+    of_run = f"the run {decision.run}" if decision.run else "this run"
+    missing = []
+    for name, answer in decision.answers.items():
+        asked = words(claim.numbers[name].select)
+        if answer.why == published.NOT_THERE:
+            missing.append(f"{of_run} has no record of {asked}")
+        elif answer.value is None:
+            missing.append(f"{asked}: {answer.why}")
+    return claim.untestable or "; ".join(dict.fromkeys(missing))
 
 
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import groupby
 from pathlib import Path
@@ -57,7 +57,8 @@ POLICY = (
 class Run:
     """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name.
 
-    ``skipped`` has a sentence about the lines of its file that are no records, where there are any.
+    ``skipped`` has a sentence about the lines of its file that are no records, where there are any. ``others`` are the
+    runs beside it that claims of the source name.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Run:
     source_name: str = ""
     source: Source | None = None
     skipped: Sequence[str] = ()
+    others: published.Others = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> list[Record]:
@@ -80,8 +82,7 @@ class Run:
     @cached_property
     def decisions(self) -> list[published.Decision]:
         """What the records say of each claim of the source."""
-        claims = self.source.claims if self.source else []
-        return [published.decide(self.source, claim, self.records) for claim in claims if self.source]
+        return published.decisions(self.source, self.records, self.others) if self.source else []
 
     def figures(self) -> list[Figure]:
         """Make the figures of the source beside the run."""
