@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from typing import Any, get_args
 
 import pytest
@@ -289,6 +290,7 @@ def test_the_path_measures_what_answers_its_source(name):
         ("seconds of allocate", 0.001),
         ("GB/s of download", 8.0),
         ("% of a warp", 12.5),
+        ("loads per body", 4.0),  # tiled: n / p
         ("% of a multiprocessor's warps", 20.0),
     ],
 )
@@ -296,6 +298,7 @@ def test_a_record_in_every_unit(unit, expected):
     assert set(get_args(sources.Unit)) == set(published._VALUES)
     one = tiled(
         0.002,
+        p=250,
         grid_blocks=4,
         waves=0.5,
         local_bytes=16,
@@ -410,6 +413,37 @@ def test_a_value_that_is_not_known_is_blank():
     assert measured(error, records) == [None, None, None]
     assert "3 its record has no relative error" in flat(shown(source(error), records))
     assert published._ratio(1.0, 0.0) is None
+
+
+def test_errors_of_a_sample_are_said_to_be_by_the_records_and_by_no_note():
+    own = figure(unit="relative error")
+    whole = [tiled(p=p, n=1000, error_rows=1000) for p in (64, 128, 256)]
+    assert "sample of" not in shown(source(own), whole)
+    part = [*whole[:2], tiled(p=256, n=1000, error_rows=100)]
+    assert "The errors of 1 cell are those of a sample of the bodies (100 of 1,000)." in flat(shown(source(own), part))
+    for name in NAMES:
+        source_read = sources.load(sources.find(name))
+        notes = [*source_read.notes, *(one.note for one in source_read.figures)]
+        assert not [note for note in notes if re.search(r"sample of \d", note)], name
+
+
+def test_the_reads_that_lee_prints_are_judged_by_the_declared_loads():
+    n, threads = 8192, 256
+    assert (2 * n * n, 2 * n * n // threads) == (128 * 2**20, 512 * 2**10)  # as the page prints them
+    own = sources.load(sources.find("lee2008"))
+    judged = published.decisions(own, RecordFile(ROOT / "reports" / "h200" / "lee2008").read())
+    (found,) = [one for one in judged if one.claim.id == "memory_accesses"]
+    assert found.verdict == "holds"
+    assert {name: answer.value for name, answer in found.answers.items()} == {"phase_3": n, "phase_4": n / threads}
+
+
+def test_phase_2_of_lee_has_blocks_in_a_line():
+    own = sources.load(sources.find("lee2008"))
+    cells = [cell for one in own.figures for cell in one.steps() if cell.select["variant"] == "lee_global"]
+    assert {cell.select["block_shape"] for cell in cells if cell.step.startswith("II ")} == {"1d"}
+    assert len(cells) == 8
+    (asked,) = [one for one in own.claims if one.id == "float4-as-printed"]
+    assert {number_asked.select["block_shape"] for number_asked in asked.numbers.values()} == {"1d"}
 
 
 def test_what_was_timed_otherwise_is_said():

@@ -35,6 +35,7 @@ Unit = Literal[
     "threads a multiprocessor holds",
     "bytes of local memory",
     "bytes of nodes",
+    "loads per body",
     "% of a warp",
     "% of a multiprocessor's warps",
     "% of the stages building the tree",

@@ -24,6 +24,7 @@ COUNTED: frozenset[Unit] = frozenset(
         "threads a multiprocessor holds",
         "bytes of local memory",
         "bytes of nodes",
+        "loads per body",
         "% of a warp",
         "% of a multiprocessor's warps",
     }

@@ -27,6 +27,7 @@ from gravbench.model.runs import RecordFile, latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.report.doubt import COUNTED, Doubts, plus_minus, within
+from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
@@ -137,6 +138,7 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "threads a multiprocessor holds": lambda record, _: _most_threads(record),
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes of nodes": lambda record, _: _node_bytes(record),
+    "loads per body": lambda record, _: declared_per_body(record),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
     "% of a multiprocessor's warps": lambda record, _: times(record.counters.get("achieved_occupancy"), 100),
     "% of the stages building the tree": lambda record, _: times(_building(record), 100),

@@ -49,7 +49,15 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
     lines = [f"**{escaped(told.title)}**{signs}", "", *markdown_table(columns, rows)]
     for note in here.notes(_records(told)) + _drift_notes(told):
         lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
+    lines += ["", _errors(_records(told)[: len(rows)])]
     return "\n".join(lines) + "\n"
+
+
+def _errors(records: Sequence[Record]) -> str:
+    """Say over which bodies the largest errors were found."""
+    sampled = [record for record in records if 0 < (record.error_rows or 0) < record.n]
+    of = "".join(f"; for `{ranking.named(record)}`, of a sample of {record.error_rows:,}" for record in sampled)
+    return f"Errors are relative to direct sums in float64, the largest of all bodies{of}."
 
 
 def _drift_notes(told: Story) -> list[str]:
