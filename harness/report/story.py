@@ -47,9 +47,9 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
     ]
     signs = drift_signs((*told.drifts, *told.drifts_of_others))
     lines = [f"**{escaped(told.title)}**{signs}", "", *markdown_table(columns, rows)]
+    lines += ["", f"- {_errors(_records(told)[: len(rows)])}"]
     for note in here.notes(_records(told)) + _drift_notes(told):
-        lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
-    lines += ["", _errors(_records(told)[: len(rows)])]
+        lines.append(f"- `{note[0]}` {escaped(note[1:])}")
     return "\n".join(lines) + "\n"
 
 
