@@ -919,3 +919,14 @@ def test_what_the_document_prints_is_printed(monkeypatch):
     monkeypatch.chdir(ROOT)
     line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).groups()
     assert written.strip() == command(*shlex.split(line)[1:])[1].strip()
+
+
+def test_the_document_explains_the_letters_of_reasons_that_its_table_has():
+    text = " ".join(DOCUMENT.split())
+    printed = re.search(r"<!-- printed: .*? -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).group(1)
+    reasons = dict(re.findall(r"^- ([a-z]): (.*)$", printed, re.MULTILINE))
+    explained = re.findall(r'reason ([a-z]), "([^"]+)"', text)
+    assert {letter for letter, _ in explained} == set(reasons)
+    assert len(explained) == len(re.findall(r"reason [a-z]\b", text))  # none without the words of the table
+    for letter, words in explained:
+        assert reasons[letter].startswith(words)

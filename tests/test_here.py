@@ -26,9 +26,8 @@ def measured(variant: str, **changes: Any) -> Record:
     """Make a record of today's source, as the runner fingerprints it."""
     fields: dict[str, Value] = {"timed": "force", "interaction": "gravity"}
     made = record(variant, 1.0, **(fields | changes))
-    return made.model_copy(
-        update={"code_sha256": environment.fingerprint(made, VARIANTS[variant], None).code_sha256} | changes
-    )
+    today = environment.fingerprint(made, VARIANTS[variant], None)
+    return made.model_copy(update={"code_sha256": today.code_sha256, "method": today.method} | changes)
 
 
 @pytest.mark.parametrize("timed", ["force", "step", "call"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from typing import Any, get_args
 
 import pytest
@@ -25,7 +26,8 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
-from gravbench.report import doubt, published
+from gravbench.model.variant import discover
+from gravbench.report import doubt, published, remarks
 from gravbench.report.numbers import number
 from gravbench.report.page import html, kinds
 from gravbench.report.terminal.published import render_published
@@ -182,11 +184,8 @@ def test_every_number_of_bodin2026_is_ours(original):
         "barnes_hut_cpu": theirs["barnes_hut_cpu"],
         "barnes_hut_gpu": theirs["barnes_hut_gpu"],
     }
-    assert {claim["id"] for claim in theirs["claims"]} == stated(ours).keys()
-    words = {claim.id: claim.text.replace(",", "") for claim in ours.claims}
-    for claim in theirs["claims"]:
-        for figures in filter(str.isdigit, claim["text"].replace("%", " ").replace("-", " ").split()):
-            assert figures in words[claim["id"]], claim["id"]
+    # All other claims are about trees, which bodin2026 judges.
+    assert stated(ours) == {"slopes": [2.0]}
 
 
 def test_every_number_of_bodin2026s_trees_is_ours(original):
@@ -206,6 +205,8 @@ def test_every_number_of_bodin2026s_trees_is_ours(original):
         "slope-direct",
         "slope-tree",
         "tree-overtakes",
+        "warp-efficiency-as-described",
+        "morton-as-described",
     }
     words = {claim.id: claim.text.replace(",", "") for claim in ours.claims}
     words["slopes"] = words["slope-direct"] + words["slope-tree"]
@@ -254,12 +255,13 @@ def test_the_path_measures_what_answers_its_source(name):
     sweep = configurations.load(name)
     assert sweep.published == name
     own = sources.load(sources.find(name))
-    asked = [cell.select for one in own.figures for cell in one.steps()]
-    asked += [number.select for claim in own.claims for number in claim.numbers.values()]
+    asked = [(name, cell.select) for one in own.figures for cell in one.steps()]
+    asked += [(claim.run or name, number.select) for claim in own.claims for number in claim.numbers.values()]
+    cases = {run: configurations.load(run).cases for run, _ in asked}
     not_needed = {("numba_direct", 100000)}  # a single core would take a minute an evaluation
-    for select in asked:
+    for run, select in asked:
         if (select["variant"], select["n"]) not in not_needed:
-            assert any(published.fits({**own.where, **select}, case) for case in sweep.cases), select
+            assert any(published.fits({**own.where, **select}, case) for case in cases[run]), select
     assert sweep.flops(GRAVITY) == own.flops_per_interaction
 
 
@@ -288,12 +290,15 @@ def test_the_path_measures_what_answers_its_source(name):
         ("seconds of allocate", 0.001),
         ("GB/s of download", 8.0),
         ("% of a warp", 12.5),
+        ("loads per body", 4.0),  # tiled: n / p
+        ("% of a multiprocessor's warps", 20.0),
     ],
 )
 def test_a_record_in_every_unit(unit, expected):
     assert set(get_args(sources.Unit)) == set(published._VALUES)
     one = tiled(
         0.002,
+        p=250,
         grid_blocks=4,
         waves=0.5,
         local_bytes=16,
@@ -303,7 +308,7 @@ def test_a_record_in_every_unit(unit, expected):
         stages_seconds={"sort": 0.005, "build": 0.003, "compact": 0.001, "allocate": 0.001, "traverse": 0.004}
         | {"download": 0.002},
         stages_bytes={"upload": 24000, "download": 16_000_000},
-        counters={"threads_an_instruction": 4.0},
+        counters={"threads_an_instruction": 4.0, "achieved_occupancy": 0.2},
     )
     assert published.value(one, unit, 38.0) == pytest.approx(expected, rel=1e-12)
 
@@ -408,6 +413,37 @@ def test_a_value_that_is_not_known_is_blank():
     assert measured(error, records) == [None, None, None]
     assert "3 its record has no relative error" in flat(shown(source(error), records))
     assert published._ratio(1.0, 0.0) is None
+
+
+def test_errors_of_a_sample_are_said_to_be_by_the_records_and_by_no_note():
+    own = figure(unit="relative error")
+    whole = [tiled(p=p, n=1000, error_rows=1000) for p in (64, 128, 256)]
+    assert "sample of" not in shown(source(own), whole)
+    part = [*whole[:2], tiled(p=256, n=1000, error_rows=100)]
+    assert "The errors of 1 cell are those of a sample of the bodies (100 of 1,000)." in flat(shown(source(own), part))
+    for name in NAMES:
+        source_read = sources.load(sources.find(name))
+        notes = [*source_read.notes, *(one.note for one in source_read.figures)]
+        assert not [note for note in notes if re.search(r"sample of \d", note)], name
+
+
+def test_the_reads_that_lee_prints_are_judged_by_the_declared_loads():
+    n, threads = 8192, 256
+    assert (2 * n * n, 2 * n * n // threads) == (128 * 2**20, 512 * 2**10)  # as the page prints them
+    own = sources.load(sources.find("lee2008"))
+    judged = published.decisions(own, RecordFile(ROOT / "reports" / "h200" / "lee2008").read())
+    (found,) = [one for one in judged if one.claim.id == "memory_accesses"]
+    assert found.verdict == "holds"
+    assert {name: answer.value for name, answer in found.answers.items()} == {"phase_3": n, "phase_4": n / threads}
+
+
+def test_phase_2_of_lee_has_blocks_in_a_line():
+    own = sources.load(sources.find("lee2008"))
+    cells = [cell for one in own.figures for cell in one.steps() if cell.select["variant"] == "lee_global"]
+    assert {cell.select["block_shape"] for cell in cells if cell.step.startswith("II ")} == {"1d"}
+    assert len(cells) == 8
+    (asked,) = [one for one in own.claims if one.id == "float4-as-printed"]
+    assert {number_asked.select["block_shape"] for number_asked in asked.numbers.values()} == {"1d"}
 
 
 def test_what_was_timed_otherwise_is_said():
@@ -576,13 +612,29 @@ def test_the_slope_of_the_direct_sum_is_that_of_the_cpu(name, one):
     assert decided(name, one, {"small": {"seconds": 0.01}, "large": {"seconds": 0.15}}) == "does not hold"
 
 
-def test_claims_about_the_tree_are_not_asked_of_direct_sums():
-    own = claims_of("bodin2026_direct")
-    for one in ("crossover", "block-size", "warp-efficiency", "compact-node", "streams"):
-        assert own[one].untestable, one
+def test_claims_about_the_tree_are_asked_of_trees_and_once():
+    direct, trees = claims_of("bodin2026_direct"), claims_of("bodin2026")
+    assert not direct.keys() & trees.keys()
+    for claims, meant in ((direct, {"numba_direct"}), (trees, {"barnes_hut", "barnes_hut_classic", "barnes_hut_cpu"})):
+        for one, asked in claims.items():
+            variants = {number.select["variant"] for number in asked.numbers.values()}
+            assert one in ("slope-direct", "tree-overtakes") or variants <= meant, one
+
+
+def test_claims_are_asked_of_the_tree_that_the_source_describes_where_it_has_the_setting():
+    """Its memory, streams and buffers are axes of barnes_hut alone."""
+    described = discover()["barnes_hut_classic"].axes.keys()
+    source_settings = {"dim": 2, "theta": 1.0, "order": "inserted", "leaf_size": 1, "bits": 10}
+    own_of_hybrid = {"pinned", "streams", "persistent", "warp-efficiency", "morton"}
     for one, asked in claims_of("bodin2026").items():
-        variants = {number.select["variant"] for number in asked.numbers.values()}
-        assert one in ("slope-direct", "tree-overtakes") or variants <= {"barnes_hut", "barnes_hut_cpu"}, one
+        for number_asked in asked.numbers.values():
+            select = number_asked.select
+            if select.get("toolkit") == "cpu" or select["variant"] == "soa_direct":
+                continue
+            assert (select["variant"] == "barnes_hut") == (one in own_of_hybrid), one
+            if select["variant"] == "barnes_hut_classic":
+                assert source_settings.items() <= select.items(), one
+    assert not {"memory", "streams", "buffers"} & set(described)
 
 
 def test_the_bytes_of_nodes_are_not_those_of_bodies_and_their_order():
@@ -615,7 +667,7 @@ def test_counters_are_those_of_the_run_itself():
         html.Run("without", [without], [], "bodin2026", own),
     ]
     page = flat(html.page(runs_on_a_page, {}))
-    sentence = "without Morton order about 12 % of a warp is active"
+    sentence = "without Morton order about 12 % of a warp is active (4 of 32 threads"
     verdicts = [part.rsplit(">", 1)[0].rsplit("<", 1)[0].rsplit(">", 1)[1] for part in page.split(sentence)[:-1]]
     assert verdicts == ["holds", "cannot be tested"]
 
@@ -634,14 +686,46 @@ def test_a_figure_that_nothing_was_measured_of_is_not_drawn():
     assert kinds.published("nobody", source(own), own, [tiled(8.0, p=64)]) is not None
 
 
+@pytest.mark.parametrize(("occupancy", "expected"), [(0.25, "holds"), (0.125, "does not hold")])
+def test_a_quarter_of_a_multiprocessor_is_counted(occupancy, expected):
+    assert decided("3dgep", "active-threads", {"percent": {"counters": {"achieved_occupancy": occupancy}}}) == expected
+
+
+def test_a_claim_that_names_a_run_is_judged_by_that_run_beside_this_one(tmp_path):
+    named = claim(run="elsewhere")
+    own = source(claims=[named, claim(id="here")])
+    (tmp_path / "this").mkdir()
+    assert published.beside(tmp_path / "this", own) == {}
+    here = [tiled(1.0, p=64), tiled(2.0, p=128)]
+    verdicts = [one.verdict for one in published.decisions(own, here)]
+    assert verdicts == ["does not hold", "does not hold"]  # the run itself may have the numbers
+    for one in (tiled(2.0, p=64), tiled(1.0, p=128)):
+        RecordFile(tmp_path / "elsewhere").append(one)
+    others = published.beside(tmp_path / "this", own)
+    found = published.decisions(own, here, others)
+    assert [(one.verdict, one.run) for one in found] == [("holds", "elsewhere"), ("does not hold", "")]
+    file = io.StringIO()
+    render_published(own, here, Console(width=200, file=file), others)
+    assert "Asked of the run elsewhere." in flat(file.getvalue())
+    assert remarks.lacking(published.decisions(own, here, {"elsewhere": []})[0]) == (
+        "the run elsewhere has no record of tiled p=64; the run elsewhere has no record of tiled p=128"
+    )
+
+
 @pytest.mark.parametrize(
-    ("blocks", "holds", "expected"),
-    [(4, 1024, "holds"), (4, 2048, "does not hold"), (200, 1024, "does not hold")],
+    ("name", "claim_id", "expected"),
+    [
+        ("bodin2026", "warp-efficiency", "does not hold"),  # 22.4 of 32 threads
+        ("bodin2026", "morton", "does not hold"),  # 25.8 of 32 threads
+        ("bodin2026", "crossover", "does not hold"),
+    ],
 )
-def test_a_block_of_256_fills_a_quarter_of_1024_threads(blocks, holds, expected):
-    fields = {"grid_blocks": blocks, "waves": blocks / (132 * 4), "blocks_per_multiprocessor": 4}
-    fields |= {"threads_per_block": 256, "occupancy": 1024 / holds}
-    assert decided("3dgep", "active-threads", dict.fromkeys(("count", "room", "threads", "most"), fields)) == expected
+def test_the_committed_runs_judge_what_the_source_says_of_warps_and_of_the_crossover(name, claim_id, expected):
+    folder = ROOT / "reports" / "h200" / name
+    own = sources.load(sources.find(name))
+    judged = published.decisions(own, RecordFile(folder).read(), published.beside(folder, own))
+    (verdict_of_claim,) = [one.verdict for one in judged if one.claim.id == claim_id]
+    assert verdict_of_claim == expected
 
 
 def test_every_claim_of_the_chapter_has_a_verdict_or_a_reason():

@@ -33,6 +33,7 @@ from gravbench.measuring.worker import Found, Job, Outcome, work
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.lock import LOCK
+from gravbench.model.method import METHOD
 from gravbench.model.record import Measurement, Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
@@ -40,6 +41,7 @@ from gravbench.model.work import Work
 from gravbench.report.terminal.ladder import render
 from gravbench.toolkits.devices import processor_name
 from gravbench.verdicts.uncertainty import Uncertainties
+from gravbench.version import VERSION
 
 FAULTY = Path(__file__).parent / "faulty"
 PROCESSOR = Device(CPU, processor_name())
@@ -431,6 +433,7 @@ def test_resume_measures_what_is_missing_or_was_made_from_other_source(tmp_path)
     # What was measured or found wrong stays; what failed is tried again.
     assert {task.case.variant for task in todo.tasks} == {"raises"}
     assert todo.reused == 2
+    assert {(one.harness_version, one.method) for one in RecordFile(out).read()} == {(VERSION, METHOD)}
     changed = [
         record.model_copy(update={"code_sha256": "0" * 64}) if record.variant == "wrong" else record
         for record in RecordFile(out).read()
@@ -442,7 +445,8 @@ def test_resume_measures_what_is_missing_or_was_made_from_other_source(tmp_path)
 @pytest.mark.parametrize(
     "change",
     [{"driver": "another"}, {"device": "another"}, {"device_uuid": "another"}, {"toolkit_version": "another"},
-     {"flags": ["-O0"]}, {"code_sha256": "0" * 64}, {"status": "failed"}, {"status": "skipped"}, {"seed": 7}],
+     {"flags": ["-O0"]}, {"code_sha256": "0" * 64}, {"method": None},
+     {"method": METHOD + 1}, {"status": "failed"}, {"status": "skipped"}, {"seed": 7}],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
 def test_a_result_from_another_environment_or_none_at_all_is_not_reused(change):

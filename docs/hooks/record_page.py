@@ -81,6 +81,7 @@ FIELDS: dict[str, str] = {
     "commit": "commit of the checkout that measured the case",
     "started": "when the case started, ISO 8601",
     "harness_version": "version of gravbench",
+    "method": "number of the method that timed and judged it; null in older records",
     "code_sha256": "hash of the code that ran; null if its sources are unknown",
     "flags": "compiler flags",
     "toolkit_version": "versions of the toolkit and of what it uses",

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from gravbench.config.published import find, load
 from gravbench.model.runs import RecordFile
-from gravbench.report.published import decide
+from gravbench.report.names import count
+from gravbench.report.published import Decision, beside, decisions
+from gravbench.report.remarks import lacking
 from gravbench.verdicts.cards import together
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,22 +28,27 @@ def table() -> str:
 def section(name: str) -> str:
     """Return the claims of one source."""
     source = load(find(name))
-    (records,) = together([RecordFile(ROOT / "reports" / "h200" / name).read()])
-    decisions = [decide(source, claim, records) for claim in source.claims]
+    folder = ROOT / "reports" / "h200" / name
+    (records,) = together([RecordFile(folder).read()])
+    judged = decisions(source, records, beside(folder, source))
     counts = ", ".join(
         f"{number} {PLURAL.get(verdict, verdict) if number > 1 else verdict}"
-        for verdict, number in Counter(one.verdict for one in decisions).items()
+        for verdict, number in Counter(decision.verdict for decision in judged).items()
     )
     lines = [
         f"### {name}",
         "",
-        f"{source.source}. Device of the source: {source.device}. {len(decisions)} claims: {counts}.",
+        f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}.",
         "",
     ]
-    if decisions:
+    if judged:
         lines += ["| on an H200 | claim |", "| --- | --- |"]
-        lines += [
-            f"| **{one.verdict}** | {' '.join(one.claim.text.split())} |".replace("<", "&lt;") for one in decisions
-        ]
+        lines += [_row(decision) for decision in judged]
         lines.append("")
     return "\n".join(lines)
+
+
+def _row(decision: Decision) -> str:
+    why = f" Not tested: {lacking(decision)}." if lacking(decision) else ""
+    run = f" (run {decision.run})" if decision.run else ""
+    return f"| **{decision.verdict}**{run} | {' '.join(decision.claim.text.split())}.{why} |".replace("<", "&lt;")

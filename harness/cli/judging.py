@@ -97,7 +97,7 @@ def compare(
         together = judged.Run(name, [one for side in sides for one in side.records], len(sides))
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
-    here = Here(variants)
+    here = Here(variants, [record for side in sides for record in side.records])
     if as_json:
         typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
     elif markdown:
@@ -178,7 +178,7 @@ def best(
             raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
         records = [record for record in records if record.axes.get(EQUAL_MASS) != 1]
     found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
-    here = Here(variants)
+    here = Here(variants, records)
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
     else:

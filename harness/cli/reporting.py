@@ -111,6 +111,7 @@ def _print_summary(folder: Path, name: str) -> None:
     from gravbench.model.runs import RECORDS, REPORTS
     from gravbench.model.variant import parents, summaries
     from gravbench.report.here import Here
+    from gravbench.report.published import beside
     from gravbench.report.terminal.summary import render_summary
 
     records, source = _read(folder, None, Chosen())
@@ -121,9 +122,10 @@ def _print_summary(folder: Path, name: str) -> None:
         records,
         console(),
         parents(variants),
-        Here(variants),
+        Here(variants, records),
         name=name,
         source=source,
+        others=beside(folder, source) if source else {},
         summaries=summaries(variants),
         then=then,
         again=again,
@@ -134,6 +136,7 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     from gravbench.model import limiting, runs
     from gravbench.model.variant import parents
     from gravbench.report.here import Here
+    from gravbench.report.published import beside
     from gravbench.report.terminal.arena import render_arena
     from gravbench.report.terminal.gpus import render_gpus
     from gravbench.report.terminal.ladder import render
@@ -146,13 +149,13 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     variants = known_variants(warn)
     cases, drifts = runs.latest(chosen.of(records)), drifted(records)
     with paged() as terminal:
-        here = Here(variants)
+        here = Here(variants, records)
         render(records, terminal, parents(variants), here, chosen.variants, limiting.read(folder))
         render_arena(cases, terminal, drifts, here)
         for section in (render_gpus, render_stages, render_accuracy, render_counters):
             section(cases, terminal, drifts)
         if source:
-            render_published(source, records, terminal)
+            render_published(source, records, terminal, beside(folder, source))
         if source and source.loads:
             render_loads(chosen.of(records), {name: one.loads for name, one in variants.items()}, terminal)
 
@@ -163,6 +166,7 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
     from gravbench.model import runs
     from gravbench.model.variant import parents, summaries
     from gravbench.report.here import Here
+    from gravbench.report.published import beside
     from gravbench.report.reported import report_json
     from gravbench.report.terminal.arena import arena_markdown
     from gravbench.report.terminal.ladder import ladder_markdown
@@ -170,9 +174,10 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
 
     records, source = _read(folder, published, chosen)
     variants = known_variants(warn)
-    here, ladder = Here(variants), parents(variants)
+    here, ladder = Here(variants, records), parents(variants)
     if as_json:
-        made = report_json(records, ladder, here, run=str(folder), source=source, only=chosen.variants)
+        others = beside(folder, source) if source else {}
+        made = report_json(records, ladder, here, run=str(folder), source=source, others=others, only=chosen.variants)
         typer.echo(json.dumps(made, indent=2, allow_nan=False))
         return
     typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen.variants), nl=False)
@@ -187,6 +192,7 @@ def _write_report(
     from gravbench.model import limiting, runs
     from gravbench.report.page import html
     from gravbench.report.page.figures import write
+    from gravbench.report.published import beside
 
     shown = []
     with working("reading records") as say:
@@ -198,7 +204,8 @@ def _write_report(
             records = chosen.of(chosen.places(read_records(folder, said.append)))
             for sentence in said:
                 warn(sentence)
-            shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said))
+            others = beside(folder, source) if source else {}
+            shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said, others))
         variants = known_variants(warn)
         limits = limiting.NONE.joined(map(limiting.read, folders))
         if page:

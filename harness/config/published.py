@@ -35,7 +35,9 @@ Unit = Literal[
     "threads a multiprocessor holds",
     "bytes of local memory",
     "bytes of nodes",
+    "loads per body",
     "% of a warp",
+    "% of a multiprocessor's warps",
     "% of the stages building the tree",
     "seconds of traverse",
     "seconds of allocate",
@@ -118,7 +120,8 @@ class Asked(_Part):
 class Claim(_Part):
     """A sentence of the source, and the condition ``holds`` over its ``numbers`` that decides it here.
 
-    ``untestable`` says instead why nothing here can decide it. ``published`` are the figures in the sentence.
+    ``untestable`` says instead why nothing here can decide it. ``published`` are the figures in the sentence. ``run``
+    names the sweep that measures its numbers where the path itself does not, such as ``counters``.
     """
 
     id: str
@@ -127,6 +130,7 @@ class Claim(_Part):
     numbers: dict[str, Asked] = {}
     holds: str = ""
     untestable: str = ""
+    run: str = ""
 
     @model_validator(mode="after")
     def _decided(self) -> Claim:

@@ -159,7 +159,7 @@ def main(words: Sequence[str] | None = None) -> int:
     def work() -> None:
         variants = discover()
         records = [record for run in asked.runs for record in RecordFile(find(run)).read()]
-        sys.stdout.write(markdown(rows(variants, records), Here(variants)))
+        sys.stdout.write(markdown(rows(variants, records), Here(variants, records)))
 
     return exit_code_of(parser.prog, work)
 

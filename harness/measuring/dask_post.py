@@ -201,7 +201,7 @@ def objection(asked: Sequence[tuple[Case, Fingerprint]], folders: tuple[Path, ..
             own = environment.fingerprint(case, variants[case.variant], None)
             differing = [
                 name
-                for name in ("code_sha256", "flags", "toolkit_version")
+                for name in ("code_sha256", "method", "flags", "toolkit_version")
                 if getattr(own, name) != getattr(planned, name)
             ]
             if differing:

@@ -16,6 +16,7 @@ from typing import Any
 from gravbench.model import sources
 from gravbench.model.case import Case
 from gravbench.model.device import Device
+from gravbench.model.method import METHOD
 from gravbench.model.record import Fingerprint
 from gravbench.model.toolkits import catalogue, versions
 from gravbench.model.variant import Variant
@@ -71,6 +72,7 @@ def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerpr
     """Return what the case's result depends on, as far as it can be known without opening the device."""
     entry = catalogue()[case.toolkit]
     return Fingerprint(
+        method=METHOD,
         code_sha256=sources.code_sha256(case, variant),
         flags=list(entry.flags),
         # nvcc is no package but whatever is on PATH.

@@ -22,6 +22,7 @@ from gravbench.model import runs
 from gravbench.model.case import PARTS
 from gravbench.model.limits import Count, Hash, Text, printable
 from gravbench.model.lock import writer
+from gravbench.model.method import method_words
 from gravbench.model.record import Record
 from gravbench.model.regular import saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
@@ -154,6 +155,8 @@ def _of_one_sweep(sources: Sequence[Source]) -> None:
         versions = [start.harness_version for start in source.starts]
         for version in dict.fromkeys([*versions, *(record.harness_version for record in source.records)]):
             agree(source, "the version of gravbench", version, "measure all with one version")
+        for method in dict.fromkeys(record.method for record in runs.latest(source.records)):
+            agree(source, "the method", method_words(method), "measure all with one version")
         for start in source.starts:
             if start.sweep_sha256 is None:
                 raise InputError(

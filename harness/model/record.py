@@ -42,9 +42,11 @@ class Fingerprint(BaseModel, frozen=True):
 
     Fields are None if a toolkit or a device is missing. ``code_sha256`` is the hash of the code that ran, as computed
     by ``harness/model/identity.py``. None marks a record as stale: it is not known which code ran, so its result is
-    never reused, and counts as measured with different source code.
+    never reused, and counts as measured with different source code. ``method`` is the number of the method that
+    timed and judged it (``harness/model/method.py``), None in older records.
     """
 
+    method: Count | None = None
     code_sha256: Hash | None = None
     flags: Words
     toolkit_version: Text | None = None

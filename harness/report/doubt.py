@@ -24,7 +24,9 @@ COUNTED: frozenset[Unit] = frozenset(
         "threads a multiprocessor holds",
         "bytes of local memory",
         "bytes of nodes",
+        "loads per body",
         "% of a warp",
+        "% of a multiprocessor's warps",
     }
 )
 """What another run of the same case would find again; all else follows from a time."""

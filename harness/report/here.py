@@ -1,4 +1,4 @@
-"""What the checkout at hand says of records: whether it still has their source, and what they prepare untimed."""
+"""What the checkout at hand says of records: whether it has their source and method, and what they prepare untimed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from gravbench.errors import InputError
 from gravbench.model import interaction_files, sources
+from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
+from gravbench.report.names import joined
 from gravbench.report.numbers import number
 from gravbench.verdicts.ranking import is_partial
 
@@ -52,6 +54,10 @@ def sign_notes(records: Iterable[Record]) -> list[str]:
     return [note for note in (CUT_SHORT_NOTE, PARTIAL_NOTE, UNCOUNTED_NOTE) if note[0] in there]
 
 
+OTHER_METHOD = "°"
+"""The sign of a row that was timed and judged by another method than this checkout's."""
+
+
 class Origin(StrEnum):
     """What the source of a record is to the source here; the value is the sign at its row."""
 
@@ -71,9 +77,14 @@ _WORDS = {Origin.SAME: "as here", Origin.OTHER: "another", Origin.GONE: "no such
 class Here:
     """Sets records beside the variants that there are here, each source hashed once; without any, beside nothing."""
 
-    def __init__(self, variants: Mapping[str, Variant] | None = None) -> None:
-        """Keep ``variants``, which are all that there are here, by their names."""
+    def __init__(self, variants: Mapping[str, Variant] | None = None, records: Iterable[Record] = ()) -> None:
+        """Keep ``variants``, which are all that there are here, by their names.
+
+        ``records`` are those of the report. Rows of another method are marked only if the report also has records of
+        this checkout's method; otherwise a note says it of all of them.
+        """
         self._variants = variants
+        self._mixed = any(record.method == METHOD for record in records)
         self._hashes: dict[tuple[str, str, str, bool], str | None] = {}
 
     def origin(self, record: Record) -> Origin:
@@ -100,8 +111,22 @@ class Here:
             return None
 
     def sign(self, record: Record) -> str:
-        """Return the sign of a row whose source is not the one here; empty for any other row."""
-        return str(self.origin(record))
+        """Return the signs of a row whose source or method is not the one here; empty for any other row."""
+        return str(self.origin(record)) + OTHER_METHOD * (self._mixed and self.is_of_other_method(record))
+
+    def is_of_other_method(self, record: Record) -> bool:
+        """Tell whether a record was timed and judged by another method than this checkout's."""
+        return self._variants is not None and record.method != METHOD
+
+    def method_note(self, records: Collection[Record], noun: str = "row") -> str:
+        """Say how many records were measured by another method, its sign in front; empty if none was."""
+        others = [record for record in records if self.is_of_other_method(record)]
+        if not others:
+            return ""
+        methods = joined("unnumbered" if record.method is None else str(record.method) for record in others)
+        every = not self._mixed and len(others) == len(records)
+        which = f"every {noun}" if every else f"{len(others):,} {noun}{'s' * (len(others) > 1)}"
+        return f"{OTHER_METHOD} another method ({methods}) than this checkout's ({METHOD}) measured {which}"
 
     def notes(self, records: Iterable[Record], noun: str = "row") -> list[str]:
         """Say below a table what the signs of its rows mean, each sign in front; one sentence for each."""
@@ -109,6 +134,13 @@ class Here:
 
     def notes_of_rows(self, rows: Iterable[Collection[Record]], noun: str = "row") -> list[str]:
         """Do the same where a row has several records: it counts once for each sign."""
+        rows = list(rows)
+        # Of the records of a row, one stands for it: of another method, if there is one.
+        methods = [max(row, key=self.is_of_other_method) for row in rows if row]
+        return self.source_notes(rows, noun) + list(filter(None, [self.method_note(methods, noun)]))
+
+    def source_notes(self, rows: Iterable[Collection[Record]], noun: str = "row") -> list[str]:
+        """Say only which rows have a source that is not the one here."""
         found = [{self.origin(record) for record in row} for row in rows]
         other, gone = (sum(origin in row for row in found) for origin in (Origin.OTHER, Origin.GONE))
         said = []

@@ -3,6 +3,8 @@
 All cells of a figure, and all numbers of a claim, are answered by one toolkit under one set of conditions, the one
 that answers most of them; only a selection that names the CPU has the CPU's. Only records that are ok answer.
 
+A claim that names another sweep is judged by the run of that name beside the reported one, if there is one.
+
 A claim is judged with its doubt: each number may be anywhere within the interval of its median, widened by the scatter
 of the run's anchor. Where that would turn the verdict, the claim is undecided.
 """
@@ -13,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,13 +23,15 @@ import numpy as np
 from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
 from gravbench.model.case import PARTS, PROBLEM_AXES, Case
 from gravbench.model.record import Record
-from gravbench.model.runs import latest
+from gravbench.model.runs import RecordFile, latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.report.doubt import COUNTED, Doubts, plus_minus, within
+from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.ranking import Conditions
 
 SLOPE_FROM = 1000
@@ -37,6 +42,9 @@ ELSEWHERE = "not in this run with the same toolkit and conditions"
 NOT_IN_FULL = "outraced: sampling stopped once it was clear that another case is faster"
 
 Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested"]
+Others = Mapping[str, Sequence[Record]]
+"""Runs beside the one that is reported, by name."""
+NO_OTHERS: Others = {}
 
 
 class Column(NamedTuple):
@@ -106,11 +114,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A claim, what the records say of it, and the numbers behind it."""
+    """A claim, what the records say of it, and the numbers behind it; ``run`` is the other run that was asked."""
 
     claim: Claim
     verdict: Verdict
     answers: dict[str, Answer]
+    run: str = ""
 
 
 # What a unit means of a record; the second argument is the source's convention of FLOPs per interaction.
@@ -129,7 +138,9 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "threads a multiprocessor holds": lambda record, _: _most_threads(record),
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes of nodes": lambda record, _: _node_bytes(record),
+    "loads per body": lambda record, _: declared_per_body(record),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
+    "% of a multiprocessor's warps": lambda record, _: times(record.counters.get("achieved_occupancy"), 100),
     "% of the stages building the tree": lambda record, _: times(_building(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
@@ -213,6 +224,27 @@ def _in_a_process(answer: Answer, figure: Figure) -> Answer:
         return Answer(None, None, "its record does not say how long its process took to start")
     _, steps = max(pair for pair in figure.process_steps if pair[0] <= answer.record.n)
     return Answer(answer.record, answer.value + answer.record.start_seconds * 1000 * 100 / steps)
+
+
+def beside(folder: Path, source: Source) -> dict[str, list[Record]]:
+    """Read the runs beside ``folder`` that claims of its source name; one that is not there is left out.
+
+    Raises:
+        InputError: the records of one cannot be read.
+    """
+    named = dict.fromkeys(claim.run for claim in source.claims if claim.run)
+    stores = {name: RecordFile(folder.resolve().parent / name) for name in named}
+    return {name: together([store.read()])[0] for name, store in stores.items() if store.path.is_file()}
+
+
+def decisions(source: Source, records: Sequence[Record], others: Others = NO_OTHERS) -> list[Decision]:
+    """Judge every claim of a source by ``records``, or by the one of the ``others`` that it names."""
+    return [
+        replace(decide(source, claim, others[claim.run]), run=claim.run)
+        if claim.run in others
+        else decide(source, claim, records)
+        for claim in source.claims
+    ]
 
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:

@@ -9,7 +9,7 @@ from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
 from gravbench.report import published
 from gravbench.report.doubt import plus_minus
-from gravbench.report.names import Names, count
+from gravbench.report.names import Names, count, joined
 from gravbench.report.numbers import number
 from gravbench.report.published import Answer, Column, Comparison, Decision
 
@@ -101,6 +101,8 @@ def remarks(found: Comparison) -> Iterable[str]:
         yield f"measured is blank in {count(reasons.total(), 'cell')} ({why})."
     if any(step.answer.value is not None and step.measured_relative is None for step in found.steps):
         yield "measured relative is blank where the first step of the path has no value."
+    if sampled := _sampled(found):
+        yield f"The errors of {count(len(sampled), 'cell')} are those of a sample of the bodies ({joined(sampled)})."
     if found.not_shown:
         yield f"Also measured, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
     for other in found.others:
@@ -114,6 +116,13 @@ def remarks(found: Comparison) -> Iterable[str]:
         yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} upwards: {', '.join(told)}."
     if figure.note:
         yield f"Note: {figure.note}"
+
+
+def _sampled(found: Comparison) -> list[str]:
+    """Name the sizes of samples from which errors come, of the cells that are errors of some of the bodies."""
+    answers = [step.answer for step in found.steps if found.figure.unit == "relative error"]
+    records = [answer.record for answer in answers if answer.record and answer.value is not None]
+    return [f"{record.error_rows:,} of {record.n:,}" for record in records if 0 < (record.error_rows or 0) < record.n]
 
 
 def fact_words(fact: Fact) -> str:
@@ -131,8 +140,26 @@ def evidence(decision: Decision) -> str:
         for name, answer in decision.answers.items()
     )
     reason = f"Condition: {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
+    if claim.run:
+        reason += f" Asked of the run {decision.run}." if decision.run else f" The sweep {claim.run} measures this."
     reason += published.ratio_words(decision)
     return f"{figures} {reason}"
+
+
+def lacking(decision: Decision) -> str:
+    """Say why a claim cannot be tested: the reason that it gives, or the numbers that no record has; else empty."""
+    if decision.verdict != "cannot be tested":
+        return ""
+    claim = decision.claim
+    of_run = f"the run {decision.run}" if decision.run else "this run"
+    missing = []
+    for name, answer in decision.answers.items():
+        asked = words(claim.numbers[name].select)
+        if answer.why == published.NOT_THERE:
+            missing.append(f"{of_run} has no record of {asked}")
+        elif answer.value is None:
+            missing.append(f"{asked}: {answer.why}")
+    return claim.untestable or "; ".join(dict.fromkeys(missing))
 
 
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:

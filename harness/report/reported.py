@@ -10,10 +10,9 @@ from typing import Any
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
-from gravbench.report import published
 from gravbench.report.here import Here
 from gravbench.report.names import Names, drift_sentence, why_unranked
-from gravbench.report.published import Decision
+from gravbench.report.published import NO_OTHERS, Others, decisions
 from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking
 from gravbench.verdicts.ranking import Parents
@@ -28,6 +27,7 @@ def report_json(
     *,
     run: str,
     source: Source | None = None,
+    others: Others = NO_OTHERS,
     only: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return what a report of ``records``, of one run, says; ``only`` these variants have rungs where any is named.
@@ -68,7 +68,7 @@ def report_json(
         ],
         "claims": [
             {"id": one.claim.id, "text": one.claim.text, "verdict": one.verdict}
-            for one in (_decisions(source, records) if source else [])
+            for one in (decisions(source, records, others) if source else [])
         ],
         "drifts": [
             {"spread": drift.spread, "beyond": drift.beyond, "sentence": drift_sentence(drift)}
@@ -82,10 +82,6 @@ def report_json(
     }
 
 
-def _decisions(source: Source, records: Sequence[Record]) -> list[Decision]:
-    return [published.decide(source, claim, records) for claim in source.claims]
-
-
 def _rung(rung: ranking.Rung, here: Here, known: Uncertainties) -> dict[str, Any]:
     return _plain(rung.best) | {
         "half_width": known.half_width(rung.best),
@@ -95,6 +91,7 @@ def _rung(rung: ranking.Rung, here: Here, known: Uncertainties) -> dict[str, Any
         "compared": rung.compared,
         "as_fast": known.indistinct(rung.best, rung.others),
         "source": here.origin(rung.best).words,
+        "method": rung.best.method,
     }
 
 

@@ -47,9 +47,17 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
     ]
     signs = drift_signs((*told.drifts, *told.drifts_of_others))
     lines = [f"**{escaped(told.title)}**{signs}", "", *markdown_table(columns, rows)]
+    lines += ["", f"- {_errors(_records(told)[: len(rows)])}"]
     for note in here.notes(_records(told)) + _drift_notes(told):
-        lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
+        lines.append(f"- `{note[0]}` {escaped(note[1:])}")
     return "\n".join(lines) + "\n"
+
+
+def _errors(records: Sequence[Record]) -> str:
+    """Say over which bodies the largest errors were found."""
+    sampled = [record for record in records if 0 < (record.error_rows or 0) < record.n]
+    of = "".join(f"; for `{ranking.named(record)}`, of a sample of {record.error_rows:,}" for record in sampled)
+    return f"Errors are relative to direct sums in float64, the largest of all bodies{of}."
 
 
 def _drift_notes(told: Story) -> list[str]:
@@ -93,7 +101,7 @@ def main(words: Sequence[str] | None = None) -> int:
     def work() -> None:
         (records,) = together([RecordFile(find(asked.run)).read()])
         variants = discover()
-        here, said = Here(variants), summaries(variants)
+        here, said = Here(variants, records), summaries(variants)
         told = story(records, parents(variants), here)
         if asked.figures is None:
             sys.stdout.write(markdown(told, said, here))

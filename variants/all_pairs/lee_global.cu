@@ -1,4 +1,4 @@
-// Read bodies from one interleaved array, number by number or as float4, in blocks of 16 x 16 and with divisions.
+// Read bodies from one interleaved array, number by number or as float4, with divisions.
 //
 // Against naive: x, y, z and mass of a body stand side by side. With WIDTH 1 a thread reads them one by one, as Lee's
 // first kernel does; with WIDTH 4 together, as his second. SQUARE 1: the threads of a block, numbered as 16 rows of

@@ -1,7 +1,8 @@
-"""Read bodies from one interleaved array, as single numbers or as float4, with 16 x 16 blocks and divisions.
+"""Read bodies from one interleaved array, as single numbers or as float4, with divisions.
 
-Against naive: phase II as Lee 2008 printed it. ``width`` 1 reads the four numbers of a body one by one from an array of
-rows, 4 reads them together. A block of 16 x 16 threads covers 16 short rows of bodies that are far apart.
+Against naive: phase II as Lee 2008 printed it, with blocks of 256 threads in a line. ``width`` 1 reads the four numbers
+of a body one by one from an array of rows, 4 reads them together. ``block_shape`` 16x16 came in phase III: a block of
+16 x 16 threads covers 16 short rows of bodies that are far apart.
 ``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
 """
 
@@ -11,7 +12,7 @@ from gravbench.variants.common import printed, ranges
 
 @variant(
     parent="naive",
-    source="Lee 2008, phase II: float and float4 in blocks of 16 x 16",
+    source="Lee 2008, phase II: float and float4; phase III: blocks of 16 x 16",
     axes={
         "p": (64, 128, 256, 512),
         "width": (1, 4),

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -58,7 +58,8 @@ POLICY = (
 class Run:
     """A run's name, its records, what was noted at its starts, and the source it is set beside, by its name.
 
-    ``skipped`` has a sentence about the lines of its file that are no records, where there are any.
+    ``skipped`` has a sentence about the lines of its file that are no records, where there are any. ``others`` are the
+    runs beside it that claims of the source name.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Run:
     source_name: str = ""
     source: Source | None = None
     skipped: Sequence[str] = ()
+    others: published.Others = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> list[Record]:
@@ -81,8 +83,7 @@ class Run:
     @cached_property
     def decisions(self) -> list[published.Decision]:
         """What the records say of each claim of the source."""
-        claims = self.source.claims if self.source else []
-        return [published.decide(self.source, claim, self.records) for claim in claims if self.source]
+        return published.decisions(self.source, self.records, self.others) if self.source else []
 
     def figures(self) -> list[Figure]:
         """Make the figures of the source beside the run."""
@@ -110,7 +111,8 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
             "with fewer runs shows the others."
         )
-    here, drifts, texts, ladder = Here(variants), _drifts(runs), Texts(), parents(variants)
+    here = Here(variants, [record for run in runs for record in run.records])
+    drifts, texts, ladder = _drifts(runs), Texts(), parents(variants)
     known = Uncertainties([run.records for run in runs])
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     fields = winners([run.records for run in runs], ladder)
@@ -162,7 +164,7 @@ def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[F
     cases = latest(record for run in runs for record in run.records)
     drifts, known = _drifts(runs), Uncertainties([run.records for run in runs])
     ladder = parents(variants)
-    groups = figures.groups(cases, ladder, summaries(variants), Here(variants), drifts, known)
+    groups = figures.groups(cases, ladder, summaries(variants), Here(variants, cases), drifts, known)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
     colours = palette(winners([run.records for run in runs], ladder), order, ladder)
     found = [

@@ -88,7 +88,7 @@ def render_choices(
         if selection.choices:
             console.print(table(console, own, selection.choices))
         chosen = [choice.chosen for choice in selection.choices]
-        for note in sign_notes(chosen) + here.notes(chosen):
+        for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
             say(console, note)
         if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
             say(console, EQUAL)
@@ -119,6 +119,8 @@ def render_choices(
             say(console, f"n = {n:,}, equally good: {_name(record)}")
         if sentence := closing_sentence(selection):
             say(console, sentence, "bold")
+    if note := here.method_note([choice.chosen for selection in selections for choice in selection.choices]):
+        say(console, note)
     if not full:
         marked = any(choice.changed for selection in selections for choice in selection.choices)
         sign = f"{CHANGED} differs from the row above. " * marked
@@ -282,7 +284,7 @@ def choices_json(
 
 
 def _json(record: Record, here: Here) -> dict[str, Any]:
-    names = ("variant", "toolkit", "dtype", "axes", "median_seconds", "untimed_seconds", *QUANTILES.values())
+    names = ("variant", "toolkit", "dtype", "axes", "method", "median_seconds", "untimed_seconds", *QUANTILES.values())
     return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from gravbench.model.case import PARTS, Value, stated, word
+from gravbench.model.method import method_words
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.work import Work
@@ -211,7 +212,20 @@ def _style(verdict: str) -> str:
 
 
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
-    return here.notes_of_rows((pair.base, pair.new) for pair in rows)
+    return [*_method_notes(rows), *here.notes_of_rows((pair.base, pair.new) for pair in rows)]
+
+
+def _method_notes(rows: Sequence[Pair]) -> list[str]:
+    """Say how many cases were measured by different methods in BASE and NEW."""
+    methods = [(pair.base.method, pair.new.method) for pair in rows if pair.base.method != pair.new.method]
+    if not methods:
+        return []
+    pairs = joined(f"{method_words(old)} in BASE, {method_words(new)} in NEW" for old, new in methods)
+    were = "case was" if len(methods) == 1 else "cases were"
+    return [
+        f"{len(methods):,} {were} measured by different methods ({pairs}): the change may be one of the method, "
+        "not of the kernel; measure both with one version of gravbench"
+    ]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
@@ -434,6 +448,8 @@ def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
         "new_untimed_seconds": pair.new.untimed_seconds,
         "base_source": here.origin(pair.base).words,
         "new_source": here.origin(pair.new).words,
+        "base_method": pair.base.method,
+        "new_method": pair.new.method,
         "base_outraced": pair.base.outraced,
         "new_outraced": pair.new.outraced,
         "reasons": pair.reasons,

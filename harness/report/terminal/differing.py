@@ -9,7 +9,7 @@ from operator import attrgetter
 from gravbench.report.names import count
 from gravbench.verdicts.compare import Comparison
 
-NAMES = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version")
+NAMES = ("driver", "toolkit_version", "compiler", "flags", "commit", "harness_version", "method")
 """Fields of a record whose old and new values are given, where they are few and short."""
 UNNAMED = ("device_uuid",)
 MOST_CHANGES, MOST_CHARACTERS = 3, 100

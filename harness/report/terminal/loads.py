@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import simpleeval
 from rich.console import Console
 from rich.text import Text
 
 from gravbench.model.record import Record
+from gravbench.report.loads import per_body
 from gravbench.report.terminal.printing import plain_table, say, subsection
 
 TITLE = "Loads from global memory, as declared by each variant"
@@ -43,12 +43,9 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
     found: dict[tuple[str, str, int], Loads] = {}
     for record in records:
         expression = declared.get(record.variant)
-        if record.status != "ok" or expression is None:
+        value = per_body(record, expression)
+        if record.status != "ok" or expression is None or value is None:
             continue
-        try:
-            value = float(simpleeval.simple_eval(expression, names={"n": record.n, **record.axes}))
-        except (simpleeval.InvalidExpression, ArithmeticError, TypeError, ValueError):
-            continue  # axes that are not those which the variant has here
         names = re.findall(r"\w+", expression)
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
         found[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)

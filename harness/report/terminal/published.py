@@ -16,7 +16,7 @@ from gravbench.model.runs import latest
 from gravbench.report import published
 from gravbench.report.names import count, drift_notes, drift_signs
 from gravbench.report.numbers import number
-from gravbench.report.published import Comparison
+from gravbench.report.published import NO_OTHERS, Comparison, Others
 from gravbench.report.remarks import conditions_of, every_step, evidence, fact_words, names_of, remarks, shared_by
 from gravbench.report.terminal.printing import bare_table, say, say_lines, section, subsection
 from gravbench.verdicts import ranking
@@ -32,8 +32,11 @@ WIDTHS = (9, 12, 12, 9, 9)
 GAP = 1
 
 
-def render_published(source: Source, records: Sequence[Record], console: Console) -> None:
-    """Print each figure of ``source`` beside what ``records`` measured, then its claims and what stays unanswered."""
+def render_published(source: Source, records: Sequence[Record], console: Console, others: Others = NO_OTHERS) -> None:
+    """Print each figure of ``source`` beside what ``records`` measured, then its claims and what stays unanswered.
+
+    ``others`` are the runs beside this one that claims name.
+    """
     cases = latest(records)
     section(console, "Published and measured values", f"{source.source}. Device: {source.device}.")
     if source.figures:
@@ -42,7 +45,7 @@ def render_published(source: Source, records: Sequence[Record], console: Console
         _figure(console, source, published.compare(source, figure, cases), ranking.drifted(records))
     if source.claims:
         subsection(console, "Claims")
-    for decision in (published.decide(source, claim, records) for claim in source.claims):
+    for decision in published.decisions(source, records, others):
         style = {"holds": "green", "does not hold": "red"}.get(decision.verdict, "yellow")
         say(console, f"{decision.verdict}: {decision.claim.text}.{evidence(decision)}", style)
     say_lines(console, "Published values with no record here", list(map(fact_words, source.facts)))

@@ -53,14 +53,16 @@ def render_summary(
     *,
     name: str,
     source: Source | None = None,
+    others: published.Others = published.NO_OTHERS,
     summaries: Mapping[str, str] = NO_SUMMARIES,
     then: str = "",
     again: str = "",
 ) -> None:
     """Print the summary of ``records``, of one run.
 
-    ``again`` is the command that shows the rest. Records without a GPU's end with what each step of the ladder brings,
-    with the ``summaries`` of the variants, and ``then``, the command to try next.
+    ``others`` are the runs beside this one that claims of the ``source`` name. ``again`` is the command that shows the
+    rest. Records without a GPU's end with what each step of the ladder brings, with the ``summaries`` of the variants,
+    and ``then``, the command to try next.
     """
     cases = latest(records)
     heading(console, name)
@@ -79,19 +81,19 @@ def render_summary(
         )
     for field in fields[:1]:
         _main(field, console, here)
-    others = fields[1:]
+    further = fields[1:]
     # A line that says that more are left out takes the place of one.
-    told = others[: MOST_FIELDS - (len(others) > MOST_FIELDS)]
+    told = further[: MOST_FIELDS - (len(further) > MOST_FIELDS)]
     for field in told:
         say(console, f"{winning.title(field)}: {winning.sentence(_within(field)[-1])}")
-    more, drifted = len(others) - len(told), ranking.drifted(records)
+    more, drifted = len(further) - len(told), ranking.drifted(records)
     hidden = f"and {more} more devices or tasks. " if more else ""
     if drifted:
         say(console, f"{hidden}DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
     elif hidden:
         say(console, f"{hidden.strip()[:-1]}: --full", "dim")
     if source and source.claims:
-        said = counted(published.decide(source, claim, records).verdict for claim in source.claims)
+        said = counted(decision.verdict for decision in published.decisions(source, records, others))
         say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
     on_cpu = bool(fields) and fields[0].cpu
     if on_cpu and fields[0].gains:
@@ -153,9 +155,10 @@ def _main(field: Field, console: Console, here: Here) -> None:
     subsection(console, f"Fastest at each n, {limit} ({kind}): {winning.title(field)}")
     presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
     notes = winning.narrow_notes(behind for win in shown for behind in (win.next, win.root))
-    lines = -(-len(presupposed) // console.width) + len(notes)
+    of_method = here.method_note([win.record for win in shown])
+    lines = -(-len(presupposed) // console.width) - (-len(of_method) // console.width) + len(notes)
     beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
-    most = max(FEWEST_ROWS - lines, console.height - beside)
+    most = max(2, FEWEST_ROWS - lines, console.height - beside)
     # A line that says that one row is left out takes the place of that row.
     rows = shown if len(shown) == most + 1 else winning.spread(shown, most)
     console.print(table(console, _columns(here), rows))
@@ -178,6 +181,8 @@ def _main(field: Field, console: Console, here: Here) -> None:
     for origin in dict.fromkeys(here.origin(win.record) for win in rows):
         if origin:
             say(console, f"{origin} {ORIGINS[origin]}", "yellow")
+    if of_method:
+        say(console, here.method_note([win.record for win in rows]), "yellow")
 
 
 def _columns(here: Here) -> list[Column[Win]]:

@@ -1,0 +1,114 @@
+"""The number of the method: records have it, results of another are not reused, reports mark them.
+
+A change of the code that times or judges is decided on: ``LOOKED_AT`` has the hash of each such module, without
+comments and layout.
+"""
+
+import hashlib
+
+from conftest import ROOT
+from gravbench.measuring import environment
+from gravbench.model import python_code
+from gravbench.model.method import METHOD
+from gravbench.model.record import Record
+from gravbench.model.variant import discover
+from gravbench.report.here import NOWHERE, OTHER_METHOD, Here
+from gravbench.report.terminal.comparison import comparison_json, comparison_markdown
+from gravbench.report.terminal.ladder import ladder_markdown
+from gravbench.verdicts import compare
+from test_here import measured
+from test_report import PARENTS, flat, shown_here
+
+VARIANTS = discover()
+
+LOOKED_AT: tuple[int, dict[str, str]] = (
+    1,
+    {
+        "measuring/checks.py": "3dc98862",
+        "measuring/comparing.py": "a510e976",
+        "measuring/conserved.py": "75e2fa8a",
+        "measuring/direct_sums.py": "c0c68ce1",
+        "measuring/gpu_sums.py": "447ceb60",
+        "measuring/launches.py": "15b9f898",
+        "measuring/probe.py": "86aec78b",
+        "measuring/protocol.py": "45232cc3",
+        "measuring/rehearsal.py": "f3e52dfd",
+        "measuring/shared_sums.py": "84b4020a",
+        "measuring/step.py": "3ebc65bb",
+        "measuring/timed.py": "77c74ff6",
+        "measuring/turns.py": "4df72012",
+        "measuring/verify.py": "3124061d",
+        "measuring/worker.py": "6718d810",
+        "model/statistics.py": "8ca20690",
+        "toolkits/cpu.py": "966aeda6",
+        "toolkits/cupy.py": "8b2efc42",
+        "toolkits/interface.py": "624bbc42",
+        "toolkits/jax.py": "57cf7338",
+        "toolkits/numba.py": "b3c4c1c7",
+        "toolkits/pycuda.py": "56368cf7",
+    },
+)
+"""The method for which these modules were looked at, and the first digits of the hash of each."""
+
+
+def sha256(name: str) -> str:
+    return hashlib.sha256(python_code.normal((ROOT / "harness" / name).read_text("utf-8")).encode()).hexdigest()[:8]
+
+
+def test_code_that_times_or_judges_changes_only_together_with_a_look_at_the_method():
+    number, known = LOOKED_AT
+    changed = {name: now for name, was in known.items() if (now := sha256(name)) != was}
+    assert not changed, (
+        "The code of these modules changed. If it changes what is timed, how it is sampled or how a result is judged, "
+        "raise METHOD in harness/model/method.py and add a line to its history. Then set LOOKED_AT in "
+        f"tests/test_method.py: {changed}"
+    )
+    assert number == METHOD, f"LOOKED_AT is of method {number}: look at its modules and set it to {METHOD}"
+
+
+def two(number: int | None) -> list[Record]:
+    """Two cases of today's source, by a method."""
+    return [measured("naive", method=number), measured("tiled", method=number)]
+
+
+def compared(base: list[Record], new: list[Record]) -> compare.Comparison:
+    return compare.compare_runs(compare.Run("old", base), compare.Run("new", new), 0.02)
+
+
+def test_a_fingerprint_has_the_method_of_the_running_code():
+    record = measured("tiled")
+    assert environment.fingerprint(record, VARIANTS["tiled"], None).method == METHOD
+    assert record.fingerprint["method"] == METHOD
+    assert record.what_ran != record.model_copy(update={"method": None}).what_ran
+
+
+def test_rows_of_another_method_are_marked_beside_those_of_this_one():
+    records = [measured("naive"), measured("tiled", method=None)]
+    here = Here(VARIANTS, records)
+    for text in (shown_here(records, here), ladder_markdown(records, PARENTS, {}, here)):
+        lines = {line.strip("| ").split()[0]: line for line in text.splitlines() if line.strip("| ")}
+        assert OTHER_METHOD in lines["tiled"]
+        assert OTHER_METHOD not in lines["naive"]
+        assert f"another method (unnumbered) than this checkout's ({METHOD}) measured 1 row" in flat(text)
+
+
+def test_where_every_row_is_of_another_method_one_note_says_so_and_no_row_is_marked():
+    records = two(None)
+    here = Here(VARIANTS, records)
+    text = ladder_markdown(records, PARENTS, {}, here)
+    assert text.count(OTHER_METHOD) == 1
+    assert f"`{OTHER_METHOD}` another method (unnumbered) than this checkout's ({METHOD}) measured every row" in flat(
+        text
+    )
+    assert OTHER_METHOD not in ladder_markdown(records, PARENTS, {}, NOWHERE)
+    assert OTHER_METHOD not in ladder_markdown(two(METHOD), PARENTS, {}, Here(VARIANTS, two(METHOD)))
+
+
+def test_a_comparison_of_two_methods_says_so():
+    found = compared(two(None), two(METHOD))
+    text = flat(comparison_markdown(found, everything=True))
+    assert "2 cases were measured by different methods (no method number in BASE, method 1 in NEW): the change" in text
+    (pair, _) = comparison_json(found)["pairs"]
+    assert (pair["base_method"], pair["new_method"]) == (None, METHOD)
+    assert "different methods" not in comparison_markdown(compared(two(METHOD), two(METHOD)), everything=True)
+    assert "different methods" not in comparison_markdown(compared(two(None), two(None)), everything=True)
