@@ -24,7 +24,7 @@ def pull(toolkit):
         return f"{type(error).__name__}: {error}"
 
 def measure(_):
-    sweep = gravbench.load("quick", ["n=64"], variants=["numba_direct"])
+    sweep = gravbench.load("quick", ["n=64"], variants=["numba_parallel"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             records = gravbench.run(sweep, f"{folder}/run", devices=["cpu"])
@@ -179,6 +179,23 @@ if __name__ == "__main__":
     print(measure(None)[0][1])
 """
     assert "the main module of this program uses Numba's threads as soon as it is imported; " in printed(tmp_path, text)
+
+
+@pytest.mark.gpu
+def test_a_main_module_that_uses_the_gpu_when_it_is_imported_is_answered(tmp_path, need_toolkit):
+    need_toolkit("cupy")
+    text = """
+pull("cupy")
+if __name__ == "__main__":
+    sweep = gravbench.load("quick", ["n=64"], variants=["naive", "numba_parallel"], toolkits=["cupy", "cpu"])
+    for record in gravbench.run(sweep, tempfile.mkdtemp() + "/run"):
+        print(record.toolkit, record.status, record.reason)
+"""
+    found = printed(tmp_path, text).splitlines()
+    on_gpu = [line for line in found if line.startswith("cupy")]
+    assert all("the main module of this program uses CUDA as soon as it is imported" in line for line in on_gpu)
+    assert on_gpu
+    assert any(line == "cpu ok None" for line in found)
 
 
 @pytest.mark.gpu

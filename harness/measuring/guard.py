@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from gravbench.config.settings import Measure
-from gravbench.toolkits import forked
 
 LOOK_SECONDS = 0.2
 """Between two looks at a worker's memory, and at whether it is alive."""
@@ -70,8 +69,7 @@ def guarded(connection: Connection, words: Connection, log: Path, limits: Limits
     """Fork, and return in the child, which is the worker; the guard never returns.
 
     ``connection`` is the worker's to the process that waits for it. ``words`` is the guard's: there goes an ``Ending``
-    when the worker ended by itself, was beyond a limit, or could not be forked because the program that is measuring
-    has used, while its main module was imported here, what does not survive a fork.
+    when the worker ended by itself or was beyond a limit.
     """
     parent = os.getppid()
     with log.open("ab", buffering=0) as file:
@@ -88,10 +86,6 @@ def guarded(connection: Connection, words: Connection, log: Path, limits: Limits
     os.setsid()
     _prctl(SUBREAPER, 1)
     _end_with(parent, signal.SIGTERM)
-    if used := forked.in_use():
-        why = f"the main module of this program uses {used} as soon as it is imported"
-        words.send(("was not begun", f'{why}; accepted: under if __name__ == "__main__"'))
-        os._exit(0)
     guard, worker = os.getpid(), os.fork()
     if worker:
         connection.close()

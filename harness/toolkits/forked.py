@@ -67,12 +67,6 @@ _USED = Inherited()
 os.register_at_fork(before=_note, after_in_child=_inherit)
 
 
-def in_use() -> str:
-    """Name what this process uses and a fork would not bring along; empty where there is nothing."""
-    used = {"Numba's threads": _uses_unsafe_threads(), "CUDA": _uses_cuda()}
-    return " and ".join(name for name, is_used in used.items() if is_used)
-
-
 def check_threads() -> None:
     """Check that Numba's threads can be used in this process.
 
