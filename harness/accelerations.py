@@ -26,6 +26,7 @@ from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.fastest import Choice, Measured
+from gravbench.verdicts.used import used as describe
 
 CUPY = "cupy"
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
@@ -51,6 +52,7 @@ def force(
     toolkit: str | None = None,
     dtype: Dtype | None = None,
     table: Path | str | None = None,
+    return_choice: bool = False,
 ) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
@@ -82,9 +84,11 @@ def force(
         dtype: number type of the computation and the result: float32 or float64. The default is the faster one that is
             accurate enough; for two different sets, float32 if it is accurate enough.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
+        return_choice: return what was used too.
 
     Returns:
-        Accelerations, shape (n_i, 3), in a new array.
+        Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``: the
+        variant, its axes, and by the table its error and its seconds at this n.
 
     Raises:
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
@@ -130,8 +134,8 @@ def force(
             result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device)
     if on_device:
         positions = [array for name, array in arrays.items() if name != "mj"]
-        return _spoilt(result, positions, _reach(used) if choice else _overflow(used))
-    return result
+        result = _spoilt(result, positions, _reach(used) if choice else _overflow(used))
+    return (result, describe(known, choice, by, used, len(xj), float(quantile))) if return_choice else result
 
 
 def _choose(
