@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from gravbench.model.bodies import SMALLEST_EPS, Bodies
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, discover
-from gravbench.toolkits import buffers, parts
+from gravbench.toolkits import buffers, forked, parts
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
@@ -25,6 +26,7 @@ from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.fastest import Choice, Measured
+from gravbench.verdicts.used import used as describe
 
 CUPY = "cupy"
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
@@ -32,7 +34,11 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 KEPT = 8
 """Sizes, softenings and variants for which arrays stay allocated, those used last."""
 
-_one_at_a_time = Lock()
+_one_at_a_time = RLock()
+# A fork waits for the call of another thread: the child could neither finish it nor give the lock back.
+os.register_at_fork(
+    before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
+)
 
 
 def force(
@@ -46,6 +52,7 @@ def force(
     toolkit: str | None = None,
     dtype: Dtype | None = None,
     table: Path | str | None = None,
+    return_choice: bool = False,
 ) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
@@ -77,14 +84,17 @@ def force(
         dtype: number type of the computation and the result: float32 or float64. The default is the faster one that is
             accurate enough; for two different sets, float32 if it is accurate enough.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
+        return_choice: return what was used too.
 
     Returns:
-        Accelerations, shape (n_i, 3), in a new array.
+        Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``: the
+        variant, its axes, and by the table its error and its seconds at this n.
 
     Raises:
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
             or the table lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
+        ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
     _check_word("dtype", dtype, DTYPES)
     _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
@@ -107,6 +117,7 @@ def force(
         )
     on_device = bool(of_cupy)
     by = _toolkit(toolkit, on_device=on_device)
+    (forked.check_threads if by == CPU else forked.check_cuda)()
     dtypes = DTYPES if dtype is None else (dtype,)
     known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
     # Looking at a value would wait for the device: what is said here of every array is looked at there.
@@ -123,8 +134,8 @@ def force(
             result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device)
     if on_device:
         positions = [array for name, array in arrays.items() if name != "mj"]
-        return _spoilt(result, positions, _reach(used) if choice else _overflow(used))
-    return result
+        result = _spoilt(result, positions, _reach(used) if choice else _overflow(used))
+    return (result, describe(known, choice, by, used, len(xj), float(quantile))) if return_choice else result
 
 
 def _choose(
@@ -179,6 +190,8 @@ def _spoilt(result: Any, positions: Sequence[Any], limit: float) -> Any:
 def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
     opened = _opened(toolkit, choice.variant, choice.dtype)
     prepared = _prepared(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
+    if prepared.on_host:
+        forked.check_threads()
     if prepared.on_host and on_device:
         return opened.upload(_launched(opened, prepared, opened.download(xj), opened.download(mj), there=True))
     return _launched(opened, prepared, xj, mj, there=prepared.on_host or on_device or toolkit == CPU)

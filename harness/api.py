@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gravbench.config.load import Sweep, load
-from gravbench.measuring import runner
+from gravbench.measuring import forking, runner
 from gravbench.measuring.plan import plan
 from gravbench.model import runs
 from gravbench.model.record import Record
@@ -40,8 +40,10 @@ def run(
 
     Raises:
         InputError: an argument is not accepted, no case can run on the devices, ``out`` has records and ``resume`` is
-            not set, another process is writing to it, or it cannot be written.
+            not set, another process is writing to it, it cannot be written, or this process is daemonic and may start
+            no others.
     """
+    forking.check_may_start()
     asked = load(sweep) if isinstance(sweep, str) else sweep
     chosen, no_gpu = select(list(devices))
     existing = [] if out is None else runner.recorded(Path(out), resume=resume)

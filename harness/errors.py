@@ -27,6 +27,10 @@ class InputError(ValueError):
         super().__init__(shortened(printable(str(sentence)), MOST_CHARACTERS))
 
 
+class ForkedError(InputError):
+    """A process was forked from one that uses what does not survive a fork; the message says what, and what helps."""
+
+
 def exit_code_of(program: str, work: Callable[[], object]) -> int:
     """Do the work of ``program``; return 0, or 2 after a mistake, which is printed in one sentence."""
     try:

@@ -556,6 +556,24 @@ def test_what_a_table_does_not_have_is_computed_by_the_kernel_for_two_sets(tmp_p
     assert used == ["float32", "float64", "float64"]
 
 
+def test_a_call_says_on_request_what_it_used(tmp_path):
+    position, mass = sphere(20)
+    path = saved(only("cpu", "barnes_hut_cpu", theta=0.3), tmp_path)
+    plain = force(position, mass, eps2=EPS2, toolkit="cpu", table=path)
+    result, choice = force(position, mass, eps2=EPS2, toolkit="cpu", table=path, return_choice=True)
+    assert_array_equal(result, plain)
+    assert (choice.variant, choice.toolkit, choice.dtype, choice.axes["theta"]) == (
+        "barnes_hut_cpu", "cpu", "float32", 0.3,
+    )  # fmt: skip
+    assert (choice.error, choice.seconds) == (1e-5, 1.0)
+    assert str(choice).startswith("barnes_hut_cpu cpu float32 theta=0.3 ")
+    assert str(choice).endswith(": largest error 1.0e-05, 1e+03 ms")
+    result, choice = force(position, mass, position[:3], eps2=EPS2, toolkit="cpu", return_choice=True)
+    assert result.shape == (3, 3)
+    assert (choice.variant, choice.axes, choice.error, choice.seconds) == ("force_between", {}, None, None)
+    assert str(choice) == "force_between cpu float32: not in the table"
+
+
 def test_coincident_bodies_and_bodies_without_mass():
     assert_array_equal(force(np.ones((7, 3)), np.ones(7), eps2=1e-18, toolkit="cpu"), np.zeros((7, 3)))
     assert_array_equal(force(sphere(7)[0], np.zeros(7), eps2=1, toolkit="cpu"), np.zeros((7, 3)))

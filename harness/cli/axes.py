@@ -17,7 +17,7 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
     Raises:
         InputError: the variant has no such axis, the axis no such value, or the values do not go together.
     """
-    from gravbench.config.condition import Condition
+    from gravbench.config.axes import needed_by
     from gravbench.config.document import shown
     from gravbench.config.numbers import abbreviated
     from gravbench.config.override import parse
@@ -39,7 +39,6 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
             accepted = f"accepted: {known}{f'; {others}' if others else ''}"
             raise InputError(f"{said.where}: {said.name} takes no {shown(given)}; {accepted}")
         axes[said.name] = value
-    able = Condition(variant.when or "True", ["toolkit", *axes], str(variant.path))
-    if broken := able.broken({"toolkit": toolkit, **axes}):
+    if broken := needed_by(variant).broken({"toolkit": toolkit, **axes}):
         raise InputError(f"{variant.name} does not run with these axes; it needs {broken}")
     return axes

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from gravbench.config.axes import axis_values
 from gravbench.config.condition import Condition
 from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES
-from gravbench.config.numbers import abbreviated
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
 from gravbench.config.sweep import Block, cases_of
@@ -112,7 +112,7 @@ class Request:
                 accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
                 raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
             for one in owners:
-                _axis_values(one, axis, values, where)
+                axis_values(one, axis, values, where)
         return found
 
     def _check_toolkits(self, index: int, found: list[Variant]) -> None:
@@ -171,10 +171,10 @@ class Request:
         if one := self.overrides.get(axis):
             key = f"{variant.name} {axis}"
             if key not in self.common:
-                self.common[key] = _axis_values(variant, axis, one.values, one.where)
+                self.common[key] = axis_values(variant, axis, one.values, one.where)
             return self.common[key]
         values = self.content.variants[index].axes.get(axis, [variant.defaults[axis]])
-        return _axis_values(variant, axis, values, self._where(index, axis))
+        return axis_values(variant, axis, values, self._where(index, axis))
 
     def _setting(self, name: str, index: int) -> list[Any]:
         """Return the values of a setting for an entry, files by their paths."""
@@ -214,25 +214,6 @@ class Request:
         folder = spec and any(map(os.path.isdir, places))
         what = "a directory, not a file" if folder else "no file"
         raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
-
-
-def _axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:
-    """Check values of an axis, and make each the one that it stands for; a text may be a number such as 10k."""
-    found = []
-    for value in values:
-        one = variant.find_value(axis, value)
-        if one is None and isinstance(value, str):
-            one = variant.find_value(axis, abbreviated(value))
-        if one is None:
-            names = [str(one) for one in variant.axes[axis]]
-            other = variant.other_values(axis)
-            hint = nearest(value, names) if isinstance(value, str) else f"accepted: {listed(names)}"
-            if other:
-                outside = [str(one) for one in variant.axes[axis] if variant.ranges[axis].find(one) is None]
-                hint = f"accepted: {' and '.join([*filter(None, [listed(outside)]), other])}"
-            raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
-        found.append(one)
-    return found
 
 
 def _nothing_left(removed: Counter[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from gravbench.config.axes import needed_by
 from gravbench.config.condition import Condition
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
@@ -81,7 +82,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
 def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return each toolkit with the axes that the variant can run on it, toolkit by toolkit."""
     variant = block.variant
-    able = Condition(variant.when or "True", ["toolkit", *variant.axes], str(variant.path))
+    able = needed_by(variant)
     grid = []
     for axes in _combinations(block.axes):
         broken = {toolkit: able.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}

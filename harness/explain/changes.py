@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gravbench.config.condition import Condition
+from gravbench.config.axes import needed_by
 from gravbench.model.variant import Axes, AxisValue, Variant
 
 BOUNDS = re.compile(r"__launch_bounds__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
@@ -120,7 +120,7 @@ def _shapes(variant: Variant, axes: Axes) -> list[dict[str, AxisValue]]:
     p = own.get("p")
     if not isinstance(p, int):
         return []
-    able = Condition(variant.when or "True", ["toolkit", *own], str(variant.path))
+    able = needed_by(variant)
     found: list[dict[str, AxisValue]] = []
     for other in (p // 2, 2 * p):
         value = variant.find_value("p", other)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
+import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.util import Finalize
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 from gravbench.config.settings import Measure
 from gravbench.measuring import forking
@@ -32,10 +34,13 @@ def _context(*, gpu: bool) -> SpawnContext | ForkServerContext:
 
 @cache
 def _shared() -> Path:
-    """Return the folder that all workers share, which is gone when this process ends."""
-    folder = TemporaryDirectory(prefix="gravbench-")
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
+    """Make the folder that all workers share. It is gone when this process ends; one forked from it has its own."""
+    folder = Path(mkdtemp(prefix="gravbench-"))
+    Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=0)
+    return folder
+
+
+os.register_at_fork(after_in_child=_shared.cache_clear)
 
 
 class Worker:

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 from gravbench.config.settings import Measure, Verify
-from gravbench.errors import InputError
+from gravbench.errors import ForkedError, InputError
 from gravbench.measuring import checks, first_use
 from gravbench.measuring.direct_sums import gpu_is_usable
 from gravbench.measuring.guard import Limits, begin_case, guarded
@@ -42,6 +42,7 @@ from gravbench.model.record import (
     Preparation,
 )
 from gravbench.model.variant import CPU, Prepared, discover
+from gravbench.toolkits import forked
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.devices import others_like, reader, sensor
 from gravbench.toolkits.driver import Launch
@@ -188,6 +189,7 @@ def _work(
     found.preparation = Preparation(bodies_sha256=bodies.sha256)
     if reason := unfit(bodies, case.dtype):
         raise CaseError(f"{case.bodies}: {reason}")
+    _check_main_module(on_host=case.toolkit == CPU)
     toolkit = first_use.toolkit(case, variant, turn, begin)
     begin(COMPILING)
     opened = {
@@ -215,6 +217,8 @@ def _work(
             for _ in range(prepared.cycle):
                 toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
+    if prepared.on_host:
+        _check_main_module(on_host=True)
     job = replace(job, again=job.again or (job.repeated and of_one_part))
     found.inside = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
     if toolkit.linked_by:
@@ -292,6 +296,20 @@ def _work(
         begin("verifying again")
     found.stepping = timed.stepping()
     return objection
+
+
+def _check_main_module(*, on_host: bool) -> None:
+    """Check that the guard, which imported the main module of the program, could fork this worker.
+
+    Raises:
+        CaseError: by then it used what the case needs and no fork brings along.
+    """
+    try:
+        (forked.check_threads if on_host else forked.check_cuda)()
+    except ForkedError as error:
+        used = "Numba's threads" if on_host else "CUDA"
+        why = f"the main module of this program uses {used} as soon as it is imported"
+        raise CaseError(f'{why}; accepted: under if __name__ == "__main__"') from error
 
 
 def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:

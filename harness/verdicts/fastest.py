@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import ROUND_UP, Context
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +21,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from gravbench.config import document
+from gravbench.config.axes import axis_values, needed_by
+from gravbench.config.document import shown
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import CONDITIONS, PARTS, Value, stated
+from gravbench.model.case import CONDITIONS, PARTS, PROBLEM_AXES, Value, stated
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
@@ -38,6 +40,13 @@ Errors = list[Annotated[Number, Field(ge=0)] | None]
 PACKAGED = Path(__file__).with_suffix(".yaml")
 
 ERROR_DIGITS, TIME_DIGITS = 2, 4
+
+WHOLE_FORCE: dict[str, tuple[Value | None, str]] = {
+    "dim": (PROBLEM_AXES["dim"].usual, "computes in the plane"),
+    "fraction": (1, "computes a part of the pairs in each evaluation"),
+    "gpus": (1, "uses several GPUs"),
+}
+"""For some axes the one value with which an evaluation is the whole force, and what others do."""
 
 
 def _callable() -> list[str]:
@@ -170,22 +179,41 @@ def read(path: Path) -> Table:
 def _read(path: Path, _written: int, _size: int) -> Table:
     found = document.read(path)
     table = validated(Table, found.data, found.where)
-    variants = discover()
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):
-            own = variants.get(choice.variant)
-            if own is None:
-                objection = f"{choice.variant} is not a variant; {nearest(choice.variant, list(variants))}"
-            elif measured.toolkit not in own.toolkits or choice.dtype not in own.dtypes:
-                objection = f"{choice.variant} has no kernel for {measured.toolkit} in {choice.dtype}"
-            elif own.suits_positions(choice.axes):
-                objection = f"{choice.variant} needs preparation for every call; accepted: any other"
-            elif set(choice.axes) != set(own.axes):
-                objection = f"the axes of {choice.variant} are {', '.join(own.axes) or 'none'}; create the table again"
-            else:
-                continue
-            raise InputError(f"{found.where(('measured', i, 'choices', j))}: {objection}")
+            _check(choice, measured.toolkit, lambda *key, i=i, j=j: found.where(("measured", i, "choices", j, *key)))
     return table
+
+
+def _check(choice: Choice, toolkit: str, where: Callable[..., str]) -> None:
+    """Check that ``gravbench.force`` can use a choice as it is; ``where`` says for a key of it how a message begins.
+
+    Values of axes become those that they stand for.
+
+    Raises:
+        InputError: there is no such variant, kernel or axis, an axis takes no such value or not with the others, or
+            the variant does not compute what ``force`` returns.
+    """
+    variants = discover()
+    variant = variants.get(choice.variant)
+    if variant is None:
+        raise InputError(f"{where()}: {choice.variant} is not a variant; {nearest(choice.variant, list(variants))}")
+    if toolkit not in variant.toolkits or choice.dtype not in variant.dtypes:
+        raise InputError(f"{where()}: {variant.name} has no kernel for {toolkit} in {choice.dtype}")
+    if variant.suits_positions(choice.axes):
+        raise InputError(f"{where()}: {variant.name} needs preparation for every call; accepted: any other")
+    if set(choice.axes) != set(variant.axes):
+        axes = ", ".join(variant.axes) or "none"
+        raise InputError(f"{where()}: the axes of {variant.name} are {axes}; create the table again")
+    for axis, value in choice.axes.items():
+        (choice.axes[axis],) = axis_values(variant, axis, [value], where("axes", axis))
+        accepted, otherwise = WHOLE_FORCE.get(axis, (choice.axes[axis], ""))
+        if choice.axes[axis] != accepted:
+            begin = f"{where('axes', axis)}: {variant.name} with {axis} = {shown(value)} {otherwise}"
+            raise InputError(f"{begin}; accepted: {axis} = {accepted}")
+    if broken := needed_by(variant).broken({"toolkit": toolkit, **choice.axes}):
+        given = ", ".join(f"{axis} = {shown(value)}" for axis, value in choice.axes.items())
+        raise InputError(f"{where('axes')}: {variant.name} does not run with {given}; accepted: axes with {broken}")
 
 
 def write(table: Table, path: Path) -> None:
