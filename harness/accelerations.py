@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, get_args
@@ -37,6 +37,15 @@ KEPT = 8
 
 WHAT = {"xj": "positions xj", "mj": "masses mj", "xi": "positions xi"}
 """The arguments that are arrays, as messages name them."""
+
+CROWD = 4096
+"""Bodies in one cell of a tree beside which every direct sum is faster: a single warp adds up their n^2 pulls."""
+SAMPLE = 4096
+"""Positions that are looked at to find a crowd."""
+MOST_BITS = 21
+"""Bits for each coordinate of a cell where a tree has no such axis."""
+FEW_BITS = 10
+"""Bits for each coordinate of cells that are looked at first."""
 
 _one_at_a_time = Lock()
 
@@ -128,7 +137,7 @@ def force(
         raise InputError(scaled.objection(dtypes[-1]))
     mass = scaled.arrays["mj"]
     # Looking at a value would wait for the device.
-    kind = _Kind(on_device or bool((mass >= 0).all()), not on_device and bool((mass == mass[0]).all()))
+    kind = _Kind(mass, None if on_device else scaled.arrays["xj"])
     choice, used = _choose(known, by, len(mass), held, error, float(quantile), kind)
     sets = scaled.without_invalid(used) if on_device else scaled.arrays
     with _one_at_a_time:
@@ -205,9 +214,12 @@ def _scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> _Scal
     """
     with np.errstate(over="ignore"):
         doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
-    masses = abs(doubles["mj"])
-    lightest = np.where(masses != 0, masses, np.inf).min()
-    sizes = {name: masses.max() if name == "mj" else abs(array).max() for name, array in doubles.items()}
+    # Without a temporary array of absolute values.
+    sizes = {name: np.maximum(array.max(), -array.min()) for name, array in doubles.items()}
+    lightest = doubles["mj"].min()
+    if on_device or not lightest > 0:
+        masses = abs(doubles["mj"])
+        lightest = np.where(masses != 0, masses, np.inf).min()
     if not on_device:
         # Unlike NumPy's, these overflow without a warning.
         lightest, sizes = float(lightest), {name: float(size) for name, size in sizes.items()}
@@ -222,12 +234,44 @@ def _scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> _Scal
     return _Scaled(scaled, eps2 / length / length, length, mass, largest / length, lightest / mass)
 
 
-@dataclass(frozen=True, slots=True)
 class _Kind:
-    """What limits the choice of a variant: a tree needs masses of zero or more, some direct sums equal ones."""
+    """What limits the choice of a variant; nothing is known of arrays on the device, where ``position`` is None."""
 
-    suits_trees: bool
-    equal_masses: bool
+    def __init__(self, mass: Any, position: Any) -> None:
+        self.is_known = position is not None
+        self.equal_masses = self.is_known and bool((mass == mass[0]).all())
+        self.has_negative = self.is_known and not bool((mass >= 0).all())
+        self._position = position
+        self._crowded: dict[int, bool] = {}
+
+    def suits(self, choice: Choice) -> bool:
+        """Tell whether a variant suits the bodies: a tree needs masses of zero or more, and no crowd in any leaf."""
+        if not self.is_known or not discover()[choice.variant].approximates:
+            return True
+        if self.has_negative:
+            return False
+        bits: Any = choice.axes.get("bits", MOST_BITS)
+        # What is no crowd in a large cell is none in a small one.
+        return len(self._position) <= CROWD or not self._is_crowded(min(bits, FEW_BITS)) or not self._is_crowded(bits)
+
+    @cached_property
+    def _cells(self) -> tuple[Any, int]:
+        """The smallest cells of a sample of the bodies, shape (sample, 3), and how many bodies one of them is for."""
+        step = max(1, len(self._position) // SAMPLE)
+        # Column by column, which is several times as fast.
+        least = np.array([column.min() for column in self._position.T])
+        most = np.array([column.max() for column in self._position.T])
+        width = (most - least).max()
+        scale = (1 << MOST_BITS) / width if width > 0 else 0.0
+        return ((self._position[::step] - least) * scale).astype(np.int64), step
+
+    def _is_crowded(self, bits: Any) -> bool:
+        """Tell whether a cell of a tree with so many bits for each coordinate has a ``CROWD``."""
+        if bits not in self._crowded:
+            cells, step = self._cells
+            keys = (cells >> MOST_BITS - bits) @ [1 << 2 * MOST_BITS, 1 << MOST_BITS, 1]
+            self._crowded[bits] = bool(np.unique(keys, return_counts=True)[1].max() * step > CROWD)
+        return self._crowded[bits]
 
 
 def _choose(
@@ -246,8 +290,7 @@ def _choose(
     """
 
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
-        fitting = known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
-        return [one for one in fitting if kind.suits_trees or not discover()[one[0].variant].approximates]
+        return known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
 
     fitting = able(quantile)
     if not fitting and (there := [f"{one:g}" for one in QUANTILES if able(one)]):
@@ -255,7 +298,7 @@ def _choose(
             f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
-    right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
+    right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error and kind.suits(one)]
     if right:
         choice = min(right, key=lambda found: found[0])[1]
         return choice, choice.dtype

@@ -490,6 +490,32 @@ def test_what_is_prepared_for_some_bodies_serves_all_others(toolkit, choice, nee
             assert objection is None
 
 
+@pytest.mark.parametrize("outlier", [False, True])
+def test_bodies_that_are_one_leaf_use_no_tree(outlier, tmp_path, used, monkeypatch):
+    path = saved(only("cpu", "barnes_hut_cpu"), tmp_path)
+    monkeypatch.setattr(module, "CROWD", 500)
+    position, mass = sphere(1000)
+    given = {"eps2": EPS2, "toolkit": "cpu", "table": path, "error": 1.0}
+    force(position, mass, **given)
+    position = position if outlier else np.ones((1000, 3))
+    position[7] *= 1e8 if outlier else 1
+    found = force(position, mass, **given)
+    assert [getattr(one, "variant", one) for one in used] == ["barnes_hut_cpu", "float32"]
+    if outlier:
+        assert errors_of(found, position, mass, "float32", rows=np.arange(7)).error_max < 1e-3
+    else:
+        assert not found.any()
+
+
+@pytest.mark.gpu
+def test_bodies_at_one_place_are_answered(need_toolkit):
+    need_toolkit("cupy")
+    began = perf_counter()
+    found = force(np.ones((65_536, 3)), np.ones(65_536), eps2=0.000625, error=4e-4, quantile=0.99, toolkit="cupy")
+    assert perf_counter() - began < SECONDS
+    assert not found.any()
+
+
 @pytest.mark.parametrize("variant", ["barnes_hut_cpu", "numba_parallel"])
 def test_a_variant_is_prepared_with_the_bodies_given(variant, tmp_path, monkeypatch):
     path = saved(only("cpu", variant), tmp_path)

@@ -78,10 +78,10 @@ def holds(dtype: Dtype, accelerations: Any, power: int) -> bool:
     Of a body, the largest component counts: what others lose is little beside it.
     """
     numbers = np.finfo(dtype)
-    sizes = np.abs(accelerations)
-    largest = np.float64(sizes.max())
+    largest = np.float64(max(accelerations.max(), -accelerations.min()))
     if not largest > 0:
         return True
+    sizes = np.abs(accelerations)
     with np.errstate(over="ignore", under="ignore"):
         if np.ldexp(largest, power) > numbers.max:
             return False
