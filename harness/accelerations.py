@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, get_args
@@ -17,6 +17,7 @@ import numpy as np
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import units
 from gravbench.model.bodies import Bodies
+from gravbench.model.crowds import Kind
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
@@ -34,18 +35,6 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 KEPT = 8
 """Sizes, softenings and variants for which arrays stay allocated, those used last."""
-
-WHAT = {"xj": "positions xj", "mj": "masses mj", "xi": "positions xi"}
-"""The arguments that are arrays, as messages name them."""
-
-CROWD = 4096
-"""Bodies in one cell of a tree beside which every direct sum is faster: a single warp adds up their n^2 pulls."""
-SAMPLE = 4096
-"""Positions that are looked at to find a crowd."""
-MOST_BITS = 21
-"""Bits for each coordinate of a cell where a tree has no such axis."""
-FEW_BITS = 10
-"""Bits for each coordinate of cells that are looked at first."""
 
 _one_at_a_time = Lock()
 
@@ -70,15 +59,15 @@ def force(
     For NumPy arrays, and for all else that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy
     arrays stay on their device, and the result is a CuPy array, returned before it is computed, as by CuPy's own
     functions. Their values are therefore not checked first: masses count as unequal, and the result is NaN where
-    numbers are not finite or ``dtype`` cannot hold them; for the default of ``dtype``, that is what accuracy asks for.
-    A body in both sets does not pull itself.
+    numbers are not finite or the number type, which accuracy alone decides there, cannot hold them. A body in both sets
+    does not pull itself.
 
     If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
     has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
     ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
     softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
-    ``KEPT`` of these are kept. A tree, which may be chosen
-    for large errors, is built on the host, even for CuPy arrays. For two different sets there is a single kernel.
+    ``KEPT`` of these are kept. A tree, which may be chosen for large errors, is built on the host, even for CuPy arrays.
+    For two different sets there is a single kernel.
 
     Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
     Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
@@ -131,13 +120,13 @@ def force(
     by = _toolkit(toolkit, on_device=on_device)
     dtypes = DTYPES if dtype is None else (dtype,)
     known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
-    scaled = _scaled(arrays, eps2, on_device=on_device)
+    scaled = units.scaled(arrays, eps2, on_device=on_device)
     held = [one for one in dtypes if on_device or scaled.is_held(one)]
     if not held:
         raise InputError(scaled.objection(dtypes[-1]))
     mass = scaled.arrays["mj"]
     # Looking at a value would wait for the device.
-    kind = _Kind(mass, None if on_device else scaled.arrays["xj"])
+    kind = Kind(mass, None if on_device else scaled.arrays["xj"])
     choice, used = _choose(known, by, len(mass), held, error, float(quantile), kind)
     sets = scaled.without_invalid(used) if on_device else scaled.arrays
     with _one_at_a_time:
@@ -154,126 +143,6 @@ def force(
     return units.held_or_nan(used, result, scaled.mass, scaled.length, valid)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaled:
-    """Positions and masses in units of about 1, as float64, and the softening.
-
-    ``largest`` is the largest coordinate and ``lightest`` the smallest mass but zero, in these units. They and ``mass``
-    are scalars on the device for arrays that are there.
-    """
-
-    arrays: Mapping[str, Any]
-    eps2: float
-    length: float
-    mass: Any
-    largest: Any
-    lightest: Any
-
-    def is_held(self, dtype: Dtype) -> Any:
-        """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
-        return units.are_held(dtype, math.sqrt(self.eps2), self.largest, self.lightest)
-
-    def objection(self, dtype: Dtype) -> str:
-        """Say what is too far apart for a number type."""
-        eps, largest = math.sqrt(self.eps2) * self.length, self.largest * self.length
-        return (
-            f"positions of up to {largest:.2g}, a softening length of {eps:.2g} (eps2 is its square) and masses that "
-            f"differ by a factor of {max(1, 1 / self.lightest):.2g} do not fit into {dtype} together; accepted: "
-            + ("dtype float64, or " if dtype != DTYPES[-1] else "")
-            + "values that differ less"
-        )
-
-    def without_invalid(self, dtype: Dtype) -> dict[str, Any]:
-        """Put zeros where a number on the device is none, or too large: a tree could be one leaf of all bodies."""
-        most = units.reach(dtype)
-        return {name: np.where(abs(array) <= most, array, 0.0) for name, array in self.arrays.items()}
-
-    def restored(self, accelerations: Any, dtypes: Sequence[Dtype]) -> Any:
-        """Bring accelerations to the units of the caller, in the first of the number types that holds them.
-
-        Raises:
-            InputError: none does.
-        """
-        power = units.exponent(self.mass, self.length)
-        for dtype in dtypes:
-            if np.can_cast(accelerations.dtype, dtype) and units.holds(dtype, accelerations, power):
-                with np.errstate(under="ignore"):
-                    return np.ldexp(accelerations.astype(dtype, copy=False), power)
-        raise InputError(
-            f"the accelerations are {units.span(accelerations, power)}, beyond {dtypes[-1]}; accepted: "
-            + ("dtype float64, or " if dtypes[-1] != DTYPES[-1] else "")
-            + "positions, masses and eps2 in other units"
-        )
-
-
-def _scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> _Scaled:
-    """Bring positions and masses to units of about 1; on the device, without waiting for it.
-
-    Raises:
-        InputError: on the host, a number is not finite.
-    """
-    with np.errstate(over="ignore"):
-        doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
-    # Without a temporary array of absolute values.
-    sizes = {name: np.maximum(array.max(), -array.min()) for name, array in doubles.items()}
-    lightest = doubles["mj"].min()
-    if on_device or not lightest > 0:
-        masses = abs(doubles["mj"])
-        lightest = np.where(masses != 0, masses, np.inf).min()
-    if not on_device:
-        # Unlike NumPy's, these overflow without a warning.
-        lightest, sizes = float(lightest), {name: float(size) for name, size in sizes.items()}
-        for name, size in sizes.items():
-            if not math.isfinite(size):
-                raise InputError(f"{WHAT[name]} have values that are not finite; accepted: finite numbers")
-    largest = sizes["xj"] if "xi" not in sizes else np.maximum(sizes["xj"], sizes["xi"])
-    length = units.length_unit(math.sqrt(eps2), None if on_device else float(largest))
-    mass = units.mass_unit(sizes["mj"])
-    with np.errstate(over="ignore"):
-        scaled = {name: array / mass if name == "mj" else array * (1 / length) for name, array in doubles.items()}
-    return _Scaled(scaled, eps2 / length / length, length, mass, largest / length, lightest / mass)
-
-
-class _Kind:
-    """What limits the choice of a variant; nothing is known of arrays on the device, where ``position`` is None."""
-
-    def __init__(self, mass: Any, position: Any) -> None:
-        self.is_known = position is not None
-        self.equal_masses = self.is_known and bool((mass == mass[0]).all())
-        self.has_negative = self.is_known and not bool((mass >= 0).all())
-        self._position = position
-        self._crowded: dict[int, bool] = {}
-
-    def suits(self, choice: Choice) -> bool:
-        """Tell whether a variant suits the bodies: a tree needs masses of zero or more, and no crowd in any leaf."""
-        if not self.is_known or not discover()[choice.variant].approximates:
-            return True
-        if self.has_negative:
-            return False
-        bits: Any = choice.axes.get("bits", MOST_BITS)
-        # What is no crowd in a large cell is none in a small one.
-        return len(self._position) <= CROWD or not self._is_crowded(min(bits, FEW_BITS)) or not self._is_crowded(bits)
-
-    @cached_property
-    def _cells(self) -> tuple[Any, int]:
-        """The smallest cells of a sample of the bodies, shape (sample, 3), and how many bodies one of them is for."""
-        step = max(1, len(self._position) // SAMPLE)
-        # Column by column, which is several times as fast.
-        least = np.array([column.min() for column in self._position.T])
-        most = np.array([column.max() for column in self._position.T])
-        width = (most - least).max()
-        scale = (1 << MOST_BITS) / width if width > 0 else 0.0
-        return ((self._position[::step] - least) * scale).astype(np.int64), step
-
-    def _is_crowded(self, bits: Any) -> bool:
-        """Tell whether a cell of a tree with so many bits for each coordinate has a ``CROWD``."""
-        if bits not in self._crowded:
-            cells, step = self._cells
-            keys = (cells >> MOST_BITS - bits) @ [1 << 2 * MOST_BITS, 1 << MOST_BITS, 1]
-            self._crowded[bits] = bool(np.unique(keys, return_counts=True)[1].max() * step > CROWD)
-        return self._crowded[bits]
-
-
 def _choose(
     known: Measured | None,
     toolkit: str,
@@ -281,7 +150,7 @@ def _choose(
     dtypes: Sequence[Dtype],
     error: float,
     quantile: float,
-    kind: _Kind,
+    kind: Kind,
 ) -> tuple[Choice | None, Dtype]:
     """Return the fastest choice of a table that is right enough, and the number type.
 
@@ -298,7 +167,11 @@ def _choose(
             f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
-    right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error and kind.suits(one)]
+    right = [
+        (seconds, one)
+        for one, own_error, seconds in fitting
+        if own_error <= error and kind.suits(one.variant, one.axes)
+    ]
     if right:
         choice = min(right, key=lambda found: found[0])[1]
         return choice, choice.dtype
@@ -449,7 +322,7 @@ def _array(name: str, values: Any) -> Any:
     Raises:
         InputError: it makes something else of it, or values are masked.
     """
-    what = WHAT[name]
+    what = units.WHAT[name]
     if isinstance(values, np.ma.MaskedArray):
         raise InputError(f"{what} are a masked array; accepted: an array without a mask")
     array = values

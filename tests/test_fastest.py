@@ -24,7 +24,7 @@ from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.measuring import comparing as reference
-from gravbench.model import generators
+from gravbench.model import crowds, generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.runs import RecordFile, latest
@@ -493,7 +493,7 @@ def test_what_is_prepared_for_some_bodies_serves_all_others(toolkit, choice, nee
 @pytest.mark.parametrize("outlier", [False, True])
 def test_bodies_that_are_one_leaf_use_no_tree(outlier, tmp_path, used, monkeypatch):
     path = saved(only("cpu", "barnes_hut_cpu"), tmp_path)
-    monkeypatch.setattr(module, "CROWD", 500)
+    monkeypatch.setattr(crowds, "CROWD", 500)
     position, mass = sphere(1000)
     given = {"eps2": EPS2, "toolkit": "cpu", "table": path, "error": 1.0}
     force(position, mass, **given)

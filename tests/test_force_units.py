@@ -6,10 +6,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from gravbench import accelerations
 from gravbench.accelerations import DTYPES, force
 from gravbench.errors import InputError
 from gravbench.model import units
+from gravbench.toolkits.cpu import CpuToolkit
 from test_fastest import only, saved
+from test_public_names import _OnDevice
 
 GENERATOR = np.random.default_rng(1)
 X, XI = GENERATOR.normal(50, 3, (50, 3)), GENERATOR.normal(50, 3, (20, 3))
@@ -150,20 +153,60 @@ def test_a_unit_of_mass_is_a_power_of_two(largest):
     assert units.mass_unit(0.0) == 1
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("on_device", [True, False])
+@pytest.fixture
+def on_device(monkeypatch):
+    """Take arrays of the host for CuPy's, at whose values nothing may look, and compute on the processor."""
+    monkeypatch.setattr(accelerations, "CUPY", "cpu")
+    monkeypatch.setattr(CpuToolkit, "download", lambda _, array: np.asarray(array))
+    monkeypatch.setattr(CpuToolkit, "upload", lambda self, array: np.array(array, self.real, order="C").view(_OnDevice))
+
+    def computed(*arrays, **options):
+        with np.errstate(all="ignore"):
+            return np.asarray(force(*(np.asarray(array).view(_OnDevice) for array in arrays), **options))
+
+    return computed
+
+
 @pytest.mark.parametrize("two_sets", [False, True])
 @pytest.mark.parametrize("dtype", [None, *DTYPES])
-def test_every_unit_gives_the_same_accelerations_on_a_gpu(on_device, two_sets, dtype, need_toolkit):
+def test_arrays_on_a_device_are_scaled_without_looking_at_them(two_sets, dtype, on_device):
+    for length in range(-20, 21, 10):
+        for mass in range(-20, 21, 10):
+            sets = [x * 10.0**length for x in ((X, XI) if two_sets else (X,))]
+            found = on_device(sets[0], M * 10.0**mass, *sets[1:], eps2=EPS2 * 10.0 ** (2 * length), dtype=dtype)
+            if dtype != "float64" and not float32_holds(length, mass, two_sets):
+                assert np.isnan(found).any()
+                continue
+            errors = relative_errors(found, UNIT_PULLS[two_sets] * 10.0 ** (mass - 2 * length))
+            assert errors.max() < (1e-9 if dtype == "float64" else 1e-4)
+
+
+NONE = [(0, np.nan), (0, np.inf), (0, 1e300), (1, np.nan), (1, np.inf), (1, 1e300)]
+
+
+@pytest.mark.parametrize(("array", "value"), NONE)
+def test_what_cannot_be_held_on_a_device_is_nan(array, value, on_device):
+    arrays = [X.copy(), M.copy()]
+    arrays[array][3] = value
+    assert np.isnan(on_device(*arrays, eps2=EPS2)).all()
+    assert np.isnan(on_device(*arrays, XI, eps2=EPS2)).all()
+    assert_array_equal(on_device(X, 0 * M, eps2=EPS2), np.zeros((50, 3)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("there", [True, False], ids=["on the device", "on the host"])
+@pytest.mark.parametrize("two_sets", [False, True])
+@pytest.mark.parametrize("dtype", [None, *DTYPES])
+def test_every_unit_gives_the_same_accelerations_on_a_gpu(there, two_sets, dtype, need_toolkit):
     need_toolkit("cupy")
     import cupy
 
-    place = cupy.asarray if on_device else np.asarray
+    place = cupy.asarray if there else np.asarray
     for length in range(-20, 21, 5):
         for mass in range(-20, 21, 5):
             what = {"two_sets": two_sets, "dtype": dtype, "toolkit": "cupy", "place": place}
             if dtype != "float64" and not float32_holds(length, mass, two_sets):
-                if on_device:
+                if there:
                     assert np.isnan(in_units(length, mass, **what)[0])
                 elif dtype:
                     with pytest.raises(InputError, match="beyond float32"):
@@ -199,7 +242,7 @@ def test_numbers_on_a_device_that_are_none_give_nan(need_toolkit):
     need_toolkit("cupy")
     import cupy
 
-    for array, value in ((0, np.nan), (0, np.inf), (0, 1e300), (1, np.nan), (1, np.inf)):
+    for array, value in NONE:
         arrays = [X.copy(), M.copy()]
         arrays[array][3] = value
         assert np.isnan(force(*map(cupy.asarray, arrays), eps2=EPS2).get()).all(), (array, value)

@@ -10,10 +10,13 @@ A mass unit and the numbers made of it may be scalars on a device, which nothing
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gravbench.errors import InputError
 from gravbench.model.variant import Dtype
 
 LEAST_EPS, MOST_EPS = 2.0**-29, 2.0**10
@@ -23,6 +26,90 @@ USUAL_EPS = 2.0**-10
 """The softening length, but for a factor of two, unless coordinates ask for another: what is prepared for one softening
 length serves all positions that are ``NEAR`` 1 in this unit."""
 NEAR = 2.0**-10, 2.0**10
+
+
+WHAT = {"xj": "positions xj", "mj": "masses mj", "xi": "positions xi"}
+"""The arguments that are arrays, as messages name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Positions and masses in units of about 1, as float64, and the softening.
+
+    ``largest`` is the largest coordinate and ``lightest`` the smallest mass but zero, in these units. They and ``mass``
+    are scalars on the device for arrays that are there.
+    """
+
+    arrays: Mapping[str, Any]
+    eps2: float
+    length: float
+    mass: Any
+    largest: Any
+    lightest: Any
+
+    def is_held(self, dtype: Dtype) -> Any:
+        """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
+        return are_held(dtype, math.sqrt(self.eps2), self.largest, self.lightest)
+
+    def objection(self, dtype: Dtype) -> str:
+        """Say what is too far apart for a number type."""
+        eps, largest = math.sqrt(self.eps2) * self.length, self.largest * self.length
+        return (
+            f"positions of up to {largest:.2g}, a softening length of {eps:.2g} (eps2 is its square) and masses that "
+            f"differ by a factor of {max(1, 1 / self.lightest):.2g} do not fit into {dtype} together; accepted: "
+            + ("dtype float64, or " if dtype != "float64" else "")
+            + "values that differ less"
+        )
+
+    def without_invalid(self, dtype: Dtype) -> dict[str, Any]:
+        """Put zeros where a number on the device is none, or too large: a tree could be one leaf of all bodies."""
+        most = reach(dtype)
+        return {name: np.where(abs(array) <= most, array, 0.0) for name, array in self.arrays.items()}
+
+    def restored(self, accelerations: Any, dtypes: Sequence[Dtype]) -> Any:
+        """Bring accelerations to the units of the caller, in the first of the number types that holds them.
+
+        Raises:
+            InputError: none does.
+        """
+        power = exponent(self.mass, self.length)
+        for dtype in dtypes:
+            if np.can_cast(accelerations.dtype, dtype) and holds(dtype, accelerations, power):
+                with np.errstate(under="ignore"):
+                    return np.ldexp(accelerations.astype(dtype, copy=False), power)
+        raise InputError(
+            f"the accelerations are {span(accelerations, power)}, beyond {dtypes[-1]}; accepted: "
+            + ("dtype float64, or " if dtypes[-1] != "float64" else "")
+            + "positions, masses and eps2 in other units"
+        )
+
+
+def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled:
+    """Bring positions and masses to units of about 1; on the device, without waiting for it.
+
+    Raises:
+        InputError: on the host, a number is not finite.
+    """
+    with np.errstate(over="ignore"):
+        doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
+    # Without a temporary array of absolute values.
+    sizes = {name: np.maximum(array.max(), -array.min()) for name, array in doubles.items()}
+    lightest = doubles["mj"].min()
+    if on_device or not lightest > 0:
+        masses = abs(doubles["mj"])
+        lightest = np.where(masses != 0, masses, np.inf).min()
+    if not on_device:
+        # Unlike NumPy's, these overflow without a warning.
+        lightest, sizes = float(lightest), {name: float(size) for name, size in sizes.items()}
+        for name, size in sizes.items():
+            if not math.isfinite(size):
+                raise InputError(f"{WHAT[name]} have values that are not finite; accepted: finite numbers")
+    largest = sizes["xj"] if "xi" not in sizes else np.maximum(sizes["xj"], sizes["xi"])
+    length = length_unit(math.sqrt(eps2), None if on_device else float(largest))
+    mass = mass_unit(sizes["mj"])
+    with np.errstate(over="ignore"):
+        in_units = {name: array / mass if name == "mj" else array * (1 / length) for name, array in doubles.items()}
+    return Scaled(in_units, eps2 / length / length, length, mass, largest / length, lightest / mass)
 
 
 def length_unit(eps: float, largest: float | None) -> float:
