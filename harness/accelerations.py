@@ -66,8 +66,8 @@ def force(
     has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
     ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
     softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
-    ``KEPT`` of these are kept. A tree, which may be chosen for large errors, is built on the host, even for CuPy arrays.
-    For two different sets there is a single kernel.
+    ``KEPT`` of these are kept. A tree, which may be chosen for large errors, is built on the host, even for CuPy
+    arrays. For two different sets there is a single kernel.
 
     Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
     Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
