@@ -6,6 +6,8 @@ import math
 import os
 import reprlib
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import RLock
@@ -13,14 +15,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gravbench.errors import InputError, nearest
-from gravbench.model.bodies import SMALLEST_EPS, Bodies
+from gravbench.errors import InputError, nearest, shortened
+from gravbench.model import units
+from gravbench.model.bodies import Bodies
+from gravbench.model.crowds import Kind
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, discover
+from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
 from gravbench.toolkits import buffers, forked, parts
 from gravbench.toolkits.devices import gpus
-from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
@@ -45,44 +49,50 @@ def force(
     xj: Any,
     mj: Any,
     xi: Any = None,
-    eps2: float | None = None,
     *,
+    eps2: float,
     error: float = ERROR,
     quantile: float = LARGEST,
     toolkit: str | None = None,
-    dtype: Dtype | None = None,
+    dtype: Any = None,
     table: Path | str | None = None,
     return_choice: bool = False,
 ) -> Any:
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    For NumPy arrays the result is a NumPy array. CuPy arrays stay on their device, and the result is a CuPy array,
-    returned before it is computed, as by CuPy's own functions. Their values are therefore not checked first: masses
-    count as unequal, and the result is NaN where coordinates are not finite or too large for the kernel. A body in both
-    sets does not pull itself.
+    Lengths and masses may have any unit, in which the accelerations are then given: they are computed in units of
+    about 1, and scaled back.
+
+    For NumPy arrays, and for all else that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy
+    arrays stay on their device, and the result is a CuPy array, returned before it is computed, as by CuPy's own
+    functions. Their values are therefore not checked first: masses count as unequal, and the result is NaN where
+    numbers are not finite or the number type, which accuracy alone decides there, cannot hold them. A body in both sets
+    does not pull itself.
 
     If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
     has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
     ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
-    eps2 compiles its kernels and allocates its arrays; the last ``KEPT`` of these are kept. A tree, which may be chosen
-    for large errors, is built on the host, even for CuPy arrays. For two different sets there is a single kernel.
+    softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
+    ``KEPT`` of these are kept. A tree, which may be chosen for large errors, is built on the host, even for CuPy
+    arrays. For two different sets there is a single kernel.
 
     Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
     Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
-        mj: their masses, shape (n_j,).
+        mj: their masses, shape (n_j,). Where one is negative, no tree is used.
         xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
-        eps2: softening length squared; required.
+        eps2: softening length squared, more than zero.
         error: the largest acceptable relative error of the acceleration of a body.
         quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them. The
             errors of a tree have a long tail: with 0.99, the largest may be many times as large as ``error``. A table
             has the quantiles of its records; the packaged one lacks 0.9.
         toolkit: cupy, pycuda, numba or cpu. The default is the first of cupy and numba that is installed if there is a
             GPU, otherwise cpu; for CuPy arrays it is cupy.
-        dtype: number type of the computation and the result: float32 or float64. The default is the faster one that is
-            accurate enough; for two different sets, float32 if it is accurate enough.
+        dtype: number type of the computation and the result: float32 or float64, as text or NumPy's type. The default
+            is the faster one that is accurate enough and holds the numbers; for two different sets, float32 if it is
+            accurate enough. A result of float32 that leaves its range is given as float64.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
         return_choice: return what was used too.
 
@@ -92,10 +102,11 @@ def force(
 
     Raises:
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
-            or the table lacks the quantile.
+            the number type cannot hold the numbers, or the table lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
+    dtype = _number_type(dtype)
     _check_word("dtype", dtype, DTYPES)
     _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     eps2 = _softening(eps2)
@@ -105,11 +116,11 @@ def force(
         raise InputError(f"quantile is {_shown(quantile)}; accepted: {ACCEPTED_QUANTILES}")
     if table is not None and not isinstance(table, str | Path):
         raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
-    arrays = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
-    for name, array in arrays.items():
-        _check(name, array)
-    if len(mj) != len(xj):
-        raise InputError(f"mj has {len(mj)} masses for {len(xj)} positions xj; accepted: one mass per position")
+    given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
+    arrays = {name: _array(name, values) for name, values in given.items()}
+    if len(arrays["mj"]) != len(arrays["xj"]):
+        count, bodies = len(arrays["mj"]), len(arrays["xj"])
+        raise InputError(f"mj has {count} masses for {bodies} positions xj; accepted: one mass per position")
     of_cupy = [name for name, array in arrays.items() if _is_cupy(array)]
     if of_cupy not in ([], list(arrays)):
         raise InputError(
@@ -120,22 +131,29 @@ def force(
     (forked.check_threads if by == CPU else forked.check_cuda)()
     dtypes = DTYPES if dtype is None else (dtype,)
     known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
-    # Looking at a value would wait for the device: what is said here of every array is looked at there.
-    largest = {} if on_device else {name: float(abs(array).max()) for name, array in arrays.items()}
-    near = [one for one in dtypes if on_device or largest["xj"] <= _reach(one)]
-    equal_masses = not on_device and bool((mj == mj[0]).all())
-    choice, used = _choose(known, by, len(xj), dtypes, near, error, float(quantile), equal_masses=equal_masses)
-    for name, size in largest.items():
-        _check_size(name, size, used)
+    scaled = units.scaled(arrays, eps2, on_device=on_device)
+    held = [one for one in dtypes if on_device or scaled.is_held(one)]
+    if not held:
+        raise InputError(scaled.objection(dtypes[-1]))
+    mass = scaled.arrays["mj"]
+    # Looking at a value would wait for the device.
+    kind = Kind(mass, None if on_device else scaled.arrays["xj"])
+    choice, used = _choose(known, by, len(mass), held, error, float(quantile), kind)
+    sets = scaled.without_invalid(used) if on_device else scaled.arrays
     with _one_at_a_time:
         if choice:
-            result = _among(xj, mj, eps2, by, choice, on_device=on_device)
+            result = _among(sets["xj"], sets["mj"], scaled.eps2, by, choice, on_device=on_device)
         else:
-            result = _between(xj, mj, arrays.get("xi", xj), eps2, by, used, on_device=on_device)
+            xi = sets.get("xi", sets["xj"])
+            result = _between(sets["xj"], sets["mj"], xi, scaled.eps2, by, used, on_device=on_device)
     if on_device:
-        positions = [array for name, array in arrays.items() if name != "mj"]
-        result = _spoilt(result, positions, _reach(used) if choice else _overflow(used))
-    return (result, describe(known, choice, by, used, len(xj), float(quantile))) if return_choice else result
+        valid = scaled.is_held(used)
+        if choice and discover()[choice.variant].approximates:
+            valid = valid & (mass.min() >= 0)
+        result = units.held_or_nan(used, result, scaled.mass, scaled.length, valid)
+    else:
+        result = scaled.restored(result, dtypes)
+    return (result, describe(known, choice, by, used, len(mass), float(quantile))) if return_choice else result
 
 
 def _choose(
@@ -143,28 +161,30 @@ def _choose(
     toolkit: str,
     n: int,
     dtypes: Sequence[Dtype],
-    near: Sequence[Dtype],
     error: float,
     quantile: float,
-    *,
-    equal_masses: bool,
+    kind: Kind,
 ) -> tuple[Choice | None, Dtype]:
-    """Return the fastest choice of a table that is right enough, and the number type; ``near`` can hold the distances.
+    """Return the fastest choice of a table that is right enough, and the number type.
 
     What the table does not have is None: the kernel for two sets, which is as right as every direct sum has to be.
     A table that has choices, but not this quantile of their errors, is refused.
     """
 
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
-        return known.fitting(n, near, equal_masses=equal_masses, quantile=quantile) if known else []
+        return known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
 
     fitting = able(quantile)
     if not fitting and (there := [f"{one:g}" for one in QUANTILES if able(one)]):
         raise InputError(
-            f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(near)}; "
+            f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
-    right = [(seconds, one) for one, own_error, seconds in fitting if own_error <= error]
+    right = [
+        (seconds, one)
+        for one, own_error, seconds in fitting
+        if own_error <= error and kind.suits(one.variant, one.axes)
+    ]
     if right:
         choice = min(right, key=lambda found: found[0])[1]
         return choice, choice.dtype
@@ -179,19 +199,18 @@ def _choose(
     )
 
 
-def _spoilt(result: Any, positions: Sequence[Any], limit: float) -> Any:
-    """Make a result on the device NaN where a coordinate is NaN or beyond the limit of its kernel; wait for nothing."""
-    for array in positions:
-        right = abs(array).max() <= limit
-        result *= right / right  # 1 or, of zeros, NaN
-    return result
-
-
 def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
     opened = _opened(toolkit, choice.variant, choice.dtype)
-    prepared = _prepared(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
-    if prepared.on_host:
+    variant = discover()[choice.variant]
+    if variant.on_host:
         forked.check_threads()
+    kept = _kept(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
+    if kept.prepared is None:
+        position, mass = (opened.download(array) if on_device else array for array in (xj, mj))
+        # Some variants launch when they are prepared, and make room for what they find: with no other bodies.
+        bodies = Bodies(abs(mass), position, np.zeros_like(position), math.sqrt(eps2))
+        kept.prepared = variant.prepare(opened, bodies, **choice.axes)
+    prepared = kept.prepared
     if prepared.on_host and on_device:
         return opened.upload(_launched(opened, prepared, opened.download(xj), opened.download(mj), there=True))
     return _launched(opened, prepared, xj, mj, there=prepared.on_host or on_device or toolkit == CPU)
@@ -220,29 +239,43 @@ def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype,
 @cache
 def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
     """Compile once per process."""
-    opened = open_toolkit(toolkit, Part("force_between"), dtype)
+    opened = _open(toolkit, Part("force_between"), dtype)
     return opened, opened.compile("force_between", P=BLOCK)
 
 
 @cache
 def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
     """Open once per process: its kernels are compiled once for all n and eps2, which are arguments."""
-    opened = open_toolkit(toolkit, discover()[variant], dtype)
+    opened = _open(toolkit, discover()[variant], dtype)
     opened.keeps_kernels = True
     return opened
 
 
+def _open(toolkit: str, source: Source, dtype: Dtype) -> DeviceToolkit:
+    """Open a toolkit, or say how to install it."""
+    try:
+        return open_toolkit(toolkit, source, dtype)
+    except ToolkitMissingError as error:
+        raise ToolkitMissingError(catalogue()[toolkit].missing or str(error)) from error
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a variant has prepared, None before its first bodies."""
+
+    prepared: Prepared | None = None
+
+
 @lru_cache(maxsize=KEPT)
-def _prepared(
-    opened: DeviceToolkit,
-    variant: str,
-    axes: tuple[tuple[str, AxisValue], ...],
-    n: int,
-    eps2: float,
+def _kept(
+    opened: DeviceToolkit,  # noqa: ARG001 - these are what arrays are kept for
+    variant: str,  # noqa: ARG001
+    axes: tuple[tuple[str, AxisValue], ...],  # noqa: ARG001
+    n: int,  # noqa: ARG001
+    eps2: float,  # noqa: ARG001
     queue: Any,  # noqa: ARG001 - what two queues do at the same time must not share arrays
-) -> Prepared:
-    nowhere = np.zeros((n, 3))
-    return discover()[variant].prepare(opened, Bodies(np.zeros(n), nowhere, nowhere, math.sqrt(eps2)), **dict(axes))
+) -> _Kept:
+    return _Kept()
 
 
 @lru_cache
@@ -260,7 +293,7 @@ def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
 
 
 def _is_cupy(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "cupy"
+    return type(array).__module__.partition(".")[0] == "cupy" and hasattr(array, "dtype")
 
 
 def _shown(value: Any) -> str:
@@ -278,46 +311,48 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def _number_type(dtype: Any) -> Any:
+    """Return the name of a number type that is given as NumPy's; anything else as it is."""
+    if isinstance(dtype, type | np.dtype):
+        with suppress(TypeError):
+            return np.dtype(dtype).name
+    return dtype
+
+
 def _softening(eps2: Any) -> float:
-    """Return it as a float; eps^-3 must be finite in float32, as in ``Bodies``."""
+    """Return it as a float."""
     if not _is_number(eps2):
         raise InputError(f"eps2 is {_shown(eps2)}; accepted: a number")
     try:
         value = float(eps2)
     except OverflowError:
         value = math.inf
-    if not (math.isfinite(value) and value >= SMALLEST_EPS**2):
-        raise InputError(f"eps2 is {value}; accepted: a finite number of {SMALLEST_EPS**2:g} or more")
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"eps2 is {value}; accepted: a finite number above 0")
     return value
 
 
-def _check(name: str, array: Any) -> None:
-    shape = "(n,)" if name == "mj" else "(n, 3)"
-    if not isinstance(array, np.ndarray) and not _is_cupy(array):
-        raise InputError(f"{name} is a {type(array).__name__}; accepted: a NumPy or CuPy array")
+def _array(name: str, values: Any) -> Any:
+    """Return real numbers of the right shape: a CuPy array as it is, of anything else what NumPy makes of it.
+
+    Raises:
+        InputError: it makes something else of it, or values are masked.
+    """
+    what = units.WHAT[name]
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{what} are a masked array; accepted: an array without a mask")
+    array = values
+    if not _is_cupy(values):
+        try:
+            # Of subclasses, which may have operators of their own, only the numbers.
+            array = np.asarray(values)
+        except Exception as error:
+            raise InputError(f"{what} are {_shown(values)}; accepted: an array of real numbers") from error
+    if array.dtype.kind == "O":
+        raise InputError(f"{what} are of type {type(values).__name__}, objects for NumPy; accepted: real numbers")
     if array.dtype.kind not in "fiu":
-        raise InputError(f"{name} has dtype {array.dtype}; accepted: real numbers")
+        raise InputError(f"{what} have dtype {shortened(str(array.dtype))}; accepted: real numbers")
     if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
-        raise InputError(f"{name} has shape {array.shape}; accepted: {shape} with n of 1 or more")
-
-
-def _reach(dtype: Dtype) -> float:
-    """Return the coordinates within which the inverse cube of a distance stays above zero, on which variants rely."""
-    return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
-
-
-def _overflow(dtype: Dtype) -> float:
-    """Return the coordinates within which the squares of distances are finite."""
-    return math.sqrt(float(np.finfo(dtype).max)) / 4
-
-
-def _check_size(name: str, largest: float, dtype: Dtype) -> None:
-    # A NaN is not <=, and what overflows the number type would be infinite in it.
-    most = float(np.finfo(dtype).max)
-    if not largest <= most:
-        raise InputError(f"{name} has values that are not finite in {dtype}; accepted: finite numbers")
-    if name != "mj" and largest > _overflow(dtype):
-        raise InputError(
-            f"{name} has coordinates of {largest:.2g}, whose squared distances may overflow {dtype}; "
-            f"accepted: up to {_overflow(dtype):.2g}"
-        )
+        accepted = "(n,)" if name == "mj" else "(n, 3)"
+        raise InputError(f"{what} have shape {array.shape}; accepted: {accepted} with n of 1 or more")
+    return array

@@ -20,7 +20,8 @@ from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run
-from test_fastest import DEFAULTS, VARIANTS, measured
+from gravbench.verdicts.fastest import Choice
+from test_fastest import DEFAULTS, VARIANTS, measured, noting
 
 ERRORS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2, inf)
 
@@ -263,10 +264,10 @@ def chosen_of(monkeypatch):
     def choose(table, **options):
         found = []
         monkeypatch.setattr(fastest, "read", lambda _: table)
-        monkeypatch.setattr(module, "_among", lambda *arguments, **_: found.append(arguments[4].variant))
-        monkeypatch.setattr(module, "_between", lambda *arguments, **_: found.append(f"two sets in {arguments[5]}"))
+        monkeypatch.setattr(module, "_among", noting(found, 4))
+        monkeypatch.setattr(module, "_between", noting(found, 5))
         force(*BODIES, eps2=1, **({"toolkit": "cupy"} | options))
-        return found[0]
+        return found[0].variant if isinstance(found[0], Choice) else f"two sets in {found[0]}"
 
     return choose
 

@@ -104,7 +104,7 @@ class DeviceToolkit(ABC):
         try:
             self.start()
         except Exception as error:
-            raise ToolkitMissingError(f"{self.refusal}: {error}") from error
+            raise ToolkitMissingError(f"{self.refusal}: {' '.join(str(error).split())}") from error
 
     @abstractmethod
     def start(self) -> None:

@@ -72,7 +72,8 @@ def image(job: Job, architecture: str) -> Image:
 
 def is_simulated(cuda: Any) -> bool:
     """Tell whether ``numba.cuda`` is Numba's simulator."""
-    return not hasattr(cuda, "libdevice")
+    # Numba's own module, where numba-cuda is not installed, has fewer names than numba-cuda's, but is no simulator.
+    return "simulator" in cuda.jit.__module__
 
 
 class _Kernel:
