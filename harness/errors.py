@@ -61,19 +61,28 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join([*every[:kept], *more])
 
 
+def guess(word: str, accepted: Sequence[str]) -> str:
+    """Ask whether the closest of the ``accepted`` words is meant by a misspelt one; empty where none is close."""
+    close = _close(word, accepted)
+    return f"did you mean {shortened(close[0])}? " if close else ""
+
+
+def _close(word: str, accepted: Sequence[str]) -> list[str]:
+    import difflib
+
+    # Beyond it no name is meant, and the comparison takes long.
+    return difflib.get_close_matches(word, accepted, n=CLOSE_NAMES) if len(word) <= MOST_QUOTED else []
+
+
 def nearest(word: str, accepted: Sequence[str], more: str = "") -> str:
     """Say which of the ``accepted`` words is meant by a misspelt one, then name what is accepted.
 
     Of more than ``MOST_NAMES`` words, the closest are named, or the first where none is close, and the rest are
     counted; ``more`` is the command that lists them all.
     """
-    import difflib
-
-    # Beyond it no name is meant, and the comparison takes long.
-    close = difflib.get_close_matches(word, accepted, n=CLOSE_NAMES) if len(word) <= MOST_QUOTED else []
-    guess = f"did you mean {shortened(close[0])}? " if close else ""
+    question = guess(word, accepted)
     if len(accepted) <= MOST_NAMES:
-        return f"{guess}accepted: {listed(accepted)}"
-    named = close or accepted[:FIRST_NAMES]
+        return f"{question}accepted: {listed(accepted)}"
+    named = _close(word, accepted) or accepted[:FIRST_NAMES]
     see = f"; {more} shows all of them" if more else ""
-    return f"{guess}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"
+    return f"{question}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"

@@ -105,7 +105,9 @@ def explain(
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
+    from gravbench.model.run_names import located
 
+    ceilings, source = (folder and located(folder) for folder in (ceilings, source))
     given = {"--device": device, "--out": out, "--from": source}
     for name in (name for name, value in given.items() if value and not knock_outs):
         raise InputError(f"{name} only works with --knock-outs")

@@ -243,7 +243,7 @@ def selftest(
 
     from gravbench.config.load import load
     from gravbench.measuring.rounds import measure_on_each, measure_rounds, plan_on_each, plan_rounds
-    from gravbench.model import runs
+    from gravbench.model import run_names, runs
     from gravbench.report.terminal.across import across_json, render_across
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
     from gravbench.toolkits.devices import select
@@ -273,7 +273,7 @@ def selftest(
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
-    folder = from_folder or out or Path()
+    folder = run_names.located(from_folder) if from_folder else out or Path()
     if across_devices:
         judged = judge_cards(options.read_records(folder), limit)
         compared = any(one.differences for one in judged)
