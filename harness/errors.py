@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 MOST_CHARACTERS = 1000
 """Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
+MOST_SENTENCES = 10
+"""Of an error that has several causes."""
 MOST_NAMED = 600
 """Characters of the names that a sentence lists; the rest is counted."""
 MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 20, 3, 10
@@ -20,11 +22,20 @@ MOST_QUOTED = 100
 class InputError(ValueError):
     """What was asked for cannot be done; the message is one sentence that names the cause.
 
-    The command line prints it and exits with code 2. It has no control characters and at most ``MOST_CHARACTERS``.
+    Where several causes are known it has a line for each; after ``MOST_SENTENCES`` it says how many more there are. The
+    command line prints it and exits with code 2. A line has no control characters and at most ``MOST_CHARACTERS``.
     """
 
-    def __init__(self, sentence: object) -> None:
-        super().__init__(shortened(printable(str(sentence)), MOST_CHARACTERS))
+    def __init__(self, *sentences: object) -> None:
+        lines = [shortened(printable(str(sentence)), MOST_CHARACTERS) for sentence in sentences]
+        # A count of one more would take as much room as the sentence. What is unpickled has a count already.
+        if len(lines) > MOST_SENTENCES + 1:
+            lines[MOST_SENTENCES:] = [f"and {len(lines) - MOST_SENTENCES:,} more mistakes"]
+        super().__init__(*lines)
+
+    def __str__(self) -> str:
+        """Join the lines."""
+        return "\n".join(self.args)
 
 
 def exit_code_of(program: str, work: Callable[[], object]) -> int:
@@ -32,9 +43,14 @@ def exit_code_of(program: str, work: Callable[[], object]) -> int:
     try:
         work()
     except (InputError, OSError) as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        sys.stderr.write(prefixed(program, str(error)))
         return 2
     return 0
+
+
+def prefixed(program: str, message: str) -> str:
+    """Begin each line of a message with the name of the program."""
+    return "".join(f"{program}: {line}\n" for line in message.splitlines())
 
 
 def printable(text: str) -> str:
