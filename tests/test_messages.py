@@ -88,3 +88,30 @@ def test_errors_of_a_compiler_are_read_from_its_lines_and_from_the_reason_of_a_r
     assert sentences("\n".join(lines), stem) == sentences("; ".join(lines), stem) == said
     assert sentences('gravity(7): catastrophic error: no "x"\n' * 2, stem) == ['gravity, line 7: no "x"']
     assert sentences("ptxas error   : too much", stem) == []
+
+
+# Files that declare no variant
+
+
+def test_a_file_whose_decorator_is_misspelt_is_named_wherever_its_variant_is_asked_for(mine):
+    path = mine(".py", ("@variant(", "@varient("))
+    line = path.read_text("utf-8").splitlines().index("@varient(") + 1
+    said = (
+        f"{path}, line {line}: no @variant(...) but @varient, so that the file declares no variant; "
+        "accepted: @variant(...) above prepare"
+    )
+    for command in ("run", "check", "selftest"):
+        assert refused(command, "mine/mine.yaml") == [f'mine/mine.yaml, line 6: no variant "mine"; {said}']
+    assert refused("explain", "mine") == [f'VARIANT "mine": no such variant; {said}']
+    assert refused("explain", "tiled", "--against", "mine") == [f'--against "mine": no such variant; {said}']
+    assert refused("source", "mine") == [f"there is no variant mine; {said}"]
+    assert refused("list", "mine") == [f"mine is neither a variant nor an interaction; {said}"]
+    assert refused("movie", "mine") == [f"VARIANT mine: no such variant; {said}"]
+
+
+def test_a_file_without_a_decorator_is_named_too_and_one_of_another_name_is_not(mine):
+    path = mine(".py", ("@variant(", "dict("))
+    assert refused("list", "mine")[0].startswith(
+        f"mine is neither a variant nor an interaction; {path}: no @variant(...), so that the file declares no variant"
+    )
+    assert "declares no variant" not in refused("list", "mein")[0]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli.axes import axes_of
-from gravbench.cli.folders import known_variants
+from gravbench.cli.folders import known_variants, unknown
 from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, warn, writing
-from gravbench.errors import LISTING, InputError, listed, nearest
+from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
     from gravbench.explain.explained import Asked
@@ -186,7 +186,7 @@ def asked_for(
     from gravbench.explain.explained import Asked
 
     if name not in variants:
-        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants), LISTING)}")
+        raise InputError(f"{option} {shown(name)}: no such variant; {unknown(name, list(variants))}")
     variant = variants[name]
     if not variant.has_cuda_c:
         with_it = listed(name for name, one in variants.items() if one.has_cuda_c)

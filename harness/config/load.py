@@ -139,7 +139,7 @@ def load(
     folders = _variant_folders(content, document)
     protocol = _protocol(content, given.values())
     changed = {name: one for name, one in given.items() if name not in PROTOCOL}
-    request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
+    request = Request(document, content, folders, discover(folders), changed, tuple(variants), tuple(toolkits))
     return Sweep(
         path.stem,
         path,

@@ -20,6 +20,7 @@ from gravbench.config.sweep import Block, cases_of
 from gravbench.errors import LISTING, InputError, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
+from gravbench.model.declaring import undeclared
 from gravbench.model.generators import GENERATORS
 from gravbench.model.toolkits import catalogue, unnamed
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
@@ -31,11 +32,13 @@ ALL = "all"
 class Request:
     """A configuration, and what the command line says about its cases.
 
-    ``common`` holds the values that are the same for every entry, made once.
+    ``known`` are the variants that gravbench has and those in the ``folders`` of the configuration. ``common`` holds
+    the values that are the same for every entry, made once.
     """
 
     document: Document
     content: Config
+    folders: Sequence[Path]
     known: Mapping[str, Variant]
     overrides: Mapping[str, Override]
     chosen_variants: tuple[str, ...]
@@ -96,7 +99,8 @@ class Request:
                 names[name] = None
             else:
                 where = self._where(index, "variant", position)
-                raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL], LISTING)}")
+                why = undeclared(name, self.folders) or nearest(name, [*self.known, ALL], LISTING)
+                raise InputError(f"{where}: no variant {shown(name)}; {why}")
         found = [self.known[name] for name in names]
         for one in found:
             for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:
