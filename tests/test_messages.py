@@ -7,6 +7,7 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.compiler_log import sentences
 from gravbench.model.variant import SHARED, discover
+from gravbench.toolkits import devices
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +116,22 @@ def test_a_file_without_a_decorator_is_named_too_and_one_of_another_name_is_not(
         f"mine is neither a variant nor an interaction; {path}: no @variant(...), so that the file declares no variant"
     )
     assert "declares no variant" not in refused("list", "mein")[0]
+
+
+# What a dry run prints
+
+
+def test_a_dry_run_counts_the_cases_that_it_would_skip_by_their_reasons(monkeypatch):
+    reason = "no NVIDIA GPU: none in this test"
+    monkeypatch.setattr(devices, "gpus", lambda: ([], reason))
+    words = ("run", "quick", "-p", "n=64,128", "--variant", "naive", "--variant", "numpy_direct", "--toolkit", "numba")
+    lines = invoke(*words, "--toolkit", "cpu", "--dry-run").stdout.splitlines()
+    assert lines[0] == f"naive numba n=64 float32 p=256 (skipped: {reason})"
+    assert all(line.startswith("numpy_direct cpu n=") for line in lines[1:-2])
+    assert lines[-2:] == [
+        f"2 cases skipped: {reason}",
+        f"{len(lines) - 3} measurements, up to about 8 s; nothing was measured",
+    ]
+    lines = invoke("run", "ladder", "--dry-run").stdout.splitlines()
+    assert sum("(skipped: " in line for line in lines) == 1
+    assert lines[-2].endswith(f" cases skipped: {reason}")

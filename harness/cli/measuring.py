@@ -161,12 +161,20 @@ def _print_mistakes(told: list[str], terminal: Console) -> None:
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:
-    from gravbench.measuring.progress import duration
+    """Print a line for each task, but of the cases skipped for the same reason only the first and their number."""
+    from gravbench.measuring.progress import duration, skips
 
+    skipped: Counter[str] = Counter()
     for task, seconds in zip(todo.tasks, todo.estimates, strict=True):
+        if task.skip:
+            skipped[task.skip] += 1
+            if skipped[task.skip] > 1:
+                continue
         what = f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
         again = ", anchor repeated" if task.anchor > 1 else ""
         terminal.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
+    for sentence in skips(skipped):
+        terminal.print(sentence, highlight=False, markup=False, soft_wrap=True)
     cases = sum(not task.skip for task in todo.tasks)
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
 
