@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 MOST_CHARACTERS = 1000
 """Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
@@ -19,23 +20,56 @@ MOST_QUOTED = 100
 """Characters of a word that a person gave, where a sentence repeats it."""
 
 
+Place = tuple[int, int]
+"""A line and a column of a file, from 0."""
+
+
 class InputError(ValueError):
     """What was asked for cannot be done; the message is one sentence that names the cause.
 
-    Where several causes are known it has a line for each; after ``MOST_SENTENCES`` it says how many more there are. The
-    command line prints it and exits with code 2. A line has no control characters and at most ``MOST_CHARACTERS``.
+    Where several causes are known it has a line for each. The command line prints it and exits with code 2. A line has
+    no control characters and at most ``MOST_CHARACTERS``.
     """
 
     def __init__(self, *sentences: object) -> None:
-        lines = [shortened(printable(str(sentence)), MOST_CHARACTERS) for sentence in sentences]
-        # A count of one more would take as much room as the sentence. What is unpickled has a count already.
-        if len(lines) > MOST_SENTENCES + 1:
-            lines[MOST_SENTENCES:] = [f"and {len(lines) - MOST_SENTENCES:,} more mistakes"]
-        super().__init__(*lines)
+        super().__init__(*(shortened(printable(str(sentence)), MOST_CHARACTERS) for sentence in sentences))
 
     def __str__(self) -> str:
         """Join the lines."""
         return "\n".join(self.args)
+
+
+class Mistakes:
+    """The mistakes in a file, collected so that all are said at once, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Place] = {}
+
+    @contextmanager
+    def noted(self, place: Place) -> Iterator[None]:
+        """Collect what is wrong in the block, which is about this place of the file."""
+        try:
+            yield
+        except InputError as error:
+            for sentence in error.args:
+                self._found.setdefault(sentence, place)
+
+    def check(self) -> None:
+        """Refuse the file if anything was collected.
+
+        Raises:
+            InputError: the first ``MOST_SENTENCES`` mistakes, and how many more there are.
+        """
+        if self._found:
+            raise InputError(*few(sorted(self._found, key=lambda sentence: self._found[sentence])))
+
+
+def few(sentences: Sequence[str], count: int | None = None) -> list[str]:
+    """Keep the first ``MOST_SENTENCES``, and say how many more of the ``count`` mistakes there are."""
+    more = (count or len(sentences)) - MOST_SENTENCES
+    if more <= 0:
+        return list(sentences)
+    return [*sentences[:MOST_SENTENCES], f"and {more:,} more mistake{'s' if more > 1 else ''}"]
 
 
 def exit_code_of(program: str, work: Callable[[], object]) -> int:
@@ -79,15 +113,29 @@ def listed(names: Iterable[str]) -> str:
 
 def guess(word: str, accepted: Sequence[str]) -> str:
     """Ask whether the closest of the ``accepted`` words is meant by a misspelt one; empty where none is close."""
-    close = _close(word, accepted)
-    return f"did you mean {shortened(close[0])}? " if close else ""
+    close = closest(word, accepted)
+    return f"did you mean {shortened(close)}? " if close else ""
+
+
+def closest(word: str, accepted: Sequence[str]) -> str | None:
+    """Return the closest of the ``accepted`` words; None where none is close."""
+    return next(iter(_close(word, accepted)), None)
 
 
 def _close(word: str, accepted: Sequence[str]) -> list[str]:
+    """Return the closest words, first those that differ by capitals, then by the ending of a plural."""
     import difflib
 
     # Beyond it no name is meant, and the comparison takes long.
-    return difflib.get_close_matches(word, accepted, n=CLOSE_NAMES) if len(word) <= MOST_QUOTED else []
+    if len(word) > MOST_QUOTED:
+        return []
+    folded: dict[str, str] = {}
+    for name in accepted:
+        folded.setdefault(name.casefold(), name)
+    small = word.casefold()
+    same = [small, f"{small}s", small.removesuffix("s")]
+    close = [*(name for name in same if name in folded), *difflib.get_close_matches(small, folded, n=CLOSE_NAMES)]
+    return [folded[name] for name in dict.fromkeys(close)][:CLOSE_NAMES]
 
 
 def nearest(word: str, accepted: Sequence[str], more: str = "") -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from gravbench.errors import InputError, listed, shortened
+from gravbench.errors import InputError, few, listed, shortened
 from gravbench.explain.machine_code import Code, NoKernelError, parse
 from gravbench.model.compiler_log import sentences
 from gravbench.model.variant import CUDA_C
@@ -182,7 +182,7 @@ def naming(stem: Path) -> Iterator[None]:
         yield
     except CompileError as error:
         cuda_c = stem.with_suffix(CUDA_C)
-        raise InputError(*(sentences(error.log, stem) or [f"{cuda_c}: {error}"])) from error
+        raise InputError(*few(sentences(error.log, stem) or [f"{cuda_c}: {error}"])) from error
     except NoKernelError as error:
         has = f"; it has {listed(error.names)}" if error.names else ""
         raise InputError(
