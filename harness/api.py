@@ -9,7 +9,7 @@ from pathlib import Path
 from gravbench.config.load import Sweep, load
 from gravbench.measuring import forking, runner
 from gravbench.measuring.plan import plan
-from gravbench.model import runs
+from gravbench.model import run_names, runs
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.toolkits.devices import select
@@ -60,7 +60,7 @@ def compare(
     """Compare every case of two runs with itself, as ``gravbench compare`` does.
 
     Args:
-        base: a run's folder, its name below reports/, or records.
+        base: a run's folder, its name below reports/ (see ``gravbench.model.run_names.find``), or records.
         new: likewise.
         threshold: the smallest relative change of the time that counts.
 
@@ -71,7 +71,9 @@ def compare(
         InputError: there is no such run.
     """
     sides = [
-        Run(str(one), RecordFile(runs.find(str(one))).read()) if isinstance(one, str | Path) else Run(name, list(one))
+        Run(str(one), RecordFile(run_names.find(str(one))).read())
+        if isinstance(one, str | Path)
+        else Run(name, list(one))
         for name, one in (("base", base), ("new", new))
     ]
     return compare_runs(sides[0], sides[1], threshold)

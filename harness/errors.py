@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 MOST_CHARACTERS = 1000
 """Of a sentence. A longer one loses its middle: it begins with the place and ends with what is accepted."""
+MOST_SENTENCES = 10
+"""Of an error that has several causes."""
 MOST_NAMED = 600
 """Characters of the names that a sentence lists; the rest is counted."""
 MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 20, 3, 10
@@ -17,14 +20,56 @@ MOST_QUOTED = 100
 """Characters of a word that a person gave, where a sentence repeats it."""
 
 
+Place = tuple[int, int]
+"""A line and a column of a file, from 0."""
+
+
 class InputError(ValueError):
     """What was asked for cannot be done; the message is one sentence that names the cause.
 
-    The command line prints it and exits with code 2. It has no control characters and at most ``MOST_CHARACTERS``.
+    Where several causes are known it has a line for each. The command line prints it and exits with code 2. A line has
+    no control characters and at most ``MOST_CHARACTERS``.
     """
 
-    def __init__(self, sentence: object) -> None:
-        super().__init__(shortened(printable(str(sentence)), MOST_CHARACTERS))
+    def __init__(self, *sentences: object) -> None:
+        super().__init__(*(shortened(printable(str(sentence)), MOST_CHARACTERS) for sentence in sentences))
+
+    def __str__(self) -> str:
+        """Join the lines."""
+        return "\n".join(self.args)
+
+
+class Mistakes:
+    """The mistakes in a file, collected so that all are said at once, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Place] = {}
+
+    @contextmanager
+    def noted(self, place: Place) -> Iterator[None]:
+        """Collect what is wrong in the block, which is about this place of the file."""
+        try:
+            yield
+        except InputError as error:
+            for sentence in error.args:
+                self._found.setdefault(sentence, place)
+
+    def check(self) -> None:
+        """Refuse the file if anything was collected.
+
+        Raises:
+            InputError: the first ``MOST_SENTENCES`` mistakes, and how many more there are.
+        """
+        if self._found:
+            raise InputError(*few(sorted(self._found, key=lambda sentence: self._found[sentence])))
+
+
+def few(sentences: Sequence[str], count: int | None = None) -> list[str]:
+    """Keep the first ``MOST_SENTENCES``, and say how many more of the ``count`` mistakes there are."""
+    more = (count or len(sentences)) - MOST_SENTENCES
+    if more <= 0:
+        return list(sentences)
+    return [*sentences[:MOST_SENTENCES], f"and {more:,} more mistake{'s' if more > 1 else ''}"]
 
 
 class ForkedError(InputError):
@@ -36,9 +81,14 @@ def exit_code_of(program: str, work: Callable[[], object]) -> int:
     try:
         work()
     except (InputError, OSError) as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        sys.stderr.write(prefixed(program, str(error)))
         return 2
     return 0
+
+
+def prefixed(program: str, message: str) -> str:
+    """Begin each line of a message with the name of the program."""
+    return "".join(f"{program}: {line}\n" for line in message.splitlines())
 
 
 def printable(text: str) -> str:
@@ -65,19 +115,42 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join([*every[:kept], *more])
 
 
+def guess(word: str, accepted: Sequence[str]) -> str:
+    """Ask whether the closest of the ``accepted`` words is meant by a misspelt one; empty where none is close."""
+    close = closest(word, accepted)
+    return f"did you mean {shortened(close)}? " if close else ""
+
+
+def closest(word: str, accepted: Sequence[str]) -> str | None:
+    """Return the closest of the ``accepted`` words; None where none is close."""
+    return next(iter(_close(word, accepted)), None)
+
+
+def _close(word: str, accepted: Sequence[str]) -> list[str]:
+    """Return the closest words, first those that differ by capitals, then by the ending of a plural."""
+    import difflib
+
+    # Beyond it no name is meant, and the comparison takes long.
+    if len(word) > MOST_QUOTED:
+        return []
+    folded: dict[str, str] = {}
+    for name in accepted:
+        folded.setdefault(name.casefold(), name)
+    small = word.casefold()
+    same = [small, f"{small}s", small.removesuffix("s")]
+    close = [*(name for name in same if name in folded), *difflib.get_close_matches(small, folded, n=CLOSE_NAMES)]
+    return [folded[name] for name in dict.fromkeys(close)][:CLOSE_NAMES]
+
+
 def nearest(word: str, accepted: Sequence[str], more: str = "") -> str:
     """Say which of the ``accepted`` words is meant by a misspelt one, then name what is accepted.
 
     Of more than ``MOST_NAMES`` words, the closest are named, or the first where none is close, and the rest are
     counted; ``more`` is the command that lists them all.
     """
-    import difflib
-
-    # Beyond it no name is meant, and the comparison takes long.
-    close = difflib.get_close_matches(word, accepted, n=CLOSE_NAMES) if len(word) <= MOST_QUOTED else []
-    guess = f"did you mean {shortened(close[0])}? " if close else ""
+    question = guess(word, accepted)
     if len(accepted) <= MOST_NAMES:
-        return f"{guess}accepted: {listed(accepted)}"
-    named = close or accepted[:FIRST_NAMES]
+        return f"{question}accepted: {listed(accepted)}"
+    named = _close(word, accepted) or accepted[:FIRST_NAMES]
     see = f"; {more} shows all of them" if more else ""
-    return f"{guess}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"
+    return f"{question}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"

@@ -389,7 +389,7 @@ def test_a_dry_run_prints_the_cases_and_an_estimate_and_writes_nothing(folder, c
 
 def test_a_dry_run_says_why_cases_would_be_skipped(command):
     done = command("run", "quick", "--dry-run", "-p", "n=64")
-    assert "naive numba n=64 float32 p=256 (skipped: no NVIDIA GPU" in done.stdout
+    assert "naive cupy n=64 float32 p=256 (skipped: no NVIDIA GPU" in done.stdout
 
 
 # Checking

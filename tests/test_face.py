@@ -24,6 +24,7 @@ from gravbench.config.schema import config_schema
 from gravbench.errors import InputError
 from gravbench.explain import assembling
 from gravbench.measuring import doctor as examining
+from gravbench.model import run_names
 from gravbench.model.device import Device, Finding
 from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile
@@ -150,14 +151,17 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
                    processes=[1 + i % 4 for i in range(20)], error_p99=error, computed=computed, device_uuid=None,
                    driver=None)
         )  # fmt: skip
-    printed = gravbench("report", "mine").stdout
+    with monkeypatch.context() as plain:
+        plain.setattr(run_names, "runs_of_the_clone", lambda: None)  # as in a plain installation
+        printed = gravbench("report", "mine").stdout
     assert len(printed.splitlines()) <= 25
     said = " ".join(printed.split())
     assert "What each step brings at n = 4,096" in said
     assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
     assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
     assert "± ?" not in said
-    assert "gravbench report h200/gems3" not in said  # there is none here
+    assert "gravbench report h200/gems3" not in said
+    assert "Next, the steps of GPU Gems 3 on an H200: gravbench report h200/gems3" in gravbench("report", "mine").stdout
     folder = tmp_path / "reports" / "h200" / "gems3"
     folder.mkdir(parents=True)
     (folder / "records.jsonl").write_bytes((H200 / "gems3" / "records.jsonl").read_bytes())

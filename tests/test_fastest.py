@@ -353,7 +353,7 @@ def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
         ("n: [1024]", "n: [1024, 2048]", "error_max and seconds with 2 values each"),
         ("n: [1024]", "n: [1024, 1024]", "n in ascending order"),
         ("seconds: [1.0]", "seconds: [0]", "accepted: more than 0"),
-        ("runs:", "run:", "table.yaml.*the key runs is missing"),
+        ("runs:", "run:", 'table.yaml.*unknown key "run"; did you mean runs'),
     ],
 )
 def test_a_table_that_is_wrong_is_answered(tmp_path, old, new, message):

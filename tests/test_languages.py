@@ -12,7 +12,8 @@ from gravbench.errors import InputError
 from gravbench.explain import assembling, generated, languages
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find as find_interaction
-from gravbench.model.runs import RecordFile, find
+from gravbench.model.run_names import find
+from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.report.here import NOWHERE

@@ -9,7 +9,7 @@ from PIL import ImageFont
 
 from conftest import ROOT
 from gravbench.errors import InputError
-from gravbench.model import runs
+from gravbench.model import run_names
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import labels, story, story_figure, story_path
@@ -168,7 +168,7 @@ def extent(text):
 @pytest.mark.parametrize("others", [{}, CROWDED, NEAR_THE_LINE, "h200/ladder"], ids=str)
 def test_no_label_lies_on_a_line_a_dot_or_another_label(others, monkeypatch):
     monkeypatch.chdir(ROOT)
-    records = RecordFile(runs.find(others)).read() if isinstance(others, str) else ladder(**others)
+    records = RecordFile(run_names.find(others)).read() if isinstance(others, str) else ladder(**others)
     drawn = list(ElementTree.fromstring(story_figure.draw(told(records), {}, "light")))
     lines = []
     for one in drawn:

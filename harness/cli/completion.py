@@ -33,12 +33,12 @@ def configs(incomplete: str) -> list[str]:
 
 
 def runs(incomplete: str) -> list[str]:
-    """Name the runs below reports/, the newest first, and folders here that hold records."""
-    found = [path.parent for path in Path("reports").glob("**/records.jsonl")]
-    newest = sorted(found, key=lambda run: run.stat().st_mtime, reverse=True)
-    names = [str(run.relative_to("reports")) for run in newest]
-    names += [str(path.parent) for path in Path().glob(f"{incomplete}*/records.jsonl") if path.parent != Path()]
-    return [name for name in names if name.startswith(incomplete)][:MOST_RUNS]
+    """Name the runs below reports/, the newest first, folders here that hold records, and the runs of the clone."""
+    from gravbench.model.run_names import names
+
+    own, of_clone = names(newest_first=True)
+    own += [str(path.parent) for path in Path().glob(f"{incomplete}*/records.jsonl") if path.parent != Path()]
+    return [name for name in [*own, *of_clone] if name.startswith(incomplete)][:MOST_RUNS]
 
 
 def sources(incomplete: str) -> list[str]:

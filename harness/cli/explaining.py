@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gravbench.cli.axes import axes_of
-from gravbench.cli.folders import known_variants
+from gravbench.cli.folders import known_variants, unknown
 from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, warn, writing
-from gravbench.errors import LISTING, InputError, listed, nearest
+from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
     from gravbench.explain.explained import Asked
@@ -105,7 +105,9 @@ def explain(
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
+    from gravbench.model.run_names import located
 
+    ceilings, source = (folder and located(folder) for folder in (ceilings, source))
     given = {"--device": device, "--out": out, "--from": source}
     for name in (name for name, value in given.items() if value and not knock_outs):
         raise InputError(f"{name} only works with --knock-outs")
@@ -184,7 +186,7 @@ def asked_for(
     from gravbench.explain.explained import Asked
 
     if name not in variants:
-        raise InputError(f"{option} {shown(name)}: no such variant; {nearest(name, list(variants), LISTING)}")
+        raise InputError(f"{option} {shown(name)}: no such variant; {unknown(name, list(variants))}")
     variant = variants[name]
     if not variant.has_cuda_c:
         with_it = listed(name for name, one in variants.items() if one.has_cuda_c)

@@ -13,9 +13,9 @@ import typer
 
 from gravbench.cli import completion, options
 from gravbench.cli.axes import axes_of
-from gravbench.cli.folders import known_variants
+from gravbench.cli.folders import known_variants, unknown
 from gravbench.cli.options import MEASURE, app, console, linked, warn, working, writing
-from gravbench.errors import LISTING, InputError, listed, nearest
+from gravbench.errors import InputError, listed, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +101,7 @@ def movie(
     files.check(path, fps)
     variants = known_variants(warn)
     if variant not in variants:
-        raise InputError(f"VARIANT {variant}: no such variant; {nearest(variant, list(variants), LISTING)}")
+        raise InputError(f"VARIANT {variant}: no such variant; {unknown(variant, list(variants))}")
     if colour not in (None, *COLOURS):
         raise InputError(f"--colour {colour}: no such colouring; {nearest(colour or '', list(COLOURS))}")
     look = film.Look(_pixels(size, path), fps, zoom)

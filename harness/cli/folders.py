@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gravbench.errors import InputError
+from gravbench.errors import LISTING, InputError, nearest
 
 if TYPE_CHECKING:
     from gravbench.model.variant import Variant
@@ -57,6 +57,13 @@ def remembered() -> tuple[Path, ...]:
         if (used_from == str(here) or Path(name).is_relative_to(here)) and Path(name).is_dir()
     ]
     return tuple(reversed(found))
+
+
+def unknown(name: str, accepted: Sequence[str]) -> str:
+    """Say what is accepted instead of a variant that nobody knows, or why a file of its name declares none."""
+    from gravbench.model.declaring import undeclared
+
+    return undeclared(name, remembered()) or nearest(name, accepted, LISTING)
 
 
 def known_variants(say: Callable[[str], object]) -> Mapping[str, Variant]:

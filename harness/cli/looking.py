@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from gravbench.cli import completion
-from gravbench.cli.folders import known_variants
+from gravbench.cli.folders import known_variants, unknown
 from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, warn
-from gravbench.errors import LISTING, InputError, nearest
+from gravbench.errors import InputError
 
 
 @app.command("list", rich_help_panel=LOOK)
@@ -31,7 +31,7 @@ def list_variants(
     variants = known_variants(warn)
     interactions = {own: find(own) for own in packaged()}
     if name is not None and name not in variants and name not in interactions:
-        known = nearest(name, [*variants, *interactions], LISTING)
+        known = unknown(name, [*variants, *interactions])
         raise InputError(f"{name} is neither a variant nor an interaction; {known}")
     if as_json:
         own = {key: one for key, one in variants.items() if name in (None, key)}
@@ -80,7 +80,7 @@ def source(
 
     known = known_variants(warn)
     if variant not in known:
-        raise InputError(f"there is no variant {variant}; {nearest(variant, list(known), LISTING)}")
+        raise InputError(f"there is no variant {variant}; {unknown(variant, list(known))}")
     one = known[variant]
     computed = find(interaction)
     if computed.name != GRAVITY and not one.any_interaction:

@@ -14,7 +14,7 @@ from gravbench.cli import judging, looking, making, measuring, reporting, search
 from gravbench.cli import ceilings, explaining, filming  # noqa: F401
 from gravbench.cli.options import app
 from gravbench.cli.stopping import Stopped, stopping
-from gravbench.errors import InputError
+from gravbench.errors import InputError, prefixed
 
 
 def main() -> None:
@@ -38,10 +38,10 @@ def main() -> None:
 
 
 def _end(sentence: str, code: int) -> None:
-    """Exit after a sentence, also where nobody can read it any more."""
+    """Exit after a sentence, or several in lines of their own, also where nobody can read it any more."""
     with suppress(OSError):
         if sentence:
-            print(f"gravbench: {sentence}", file=sys.stderr)  # noqa: T201
+            sys.stderr.write(prefixed("gravbench", sentence))
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -161,12 +161,20 @@ def _print_mistakes(told: list[str], terminal: Console) -> None:
 
 
 def _show_plan(todo: Plan, terminal: Console) -> None:
-    from gravbench.measuring.progress import duration
+    """Print a line for each task, but of the cases skipped for the same reason only the first and their number."""
+    from gravbench.measuring.progress import duration, skips
 
+    skipped: Counter[str] = Counter()
     for task, seconds in zip(todo.tasks, todo.estimates, strict=True):
+        if task.skip:
+            skipped[task.skip] += 1
+            if skipped[task.skip] > 1:
+                continue
         what = f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
         again = ", anchor repeated" if task.anchor > 1 else ""
         terminal.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
+    for sentence in skips(skipped):
+        terminal.print(sentence, highlight=False, markup=False, soft_wrap=True)
     cases = sum(not task.skip for task in todo.tasks)
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
 
@@ -243,7 +251,7 @@ def selftest(
 
     from gravbench.config.load import load
     from gravbench.measuring.rounds import measure_on_each, measure_rounds, plan_on_each, plan_rounds
-    from gravbench.model import runs
+    from gravbench.model import run_names, runs
     from gravbench.report.terminal.across import across_json, render_across
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
     from gravbench.toolkits.devices import select
@@ -273,7 +281,7 @@ def selftest(
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
-    folder = from_folder or out or Path()
+    folder = run_names.located(from_folder) if from_folder else out or Path()
     if across_devices:
         judged = judge_cards(options.read_records(folder), limit)
         compared = any(one.differences for one in judged)

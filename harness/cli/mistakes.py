@@ -19,7 +19,6 @@ MOST_LOG = 4_000_000
 """Bytes of its end that are read."""
 MOST = 5
 """Mistakes that are told."""
-_COMPILER = re.compile(r"([\w.]+\.cuh?)\((\d+)\): error: (.+?)(?:;|$)", re.MULTILINE)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _NAME = re.compile(r"name '(\w+)' is not defined")
 
@@ -55,9 +54,10 @@ def _end_of(path: Path) -> str:
 
 
 def _sentence(variant: Variant, reason: str, log: str) -> str:
-    if found := _COMPILER.search(reason):
-        file, line, what = found.groups()
-        return f"{variant.path.parent / file}, line {line}: {shortened(what.strip(), 300)}"
+    from gravbench.model.compiler_log import sentences
+
+    if refused := sentences(reason, variant.path):
+        return refused[0]
     return f"{variant.path}, line {_line(variant.path, reason, log)}: {shortened(reason, 300)}"
 
 

@@ -211,12 +211,15 @@ def warn(sentence: str) -> None:
 
 
 def find_run(name: str, *, stderr: bool = True) -> Path:
-    """Return the folder of a run, and say which it is where ``name`` is that of its configuration."""
-    from gravbench.model import runs
+    """Return the folder of a run, and say which it is where ``name`` is that of its configuration or of the clone."""
+    from gravbench.model import run_names, runs
 
-    folder = runs.find(name)
-    if folder.name.startswith(f"{name}-"):
+    folder, which = run_names.find(name), ""
+    if run_names.is_of_the_clone(folder) and not Path(name).is_absolute():
+        which = "a run of the clone of gravbench"
+    elif folder.name.startswith(f"{name}-"):
         which = "the newest with measurements" if runs.has_measurements(folder) else "the newest; none has measurements"
+    if which:
         console(stderr=stderr).print(f"{name}: {folder}, {which}", markup=False, highlight=False, soft_wrap=True)
     return folder
 

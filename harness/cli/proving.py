@@ -220,13 +220,19 @@ def keep_limits(run: str, ceilings: Path | None) -> None:
     from gravbench.explain import ceilings as kept
     from gravbench.explain.assembling import compiler, missing
     from gravbench.explain.limiting import limits_of
+    from gravbench.model import run_names
     from gravbench.model.limiting import Limits
     from gravbench.model.lock import alone
     from gravbench.report.terminal.printing import say_lines
 
+    folder, terminal = find_run(run), console()
+    if run_names.is_of_the_clone(folder):
+        raise InputError(
+            f"--limits {run}: {folder} is a run of the clone of gravbench, which is only read from elsewhere; "
+            "accepted: a run of your own, or the same command in the clone"
+        )
     if lacking := missing():
         raise InputError(lacking)
-    folder, terminal = find_run(run), console()
     with alone(folder), terminal.status("explaining") if terminal.is_terminal else nullcontext():
         found, without = limits_of(read_records(folder), kept.read(ceilings or folder))
         path = Limits(compiler=compiler(), limits=found).write(folder) if found else None

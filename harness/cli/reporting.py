@@ -108,7 +108,8 @@ def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Rec
 
 
 def _print_summary(folder: Path, name: str) -> None:
-    from gravbench.model.runs import RECORDS, REPORTS
+    from gravbench.model import run_names
+    from gravbench.model.runs import RECORDS
     from gravbench.model.variant import parents, summaries
     from gravbench.report.here import Here
     from gravbench.report.published import beside
@@ -116,7 +117,8 @@ def _print_summary(folder: Path, name: str) -> None:
 
     records, source = _read(folder, None, Chosen())
     variants = known_variants(warn)
-    then = f"{EXAMPLE[1]}: gravbench report {EXAMPLE[0]}" if (REPORTS / EXAMPLE[0] / RECORDS).is_file() else ""
+    brought = (run_names.located(Path(EXAMPLE[0])) / RECORDS).is_file()
+    then = f"{EXAMPLE[1]}: gravbench report {EXAMPLE[0]}" if brought else ""
     again = shlex.join(["gravbench", "report", name, "--full"])
     render_summary(
         records,

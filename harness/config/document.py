@@ -11,6 +11,7 @@ import json
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import yaml
 
 from gravbench.config.limits import MOST_BYTES, MOST_DIGITS, MOST_LEVELS, MOST_PARTS
 from gravbench.config.numbers import NUMBER, number
-from gravbench.errors import InputError, shortened
+from gravbench.errors import InputError, Place, shortened
 from gravbench.model import files
 
 try:
@@ -44,17 +45,30 @@ class Document:
 
     def where(self, location: Sequence[int | str]) -> str:
         """Name the file and the line of the key or list element at ``location``, or of what holds it."""
-        node, line = self.root, self.root.start_mark.line
-        for part in location:
-            found: list[tuple[yaml.Node, yaml.Node]] = []
+        return f"{self.path}, line {self.place(location)[0] + 1}"
+
+    def place(self, location: Sequence[int | str]) -> Place:
+        """Return the line and the column of the key or list element at ``location``, or of what holds it."""
+        lengths = range(len(location), 0, -1)
+        found = (self._places.get(tuple(location[:length])) for length in lengths)
+        return next(filter(None, found), (self.root.start_mark.line, self.root.start_mark.column))
+
+    @cached_property
+    def _places(self) -> dict[tuple[int | str, ...], Place]:
+        """Where every key and list element stands."""
+        places: dict[tuple[int | str, ...], Place] = {}
+        held: list[tuple[tuple[int | str, ...], yaml.Node]] = [((), self.root)]
+        while held:
+            location, node = held.pop()
+            parts: Iterable[tuple[int | str, yaml.Node, yaml.Node]] = ()
             if isinstance(node, yaml.MappingNode):
-                found = [(key, value) for key, value in node.value if key.value == str(part)]
-            elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-                found = [(node.value[part], node.value[part])]
-            if not found:
-                break
-            line, node = found[0][0].start_mark.line, found[0][1]
-        return f"{self.path}, line {line + 1}"
+                parts = ((key.value, key, value) for key, value in node.value)
+            elif isinstance(node, yaml.SequenceNode):
+                parts = ((number, element, element) for number, element in enumerate(node.value))
+            for part, at, value in parts:
+                places[*location, part] = at.start_mark.line, at.start_mark.column
+                held.append(((*location, part), value))
+        return places
 
 
 def read(path: Path) -> Document:

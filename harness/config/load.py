@@ -19,7 +19,7 @@ from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
 from gravbench.config.search import Search
 from gravbench.config.settings import PARTS, PROTOCOL, Config, Measure, Protocol, validated
-from gravbench.errors import InputError, nearest, shortened
+from gravbench.errors import InputError, Mistakes, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.shard import Shard
@@ -121,7 +121,7 @@ def load(
     """
     path = find(config)
     document = read(path)
-    content = validated(Config, document.data, document.where)
+    content = validated(Config, document.data, document)
     options = {"bodies": bodies, "subset": subset}
     own = [Override(name, [text], f"--{name} {shortened(text)}") for name, text in options.items() if text is not None]
     given: dict[str, Override] = {}
@@ -131,15 +131,15 @@ def load(
                 f"{one.where}: {shortened(one.name)} is already set by {given[one.name].where}; accepted: once"
             )
         given[one.name] = one
+    mistakes = Mistakes()
     if content.published is not None:
-        try:
-            published.find(content.published)
-        except InputError as error:
-            raise InputError(f"{document.where(('published',))}: {error}") from error
-    folders = _variant_folders(content, document)
+        with mistakes.noted(document.place(("published",))):
+            _check_published(content.published, document)
+    folders = _variant_folders(content, document, mistakes)
     protocol = _protocol(content, given.values())
     changed = {name: one for name, one in given.items() if name not in PROTOCOL}
-    request = Request(document, content, discover(folders), changed, tuple(variants), tuple(toolkits))
+    chosen = tuple(variants), tuple(toolkits)
+    request = Request(document, content, folders, discover(folders), changed, *chosen, mistakes)
     return Sweep(
         path.stem,
         path,
@@ -153,16 +153,25 @@ def load(
     )
 
 
-def _variant_folders(content: Config, document: Document) -> tuple[Path, ...]:
-    folders = []
-    for index, text in enumerate(content.variant_folders):
-        folder = document.path.parent / text
-        if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
-            where = document.where(("variant_folders", index))
-            raise InputError(
-                f"{where}: variant_folders has {shown(text)}, but {shortened(str(folder), 200)} is not a folder"
-            )
-        folders.append(folder)
+def _check_published(name: str, document: Document) -> None:
+    try:
+        published.find(name)
+    except InputError as error:
+        raise InputError(f"{document.where(('published',))}: {error}") from error
+
+
+def _variant_folders(content: Config, document: Document, mistakes: Mistakes) -> tuple[Path, ...]:
+    """Find the folders of variants. Where one is missing nothing is known of the entries, and the reading ends."""
+    folders = [document.path.parent / text for text in content.variant_folders]
+    for index, path in enumerate(folders):
+        location = "variant_folders", index
+        with mistakes.noted(document.place(location)):
+            if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
+                named = f"variant_folders has {shown(content.variant_folders[index])}"
+                what = f"{shortened(str(path), 200)} is not a folder"
+                raise InputError(f"{document.where(location)}: {named}, but {what}")
+    if not all(map(os.path.isdir, folders)):
+        mistakes.check()
     return tuple(folders)
 
 

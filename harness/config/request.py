@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,9 +18,10 @@ from gravbench.config.limits import MOST_CASES
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
 from gravbench.config.sweep import Block, cases_of
-from gravbench.errors import LISTING, InputError, listed, nearest, shortened
+from gravbench.errors import LISTING, InputError, Mistakes, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
+from gravbench.model.declaring import undeclared
 from gravbench.model.generators import GENERATORS
 from gravbench.model.toolkits import catalogue, unnamed
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
@@ -31,20 +33,25 @@ ALL = "all"
 class Request:
     """A configuration, and what the command line says about its cases.
 
-    ``common`` holds the values that are the same for every entry, made once.
+    ``known`` are the variants that gravbench has and those in the ``folders`` of the configuration. ``common`` holds
+    the values that are the same for every entry, made once, and ``mistakes`` what is wrong with the configuration.
     """
 
     document: Document
     content: Config
+    folders: Sequence[Path]
     known: Mapping[str, Variant]
     overrides: Mapping[str, Override]
     chosen_variants: tuple[str, ...]
     chosen_toolkits: tuple[str, ...]
+    mistakes: Mistakes = field(default_factory=Mistakes)
     common: dict[str, list[Any]] = field(default_factory=dict)
 
     def cases(self) -> list[Case]:
         """Make every case once, in the order of the file."""
         entries = [self._variants(index) for index in range(len(self.content.variants))]
+        self._check_settings()
+        self.mistakes.check()
         selected = self._selected({one.name: one for one in chain.from_iterable(entries)})
         axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
         for override in self.overrides.values():
@@ -85,8 +92,14 @@ class Request:
     def _where(self, index: int, *location: str | int) -> str:
         return self.document.where(("variants", index, *location))
 
+    @contextmanager
+    def _noted(self, index: int, *location: str | int) -> Iterator[str]:
+        """Collect what is wrong in the block about a part of an entry; gives what begins the message."""
+        with self.mistakes.noted(self.document.place(("variants", index, *location))):
+            yield self._where(index, *location)
+
     def _variants(self, index: int) -> list[Variant]:
-        """Look the names of an entry up, and check everything it says about them."""
+        """Look the names of an entry up, and collect everything that is wrong with it."""
         entry = self.content.variants[index]
         names: dict[str, None] = {}
         for position, name in enumerate(entry.variant):
@@ -95,42 +108,64 @@ class Request:
             elif name in self.known:
                 names[name] = None
             else:
-                where = self._where(index, "variant", position)
-                raise InputError(f"{where}: no variant {shown(name)}; {nearest(name, [*self.known, ALL], LISTING)}")
+                with self._noted(index, "variant", position) as where:
+                    why = undeclared(name, self.folders) or nearest(name, [*self.known, ALL], LISTING)
+                    raise InputError(f"{where}: no variant {shown(name)}; {why}")
         found = [self.known[name] for name in names]
         for one in found:
             for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:
                 raise InputError(f"{one.path}: axis {axis} has the name of a setting; accepted: another name")
-        self._check_toolkits(index, found)
-        for axis, values in entry.axes.items():
-            where = self._where(index, axis)
-            if not values:
-                raise InputError(f"{where}: {axis} is []; accepted: at least one value")
-            owners = [one for one in found if axis in one.axes]
-            if not owners:
-                said = f"{found[0].name} has no" if len(found) == 1 else f"none of {listed(names)} has an"
-                accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
-                raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
-            for one in owners:
-                axis_values(one, axis, values, where)
+        with self._noted(index, "when") as where:
+            self._condition(index, found)
+        # Of a variant that is not known, nobody knows what it takes.
+        if len(names) >= len(set(entry.variant)):
+            self._check_toolkits(index, found)
+            self._check_axes(index, found)
         return found
+
+    def _check_settings(self) -> None:
+        """Look the settings of all entries up, those that stand for several once."""
+        checked: set[str] = set()
+        for index, entry in enumerate(self.content.variants):
+            own = entry.model_fields_set - self.overrides.keys()
+            for name in (name for name in SETTINGS if name in own or name not in checked):
+                location = ("variants", index, name) if name in own else (name,)
+                with self.mistakes.noted(self.document.place(location)):
+                    self._setting(name, index)
+            checked |= set(SETTINGS) - own
+
+    def _check_axes(self, index: int, found: list[Variant]) -> None:
+        for axis, values in self.content.variants[index].axes.items():
+            with self._noted(index, axis) as where:
+                if not values:
+                    raise InputError(f"{where}: {axis} is []; accepted: at least one value")
+                owners = [one for one in found if axis in one.axes]
+                if not owners:
+                    names = listed(one.name for one in found)
+                    said = f"{names} has no" if len(found) == 1 else f"none of {names} has an"
+                    accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
+                    raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
+                for one in owners:
+                    axis_values(one, axis, values, where)
 
     def _check_toolkits(self, index: int, found: list[Variant]) -> None:
         entry = self.content.variants[index]
         offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
-        for position, toolkit in enumerate(entry.toolkit):
-            if toolkit in catalogue() and toolkit in offered:
-                continue
-            where = self._where(index, "toolkit", position)
-            if toolkit not in catalogue():
-                raise InputError(f"{where}: no toolkit {shown(toolkit)}; {nearest(toolkit, offered)}")
-            names = listed(one.name for one in found)
-            raise InputError(f"{where}: toolkit {toolkit} has no {names}; {nearest(toolkit, offered)}")
+        wrong = [position for position, name in enumerate(entry.toolkit) if name not in offered]
+        for position in wrong:
+            with self._noted(index, "toolkit", position) as where:
+                toolkit = entry.toolkit[position]
+                names = listed(one.name for one in found)
+                said = f"toolkit {toolkit} has no {names}" if toolkit in catalogue() else f"no toolkit {shown(toolkit)}"
+                raise InputError(f"{where}: {said}; {nearest(toolkit, offered)}")
+        if wrong:
+            return
         for one in found:
             # `all` means the variants that have the toolkit; a variant that is named has to have it.
             if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
-                said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
-                raise InputError(f"{self._where(index, 'toolkit')}: {said}; accepted: {listed(one.toolkits)}")
+                with self._noted(index, "toolkit") as where:
+                    said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
+                    raise InputError(f"{where}: {said}; accepted: {listed(one.toolkits)}")
 
     def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
         """Keep the variants that the command line chooses, and check what it chooses."""
@@ -146,8 +181,7 @@ class Request:
 
     def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
         entry = self.content.variants[index]
-        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
-        wanted = Condition(entry.when, names, self._where(index, "when"))
+        wanted = self._condition(index, variants)
         settings = {name: self._setting(name, index) for name in SETTINGS}
         chosen = self.chosen_toolkits or catalogue()
         return [
@@ -166,6 +200,10 @@ class Request:
             for one in variants
             if one.name in selected
         ]
+
+    def _condition(self, index: int, variants: list[Variant]) -> Condition:
+        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
+        return Condition(self.content.variants[index].when, names, self._where(index, "when"))
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
         if one := self.overrides.get(axis):

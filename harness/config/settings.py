@@ -6,24 +6,23 @@ A list is swept and a scalar is fixed, so everything that can be swept is a list
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from gravbench.config.document import shown
+from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
 from gravbench.config.numbers import abbreviated
 from gravbench.config.search import Search
-from gravbench.errors import InputError, nearest
+from gravbench.errors import MOST_SENTENCES, InputError, closest, few, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
 
 Subset = Literal["even", "lee", "lee_last"]
 Verify = Literal["sample", "all"]
-Location = Sequence[int | str]
+Location = tuple[int | str, ...]
 
 MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 
@@ -199,25 +198,51 @@ _ACCEPTED = {
 """What is accepted instead, by pydantic's name of a mistake."""
 
 
-def validated(model: type[M], data: Any, where: str | Callable[[Location], str]) -> M:
-    """Make ``model`` of ``data``; ``where`` begins the message about a mistake, or says for a location how it begins.
+def validated(model: type[M], data: Any, where: str | Document) -> M:
+    """Make ``model`` of ``data``; ``where`` is the document that it is from, or begins the message about a mistake.
 
     Raises:
-        InputError: the first mistake, in one sentence.
+        InputError: all mistakes in the order of the document, one sentence each; without a document the first.
     """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        begin = where if isinstance(where, str) else where(first["loc"])
-        raise InputError(f"{begin}: {_sentence(first, model)}") from None
+        found = _meant(error.errors(include_url=False), model)
+    if isinstance(where, str):
+        raise InputError(f"{where}: {_sentence(found[0], model)}")
+    found.sort(key=lambda mistake: where.place(mistake["loc"]))
+    first = found[:MOST_SENTENCES]
+    sentences = [f"{where.where(mistake['loc'])}: {_sentence(mistake, model)}" for mistake in first]
+    raise InputError(*few(sentences, len(found)))
+
+
+def _meant(found: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetails]:
+    """Say of a key that is missing and misspelt only that it is misspelt."""
+    misspelt: dict[Location, ErrorDetails] = {}
+    for mistake in found:
+        given = mistake["input"]
+        if mistake["type"] == "missing" and isinstance(given, dict):
+            *holder, name = mistake["loc"]
+            keys = _keys(tuple(holder), model)
+            close = [key for key in given if key not in keys and closest(key, keys) == name]
+            if close:
+                misspelt[mistake["loc"]] = {**mistake, "type": "extra_forbidden", "loc": (*holder, close[0])}
+    others = {mistake["loc"] for mistake in misspelt.values()}
+    return [*misspelt.values(), *(one for one in found if one["loc"] not in misspelt and one["loc"] not in others)]
+
+
+def _keys(holder: Location, model: type[BaseModel]) -> list[str]:
+    """Return the keys that are accepted at a location."""
+    names = [part for part in holder if isinstance(part, str)]
+    part = Entry if names[:1] == ["variants"] else PARTS.get(names[0], model) if names else model
+    return list(part.model_fields)
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     names = [part for part in error["loc"] if isinstance(part, str) and part not in ("variants", "")]
     if error["type"] == "extra_forbidden":
-        keys = list((PARTS.get(names[0], Measure) if len(names) > 1 else model).model_fields)
-        return f"unknown key {shown(names[-1])}; {nearest(names[-1], keys)}"
+        key = str(error["loc"][-1])
+        return f"unknown key {shown(key)}; {nearest(key, _keys(error['loc'][:-1], model))}"
     if error["type"] == "missing":
         return f"the key {error['loc'][-1]} is missing"
     what = ".".join(names) or ("an entry of variants" if error["loc"] else "the file")

@@ -17,8 +17,10 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from gravbench.errors import InputError, shortened
-from gravbench.explain.machine_code import Code, parse
+from gravbench.errors import InputError, few, listed, shortened
+from gravbench.explain.machine_code import Code, NoKernelError, parse
+from gravbench.model.compiler_log import sentences
+from gravbench.model.variant import CUDA_C
 
 INSTALL = "install it with: pip install 'gravbench[explain]'"
 NO_NVRTC = f"explain needs NVRTC and its Python bindings; {INSTALL}"
@@ -26,7 +28,20 @@ ELF = b"\x7fELF"
 """What a cubin begins with."""
 TARGET = re.compile(rb"^\.target (\w+)", re.MULTILINE)
 """The architecture in a text of PTX, which may be the special one of a generation: ``sm_90a`` for ``sm_90``."""
+MOST_OF_LOG = 600
+"""Characters of the compiler's output that a sentence quotes."""
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
+
+class CompileError(InputError):
+    """NVRTC refuses a text; ``log`` is what it says."""
+
+    def __init__(self, architecture: str, log: str) -> None:
+        self.log = log.replace("\0", "").strip()
+        lines = [line.strip() for line in self.log.splitlines() if line.strip()]
+        # The assembler's errors name no line, and stand behind its remarks.
+        lines = [line for line in lines if "error" in line] or lines
+        super().__init__(f"it does not compile for {architecture}: {'; '.join(lines)[:MOST_OF_LOG]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +172,26 @@ def hasty_ptx(source: str, architecture: str, options: Sequence[str]) -> str:
 
 
 @contextmanager
+def naming(stem: Path) -> Iterator[None]:
+    """Name the file of CUDA C of a variant, and its lines, in what is said of a text that does not compile.
+
+    Raises:
+        InputError: a text does not compile, or has no kernel of the name that is asked for.
+    """
+    try:
+        yield
+    except CompileError as error:
+        cuda_c = stem.with_suffix(CUDA_C)
+        raise InputError(*few(sentences(error.log, stem) or [f"{cuda_c}: {error}"])) from error
+    except NoKernelError as error:
+        has = f"; it has {listed(error.names)}" if error.names else ""
+        raise InputError(
+            f"{stem.with_suffix(CUDA_C)}: no kernel {error.kernel}{has}; "
+            f'accepted: extern "C" __global__ void {error.kernel}(...)'
+        ) from error
+
+
+@contextmanager
 def _program(source: str, architecture: str, flags: Sequence[str]) -> Iterator[tuple[Any, str]]:
     """Compile a text; gives the program and the compiler's remarks."""
     if not _has_nvrtc():
@@ -172,7 +207,7 @@ def _program(source: str, architecture: str, flags: Sequence[str]) -> Iterator[t
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
             raise InputError(f"--arch {architecture}: not known to this NVRTC; accepted: {', '.join(_known())}")
         if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise InputError(f"it does not compile for {architecture}: {log.strip()[:600]}")
+            raise CompileError(architecture, log)
         yield program, log
     finally:
         nvrtc.nvrtcDestroyProgram(program)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gravbench.errors import InputError, listed, shortened
 from gravbench.explain.asking import Asking, asked_of
-from gravbench.explain.assembling import Compiled, compiled, linked, listing
+from gravbench.explain.assembling import Compiled, compiled, linked, listing, naming
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find
@@ -40,7 +40,8 @@ def machine_code(variant: Variant, interaction: Interaction, architecture: str, 
     source = variant.cuda_source(interaction)
     asked = dict.fromkeys(one.constants for one in asked_of(variant, {}, "float32", interaction))
     options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in asked)
-    return "".join(listing(compiled(source, architecture, each)) for each in options)
+    with naming(variant.path):
+        return "".join(listing(compiled(source, architecture, each)) for each in options)
 
 
 def compilers() -> Mapping[str, Compiler]:

@@ -25,7 +25,8 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.python_code import is_text, tree
 from gravbench.model.record import Record
-from gravbench.model.runs import RecordFile, find
+from gravbench.model.run_names import find
+from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases

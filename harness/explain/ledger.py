@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from gravbench.explain.asking import Asked
-from gravbench.explain.assembling import Assembled, assemble, hasty_ptx
+from gravbench.explain.assembling import Assembled, assemble, hasty_ptx, naming
 from gravbench.explain.chains import bank_conflicts, longest_chain
 from gravbench.explain.machine_code import Instruction, Loop, around, innermost
 from gravbench.explain.occupancy import Occupancy, occupancy
@@ -140,7 +140,7 @@ def ledgers(
             variant.name, one.stem, architecture, built.registers, built.spilled, built.shared, inner, one.threads
         )
 
-    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+    with naming(variant.path), ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
         kept = [one for one, has in zip(unique, pool.map(has_roots, unique), strict=True) if has]
         made = [pool.submit(counted, one, architecture) for architecture in each for one in kept]
         return [found for one in made if (found := one.result())]

@@ -21,6 +21,14 @@ CONTROL = 41
 JUMPS = ("BRA", "BRX", "JMP", "JMX")
 
 
+class NoKernelError(ValueError):
+    """Machine code has no ``kernel`` of this name; ``names`` are those that it has, as the assembler writes them."""
+
+    def __init__(self, kernel: str, names: Sequence[str]) -> None:
+        super().__init__(f"no kernel {kernel} in this machine code")
+        self.kernel, self.names = kernel, names
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction: ``opcode`` with its suffixes, such as ``FFMA.FTZ``, and the ``line`` of ``file`` it is of.
@@ -94,7 +102,7 @@ def parse(text: str, kernel: str) -> Code:
     """Read the machine code of one kernel from what ``nvdisasm -c -g`` prints, with ``-hex`` also its control.
 
     Raises:
-        ValueError: the text has no kernel of this name.
+        NoKernelError: the text has no kernel of this name.
     """
     code, here, file, line = Code(), False, "", 0
     for row in text.splitlines():
@@ -121,7 +129,7 @@ def parse(text: str, kernel: str) -> Code:
         elif code.instructions and (encoded := ENCODED.search(row)):
             code.instructions[-1] = replace(code.instructions[-1], control=int(encoded[1], 16) >> CONTROL & 0x1FFFF)
     if not code.instructions:
-        raise ValueError(f"no kernel {kernel} in this machine code")
+        raise NoKernelError(kernel, list(dict.fromkeys(SECTION.findall(text))))
     return code
 
 

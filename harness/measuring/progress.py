@@ -61,6 +61,11 @@ def divided(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share / whole:.0%}" for name, share in seconds.items() if share / whole >= 0.005)
 
 
+def skips(counts: Mapping[str, int]) -> list[str]:
+    """Say how many cases were skipped for each reason; not where it is one, which was named."""
+    return [f"{count:,} cases skipped: {reason}" for reason, count in counts.items() if count > 1]
+
+
 class ConsoleWatcher(Watcher):
     """Shows the progress of a run: a bar, what each device does, the fastest so far, and a line per case that ended."""
 
@@ -151,9 +156,8 @@ class ConsoleWatcher(Watcher):
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """Say how many cases were skipped for each reason, and how the time divides."""
-        for reason, count in self.skipped.items():
-            if count > 1:
-                self.console.print(f"{count} cases skipped: {reason}", markup=False, highlight=False, soft_wrap=True)
+        for sentence in skips(self.skipped):
+            self.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         if seconds:
             spent = duration(time.monotonic() - self.began)
             said = f"{spent} of wall time: {divided(seconds)}"

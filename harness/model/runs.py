@@ -1,4 +1,4 @@
-"""The folders that runs are kept in, and how a person names them."""
+"""The folders that runs are kept in, and the records in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gravbench.errors import InputError, listed, nearest, shortened
+from gravbench.errors import InputError
 from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
@@ -83,41 +83,6 @@ def has_measurements(folder: Path) -> bool:
         InputError: its file of records cannot be read.
     """
     return any(record.status == "ok" for record in RecordFile(folder).records())
-
-
-def find(run: str) -> Path:
-    """Return the folder of a run: a path to it or to its records, or a name below reports/.
-
-    A bare name such as ``quick`` means reports/quick, or else the newest reports/quick-DATE-TIME that measured
-    anything, or the newest where none did.
-
-    Raises:
-        InputError: there is no such run.
-    """
-    path = Path(run)
-    if path.name == RECORDS and os.path.lexists(path):
-        return path.parent
-    for folder in (path, REPORTS / run):
-        if os.path.lexists(folder / RECORDS):
-            return folder
-    for folder in (path.parent if path.name == CEILINGS else path, REPORTS / run):
-        if os.path.lexists(folder / CEILINGS):
-            raise InputError(
-                f"{shortened(run)}: not a run, but the measured peak rates of a device; "
-                f"`{shlex.join(['gravbench', 'ceilings', '--from', str(folder)])}` prints them"
-            )
-    with contextlib.suppress(InputError):
-        return newest(run, measured=True)
-    known = sorted(str(found.parent.relative_to(REPORTS)) for found in REPORTS.glob(f"**/{RECORDS}"))
-    if inside := [name for name in known if name.startswith(f"{run.rstrip('/')}/")]:
-        raise InputError(f"{shortened(run)}: a folder of {len(inside):,} runs; accepted: one of {listed(inside)}")
-    if known:
-        raise InputError(
-            f"{shortened(run)}: no such run, neither a folder with a {RECORDS} nor a name; {nearest(run, known)}"
-        )
-    raise InputError(
-        f"{shortened(run)}: no such run; there is none below {REPORTS.resolve()} yet; `gravbench run quick` makes one"
-    )
 
 
 def environment(folder: Path) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
+from gravbench.model.declaring import declares
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
@@ -385,15 +386,6 @@ def _load(path: Path) -> Variant:
     return one
 
 
-def _declares(path: Path) -> bool:
-    try:
-        return "@variant(" in files.text(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8; accepted: Python in UTF-8") from error
-
-
 @lru_cache
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
@@ -412,7 +404,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
             # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
         for path in importing.sources(root.resolve()):
-            if not _declares(path):
+            if not declares(path):
                 continue
             one = _load(path)
             if one.name in found:

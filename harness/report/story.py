@@ -15,7 +15,8 @@ from typing import cast
 
 from gravbench.errors import exit_code_of
 from gravbench.model.record import Record
-from gravbench.model.runs import RecordFile, find
+from gravbench.model.run_names import find
+from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import story_figure
 from gravbench.report.here import Here

@@ -12,11 +12,11 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, guess, shortened
 from gravbench.model.device import Device, Reading, together
 from gravbench.model.variant import CPU
 
@@ -39,6 +39,10 @@ CLOCK_REASONS = {
 }
 # Harmless reasons for a lower clock: nothing to do, or a clock that somebody chose.
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
+
+
+GPU_WORD = re.compile(r"(?:gpu|cuda|nvidia)?[:\s]?([0-9]{0,3})")
+"""What people call a GPU instead of ``cuda:0``."""
 
 
 class Sensor(Protocol):
@@ -154,12 +158,21 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     chosen = []
     for word in dict.fromkeys(wanted):
         if word not in available:
-            why = f" ({reason})" if reason else ""
-            raise InputError(f"--device {word}: no such device{why}; {nearest(word, list(available))}")
+            raise InputError(f"--device {shortened(word)}: no such device; {_accepted(word, available, reason)}")
         chosen.append(available[word])
     if any(device.is_gpu for device in chosen):
         return chosen, None
     return chosen, reason or "no GPU among the devices chosen by --device"
+
+
+def _accepted(word: str, available: Mapping[str, Device], no_gpu: str | None) -> str:
+    """Say which device is meant by a wrong name, which there are, and how GPUs are named where there is none."""
+    gpu = GPU_WORD.fullmatch(word.casefold()) if word else None
+    meant = f"cuda:{gpu[1] or 0}" if gpu else word
+    question = f"did you mean {meant}? " if meant in available else "" if gpu else guess(word, list(available))
+    accepted = ", ".join(f"{name} ({device.name})" for name, device in available.items())
+    others = f"; GPUs are named cuda:0, cuda:1 and so on (here: {no_gpu})" if no_gpu else ""
+    return f"{question}accepted: {accepted}{others}"
 
 
 def _reasons(mask: int) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def read(path: Path) -> Table:
 @lru_cache
 def _read(path: Path, _written: int, _size: int) -> Table:
     found = document.read(path)
-    table = validated(Table, found.data, found.where)
+    table = validated(Table, found.data, found)
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):
             _check(choice, measured.toolkit, lambda *key, i=i, j=j: found.where(("measured", i, "choices", j, *key)))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gravbench.errors import MOST_CHARACTERS, InputError
+from gravbench.errors import MOST_CHARACTERS, MOST_SENTENCES, InputError
 
 SECONDS = 10.0
 """Of computing, for any one input."""
@@ -21,14 +21,15 @@ NASTY_WORDS = [
 
 @contextmanager
 def answered(what: object) -> Iterator[list[str]]:
-    """Give the list for the sentence that the input is refused with; hold it and the time to their bounds."""
+    """Give the list for the sentences that the input is refused with; hold them and the time to their bounds."""
     said: list[str] = []
     began = time.process_time()
     try:
         try:
             yield said
         except InputError as error:
-            said.append(str(error))
+            said += str(error).split("\n")
+        assert len(said) <= MOST_SENTENCES + 1
         for sentence in said:
             assert 10 < len(sentence) <= MOST_CHARACTERS + len("gravbench: ")
             assert sentence.isprintable()
