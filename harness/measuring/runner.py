@@ -41,7 +41,7 @@ from gravbench.measuring.queues import Queues
 from gravbench.measuring.shards import check_resumed
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
-from gravbench.model import initial_conditions, runs
+from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
@@ -316,11 +316,7 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     )
     if record.status != "ok" or not record.median_seconds:
         return record
-    speed = None if record.uncounted else record.evaluated / record.median_seconds
-    steps = 1 / record.median_seconds if record.timed == "step" else None
-    gflops = None if speed is None else speed * flops / 1e9
-    speeds = {"interactions_per_second": speed, "gflops": gflops, "steps_per_second": steps}
-    return record.model_copy(update=speeds)
+    return record.model_copy(update=derived.speeds(record))
 
 
 def recorded(folder: Path, *, resume: bool) -> list[Record]:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gravbench.errors import InputError, listed, nearest, shortened
+from gravbench.model import derived
 from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
@@ -318,8 +319,17 @@ class RecordFile:
             write_all(self._file, b"\n")
         return f"{self.path}: the last line had no line end; it was added"
 
-    def read(self, say: Callable[[str], object] = warnings.warn, without: Collection[str] = ()) -> list[Record]:
+    def read(
+        self,
+        say: Callable[[str], object] = warnings.warn,
+        without: Collection[str] = (),
+        *,
+        intervals: bool = False,
+    ) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
+
+        What a record derives from its samples is computed again; a line that states something else is none. That
+        includes ``intervals`` where they are asked for: whoever judges by the stored ones has to.
 
         A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
         checked and not kept, which saves room where there are many records.
@@ -330,7 +340,7 @@ class RecordFile:
         bad: list[str] = []
         with _uncollected():
             records = []
-            for record in self.records(bad.append):
+            for record in self.records(bad.append, intervals=intervals):
                 for name in without:
                     record.__dict__[name] = NO_LIST
                 records.append(record)
@@ -342,8 +352,12 @@ class RecordFile:
             say(f"{self.path}: skipped {which}: {'; '.join(bad[:MOST_SAID])}{more}")
         return records
 
-    def records(self, pass_over: Callable[[str], object] = lambda _: None) -> Iterator[Record]:
+    def records(
+        self, pass_over: Callable[[str], object] = lambda _: None, *, intervals: bool = False
+    ) -> Iterator[Record]:
         """Read one record after the other, and tell which lines are none and why; a half-written last one is not told.
+
+        ``intervals`` as in ``read``.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
@@ -354,7 +368,9 @@ class RecordFile:
                 for number, line in enumerate(lines, 1):
                     try:
                         if line.strip():
-                            yield _shared(Record.of_line(line), memory)
+                            record = Record.of_line(line)
+                            derived.check(record, intervals=intervals)
+                            yield _shared(record, memory)
                     except ValueError as error:
                         if line.endswith(b"\n"):
                             pass_over(f"line {number}: {_why(error)}")
