@@ -45,6 +45,10 @@ MANY_ROWS = 1024
 """Bodies that a float64 sum does not compute without any error, however carefully it adds; it does for two."""
 
 
+class ContradictionError(ValueError):
+    """A record states what its samples do not give; the message has the field, its value and what it should be."""
+
+
 def interval(record: Record) -> Interval:
     """Return the median of a record that has samples and what bounds it, in seconds, as the run computed them.
 
@@ -74,16 +78,18 @@ def check(record: Record, *, intervals: bool = False) -> None:
     confidence interval too, which takes about as long as reading the record and imports SciPy.
 
     Raises:
-        ValueError: it does not; the message has the field, its value and what it should be.
+        ContradictionError: it does not.
     """
     own = record.__dict__
     samples, processes = own["samples_seconds"], own["processes"]
     if own["toolkit"] == CPU and own["device_uuid"] is not None:
-        raise ValueError(f"device_uuid: {own['device_uuid']!r}, but the toolkit is {CPU}; accepted: none")
+        raise ContradictionError(f"device_uuid: {own['device_uuid']!r}, but the toolkit is {CPU}; accepted: none")
     if processes and len(processes) != len(samples):
-        raise ValueError(f"processes: {len(processes):,} for {len(samples):,} samples; accepted: one for each sample")
+        raise ContradictionError(
+            f"processes: {len(processes):,} for {len(samples):,} samples; accepted: one for each sample"
+        )
     if own["status"] == "ok" and not (samples and own["median_seconds"]):
-        raise ValueError(f"{'median' if samples else 'samples'}_seconds: none, but the status is ok")
+        raise ContradictionError(f"{'median' if samples else 'samples'}_seconds: none, but the status is ok")
     expected: dict[str, float | None] = {}
     if samples:
         several = processes and processes[0] != processes[-1]
@@ -96,12 +102,14 @@ def check(record: Record, *, intervals: bool = False) -> None:
         if own["error_max_of"]:
             expected["error_max"] = max(own["error_max_of"].values())
         if own["error_max"] == 0 and _rounds(record):
-            raise ValueError(f"error_max: 0; accepted: more, because {record.dtype} rounds sums of {record.n:,} bodies")
+            raise ContradictionError(
+                f"error_max: 0; accepted: more, because {record.dtype} rounds sums of {record.n:,} bodies"
+            )
         for name, other in INCREASING:
             less, more = own[name], own[other]
             # A NaN is neither larger nor smaller.
             if less is not None and more is not None and less > more * (1 + ROUNDING):
-                raise ValueError(f"{other}: {more!r}, but {name} is {less!r}; accepted: no less than that")
+                raise ContradictionError(f"{other}: {more!r}, but {name} is {less!r}; accepted: no less than that")
     # Written out: a function of its own would be called for every record.
     for name, value in expected.items():
         stated = own[name]
@@ -109,7 +117,7 @@ def check(record: Record, *, intervals: bool = False) -> None:
             continue
         if value is None or not math.isclose(stated, value, rel_tol=ROUNDING):
             gives = "nothing gives one" if value is None else f"its {SOURCES[name]} give {value!r}"
-            raise ValueError(f"{name}: {stated!r}, but {gives}")
+            raise ContradictionError(f"{name}: {stated!r}, but {gives}")
 
 
 def _rounds(record: Record) -> bool:
