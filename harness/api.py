@@ -50,7 +50,8 @@ def run(
     # What cannot be planned leaves no folder behind.
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
     folder = runs.new_folder(asked.folder_name) if out is None else Path(out)
-    with runner.open_run(folder, existing, chosen, sys.argv[1:], asked, todo.planned) as (store, _):
+    opened = runner.open_run(folder, existing, chosen, sys.argv[1:], asked, todo.planned, todo.left_out)
+    with opened as (store, _):
         return runner.run(asked, todo, store, watcher)
 
 

@@ -12,7 +12,10 @@ import pytest
 import typer.testing
 from hypothesis import settings
 
+from gravbench.model import derived
 from gravbench.model.bodies import Bodies
+from gravbench.model.record import Record
+from gravbench.model.statistics import ends
 from gravbench.toolkits import kept
 from gravbench.toolkits.devices import gpus
 
@@ -54,6 +57,14 @@ def saying(words: str) -> Iterator[None]:
 def save(bodies: Bodies, path: Path) -> None:
     """Write bodies to a NumPy archive, from which they are read bit for bit."""
     np.savez(path, mass=bodies.mass, position=bodies.position, velocity=bodies.velocity)
+
+
+def consistent(record: Record) -> Record:
+    """Return a made-up record with all that a run derives from its samples, as a record in a file has."""
+    bounded = derived.interval(record)
+    low, high = ends(bounded)
+    record = record.model_copy(update={"median_seconds": bounded.median, "ci_low": low, "ci_high": high})
+    return record.model_copy(update=derived.speeds(record))
 
 
 def missing_variants(config: str) -> str:

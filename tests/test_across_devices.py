@@ -6,6 +6,7 @@ import re
 import pytest
 
 import test_compare
+from conftest import consistent
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import rounds
@@ -84,10 +85,11 @@ def timed(task, slower):
     middle = task.case.n * 1e-3 * (1 + slower * (task.fingerprint.device_uuid == "GPU-2")) * (1 + 1e-4 * task.anchor)
     samples = [middle * (1 + 1e-4 * i) for i in range(-5, 6)]
     number = 1 + task.anchor + 100 * CARDS.index(task.device)
-    return made_up(
-        task, samples_seconds=samples, processes=[number] * 11, median_seconds=middle, sm_clock_mhz=[1980] * 11,
-        error_max=1e-6, ci_low=samples[1], ci_high=samples[-2], stop_reason="interval",
+    made = made_up(
+        task, samples_seconds=samples, processes=[number] * 11, sm_clock_mhz=[1980] * 11, error_max=1e-6,
+        stop_reason="interval",
     )  # fmt: skip
+    return consistent(made)
 
 
 @pytest.fixture

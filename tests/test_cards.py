@@ -5,6 +5,7 @@ import re
 import pytest
 from rich.console import Console
 
+from conftest import consistent
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.page import html
@@ -171,7 +172,7 @@ def test_a_page_and_a_search_take_the_cards_together():
 def test_the_command_reports_one_ladder(tmp_path):
     store = RecordFile(tmp_path / "divided")
     for one in divided():
-        store.append(one)
+        store.append(consistent(one))
     code, text = command("report", str(tmp_path / "divided"), "--full")
     assert code == 0
     assert text.count(f"n = 1,000, {GPU} (one") == 1

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import test_record
-from conftest import ROOT
+from conftest import ROOT, consistent
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
@@ -777,7 +777,8 @@ def runs(tmp_path):
         clock = {"faster-clock": {"sm_clock_mhz": [2178]}, "no-clock": {"sm_clock_mhz": []}}.get(name, {})
         store = RecordFile(tmp_path / name)
         for toolkit in ("cupy", "pycuda"):
-            store.append(shared(record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit, **clock)))
+            own = record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit, **clock)
+            store.append(consistent(shared(own)))
     return tmp_path
 
 

@@ -6,6 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from conftest import consistent
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
@@ -61,8 +62,8 @@ def test_parquet_takes_integers_of_any_size_and_columns_of_two_kinds_of_numbers(
 
 
 def test_the_command_writes_the_newest_record_of_each_case(tmp_path):
-    for one in (RECORDS[0], RECORDS[0].model_copy(update={"median_seconds": 9.0}), RECORDS[1]):
-        RecordFile(tmp_path / "run").append(one)
+    for one in (RECORDS[0], RECORDS[0].model_copy(update={"samples_seconds": [9.0, 9.0]}), RECORDS[1]):
+        RecordFile(tmp_path / "run").append(consistent(one))
     done = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--to", str(tmp_path / "all.csv")])
     assert done.exit_code == 0, done.output
     first, _ = csv.DictReader((tmp_path / "all.csv").read_text().splitlines())

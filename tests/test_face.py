@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from rich.console import Console
 from typer.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, consistent
 from gravbench.asv import export as history
 from gravbench.cli import completion, folders, mistakes, options
 from gravbench.cli.main import app
@@ -69,10 +69,10 @@ def run(tmp_path, monkeypatch):
         store = RecordFile(tmp_path / "reports" / name)
         for variant, times in (("naive", 4), ("tiled", 1)):
             for n in (1024, 2048):
-                samples = [seconds * times * n / 1024 * (1 + i / 1e5) for i in range(20)]
-                store.append(
-                    record(variant, samples[0], n=n, samples_seconds=samples, started=f"2026-01-0{day}T00:00:00+00:00")
-                )
+                samples = [seconds * times * n / 1024 * (1 + (i - 9.5) / 1e5) for i in range(20)]
+                moment = f"2026-01-0{day}T00:00:00+00:00"
+                own = record(variant, samples[0], n=n, samples_seconds=samples, started=moment)
+                store.append(consistent(own))
         store.append(record("numpy_direct", 1.0, n=1024, toolkit="cpu", started=f"2026-01-0{day}T00:00:00+00:00"))
     return "mine"
 
@@ -146,11 +146,11 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
         samples = [seconds * (1 + i / 1e5) for i in range(20)]
         error = 5e-3 if variant == "barnes_hut_cpu" else 1e-6
         computed = {"body_cell": 10.0} if variant == "barnes_hut_cpu" else {}
-        store.append(
-            record(variant, samples[0], n=4096, toolkit="cpu", timed="force", samples_seconds=samples,
-                   processes=[1 + i % 4 for i in range(20)], error_p99=error, computed=computed, device_uuid=None,
-                   driver=None)
+        own = record(
+            variant, samples[0], n=4096, toolkit="cpu", timed="force", samples_seconds=samples, error_max=error,
+            processes=[1 + i % 4 for i in range(20)], error_p99=error, computed=computed, device_uuid=None, driver=None,
         )  # fmt: skip
+        store.append(consistent(own))
     with monkeypatch.context() as plain:
         plain.setattr(run_names, "runs_of_the_clone", lambda: None)  # as in a plain installation
         printed = gravbench("report", "mine").stdout
@@ -386,7 +386,7 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
         samples = [1e-3 * (1 + i / 1e5) for i in range(20)]
         made = record("mine", samples[0], axes={"p": 256}, timed="force", samples_seconds=samples)
         code = own.code_sha256("cupy", find_interaction("gravity"))
-        RecordFile(tmp_path / "reports" / name).append(made.model_copy(update={"code_sha256": code}))
+        RecordFile(tmp_path / "reports" / name).append(consistent(made.model_copy(update={"code_sha256": code})))
     stranger = "¶"
     assert stranger in gravbench("best", "one", XDG_STATE_HOME=str(tmp_path / "nothing")).stdout
     said = gravbench("best", "one").stdout
@@ -406,7 +406,7 @@ def test_replay_knows_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch)
     for name in ("mine", "tiled"):
         for p in range(32, 352, 32):
             made = record(name, 1e-3 * p, axes={"p": p}, samples_seconds=[1e-3 * p] * 20)
-            RecordFile(tmp_path / "reports" / "one").append(made)
+            RecordFile(tmp_path / "reports" / "one").append(consistent(made))
     contests = json.loads(gravbench("replay", "one", "--strategy", "all", "--repeat", "1", "--json").stdout)["contests"]
     assert len(contests) == 2  # an approximation competes with its like
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, consistent
 from gravbench.asv import export as history
 from gravbench.bench import sentinels
 from gravbench.cli.main import app
@@ -61,8 +61,8 @@ TEMPLATE = RecordFile(LARGE).read()[1]
 def record(sha, picoseconds=0.5, **changes):
     n = changes.get("n", TEMPLATE.n)
     samples = [picoseconds * 1e-12 * n * n * (1 + 1e-4 * (k % 5 - 2)) for k in range(10)]
-    own = {"anchor": 0, "commit": sha, "samples_seconds": samples, "median_seconds": picoseconds * 1e-12 * n * n}
-    return Record(**(TEMPLATE.model_dump() | own | changes))
+    own = {"anchor": 0, "commit": sha, "samples_seconds": samples, "processes": []}
+    return consistent(Record(**(TEMPLATE.model_dump() | own | changes)))
 
 
 def run_of(folder, *records):
@@ -110,9 +110,9 @@ def test_every_figure_of_a_record_arrives(repository, tmp_path):
 
 
 def test_a_processor_has_no_gpu_and_few_samples_no_interval(repository, tmp_path):
+    processor = {"toolkit": "cpu", "device": "A processor", "device_uuid": None, "driver": None}
     own = record(
-        commit(repository, "one"), toolkit="cpu", device="A processor", driver=None, registers=None, local_bytes=None,
-        samples_seconds=[1.0] * 7,
+        commit(repository, "one"), **processor, registers=None, local_bytes=None, samples_seconds=[1.0] * 7,
     )  # fmt: skip
     history.export([run_of(tmp_path / "run", own)], tmp_path / "results", "mine")
     content = only(tmp_path / "results")

@@ -40,6 +40,8 @@ REST = {
     "device": "Imaginary GPU",
     "device_uuid": "GPU-1",
     "status": "ok",
+    "samples_seconds": [1.0],
+    "median_seconds": 1.0,
     "flops_per_interaction": 20.0,
     "commit": None,
     "started": "2026-01-01T00:00:00+00:00",

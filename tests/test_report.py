@@ -37,6 +37,9 @@ PARENTS = {
 GPU = "NVIDIA Imaginary 9000"
 
 
+SPREAD = (1.0, 0.99, 1.01, 1.0, 0.998, 1.01, 0.99, 1.002, 0.995, 1.005)
+
+
 def record(variant: str, median: float | None = 1.0, **changes: Any) -> Record:
     """Make a record up: no device ever measured these numbers, they are chosen to be easy to check by hand."""
     n = changes.get("n", 1000)
@@ -60,6 +63,8 @@ def record(variant: str, median: float | None = 1.0, **changes: Any) -> Record:
         "device_uuid": "GPU-00000000-1111" if gpu else None,
         "error_max": 1.2e-6,
         "error_rms": 2.5e-7,
+        # The second smallest and the second largest of ten samples bound the median.
+        "samples_seconds": [part * median for part in SPREAD] if median is not None else [],
         "median_seconds": median,
         "samples_seconds": [median, median] if median is not None else [],
         "processes": [1, 2] if median is not None and "samples_seconds" not in changes else [],

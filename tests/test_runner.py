@@ -73,6 +73,8 @@ def made_up(task, **changes):
     fields = case.model_dump() | {"bodies": Path(case.bodies).name, "bodies_sha256": bodies.sha256}
     rest = {
         "status": "ok",
+        "samples_seconds": [1.0],
+        "median_seconds": 1.0,
         "flops_per_interaction": 20.0,
         "commit": None,
         "started": "2026-01-01T00:00:00+00:00",

@@ -106,7 +106,7 @@ def run(
         out = out or runs.new_folder(sweep.folder_name)
         again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
         hint = f"the records so far are in {out}. To continue: {again} with the same options"
-        opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned)
+        opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned, todo.left_out)
         with hinting(hint), opened as (store, word):
             if word:
                 terminal.print(word, markup=False)

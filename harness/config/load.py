@@ -6,12 +6,11 @@ it, and every message names the file and line, or the ``-p``, that has to change
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gravbench.config import published
 from gravbench.config.document import Document, read, shown
@@ -20,7 +19,7 @@ from gravbench.config.request import Request
 from gravbench.config.search import Search
 from gravbench.config.settings import PARTS, PROTOCOL, Config, Measure, Protocol, validated
 from gravbench.errors import InputError, Mistakes, nearest, shortened
-from gravbench.model import interaction_files
+from gravbench.model import extent, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.shard import Shard
 from gravbench.model.variant import discover
@@ -53,10 +52,13 @@ class Sweep:
 
         How much memory and log a worker may take is a host's own matter, and not in it.
         """
-        keys = sorted(case.key for case in self.whole or self.cases)
-        measure = self.measure.model_dump(mode="json", exclude={"memory_gigabytes", "log_megabytes"})
-        asked = [keys, measure, self.flops_per_interaction]
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        keys = [case.key for case in self.whole or self.cases]
+        return extent.sha256_of(keys, self.measure_of_all_hosts, self.flops_per_interaction)
+
+    @property
+    def measure_of_all_hosts(self) -> dict[str, Any]:
+        """How cases are measured, without what is a host's own matter."""
+        return self.measure.model_dump(mode="json", exclude={"memory_gigabytes", "log_megabytes"})
 
     @property
     def folder_name(self) -> str:

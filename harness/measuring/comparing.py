@@ -18,12 +18,9 @@ from numpy.typing import NDArray
 
 from gravbench.measuring.direct_sums import Sums
 from gravbench.model.record import Errors
+from gravbench.model.rounding import FLOOR, WORSE, unit
 from gravbench.model.variant import Dtype, Tolerance
 
-WORSE = Tolerance(max=4.0, rms=3.0)
-"""How many times the errors of the plain sum a direct sum may have: it may add in another order."""
-FLOOR = Tolerance(max=24.0, rms=12.0)
-"""Roundings that a term itself may be wrong by: an approximate inverse square root, cubed, on a GPU."""
 SCALE_FLOOR = 8.0
 """Roundings that all accelerations may be too large or too small by together."""
 DEVIATIONS = 6.0
@@ -197,7 +194,7 @@ def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, 
     """Return the errors that are accepted; ``factor`` is that of the interaction."""
     if not tolerance.of_rounding:
         return Limits(factor * tolerance.max, factor * tolerance.rms, math.inf)
-    rounding = float(np.finfo(dtype).eps) / 2
+    rounding = unit(dtype)
     # What is infinite in the kernel's number type widens nothing.
     finite = np.isfinite(sums.plain).all(axis=1)
     plain, exact, magnitudes = sums.plain[finite], sums.exact[finite], sums.magnitudes[finite]

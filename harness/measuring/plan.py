@@ -76,7 +76,8 @@ class Plan:
 
     ``processes`` is the last number of those that have measured something. With ``each`` every device measures all of
     its cases, and takes over none of another. ``contests`` are all cases by the kind of
-    device that measures them, ``known`` the records that are reused.
+    device that measures them, ``known`` the records that are reused. Cases are ``left_out`` where devices were chosen
+    by hand and none of them is fit.
     """
 
     measure: Measure
@@ -86,6 +87,7 @@ class Plan:
     contests: dict[Kind, list[Case]] = field(default_factory=dict)
     known: list[Record] = field(default_factory=list)
     each: bool = False
+    left_out: list[Case] = field(default_factory=list)
 
     @property
     def planned(self) -> int:
@@ -154,6 +156,8 @@ def plan(
             found.append((case, fitting))
         elif fitting or not chosen:
             result.tasks.append(Task(case, print_of(case, None), skip=reason))
+        else:
+            result.left_out.append(case)
     random.Random(sweep.measure.order_seed).shuffle(found)
     loads: dict[str, float] = defaultdict(float)
     by_kind: dict[Kind, list[Task]] = defaultdict(list)

@@ -16,7 +16,7 @@ import numpy as np
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.model.device import Reading
 from gravbench.model.record import OUTRACED, Measurement
-from gravbench.model.statistics import Interval, interval_of, median_interval
+from gravbench.model.statistics import ends, interval_of, median_interval
 from gravbench.model.variant import Lap
 from gravbench.search.racing import FIRST_LOOK, outraced
 from gravbench.toolkits.devices import HARMLESS
@@ -149,7 +149,7 @@ def measure(
             stop_reason = _spent(settings, len(samples))
             break
 
-    low, high = _bounds(interval)
+    low, high = ends(interval)
     told = [reading.throttle_reasons for reading in readings if reading.throttle_reasons is not None]
     reasons = sorted({reason for words in told for reason in words})
     return Measurement(
@@ -218,12 +218,6 @@ def _warmed_up(
             return batch
 
 
-def _bounds(interval: Interval) -> tuple[float, float] | tuple[None, None]:
-    """Return what bounds the median, None where it does not bound a time."""
-    bounded = math.isfinite(interval.half_width) and interval.low > 0
-    return (interval.low, interval.high) if bounded else (None, None)
-
-
 def _spent(settings: Measure, samples: int) -> str:
     few = samples < max(settings.min_samples, FEWEST_SAMPLES)
     return f"budget of {settings.budget_seconds:g} s spent" + (f" after {samples} samples" if few else "")
@@ -255,7 +249,7 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
     }
     if len(own) > 1:
         interval = interval_of([part.samples_seconds for part in own])
-        low, high = _bounds(interval)
+        low, high = ends(interval)
         told = [part.throttled for part in own if part.throttled is not None]
         launches = [part.launch_seconds for part in own if part.launch_seconds is not None]
         joules = [part.joules for part in own if part.joules is not None]

@@ -38,12 +38,13 @@ from gravbench.measuring.lanes import (
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.queues import Queues
-from gravbench.measuring.shards import check_resumed
+from gravbench.measuring.shards import check_resumed, extent
 from gravbench.measuring.tally import Tally
 from gravbench.measuring.turns import Turns
-from gravbench.model import initial_conditions, runs
+from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
+from gravbench.model.generators import generated_by
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
@@ -316,11 +317,7 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     )
     if record.status != "ok" or not record.median_seconds:
         return record
-    speed = None if record.uncounted else record.evaluated / record.median_seconds
-    steps = 1 / record.median_seconds if record.timed == "step" else None
-    gflops = None if speed is None else speed * flops / 1e9
-    speeds = {"interactions_per_second": speed, "gflops": gflops, "steps_per_second": steps}
-    return record.model_copy(update=speeds)
+    return record.model_copy(update=derived.speeds(record))
 
 
 def recorded(folder: Path, *, resume: bool) -> list[Record]:
@@ -348,10 +345,12 @@ def open_run(
     arguments: Sequence[str],
     sweep: Sweep,
     planned: int | None = None,
+    left_out: Sequence[Case] = (),
 ) -> Iterator[tuple[RecordFile, str | None]]:
     """Be the only one who writes to a folder, repair its records and note this start of a run in environment.json.
 
-    ``existing`` are the records that ``recorded`` returned and the run was planned on, ``planned`` as in ``Plan``.
+    ``existing`` are the records that ``recorded`` returned and the run was planned on, ``planned`` and ``left_out`` as
+    in ``Plan``.
     Yields where to add to them, and a sentence about what was repaired.
 
     Raises:
@@ -363,17 +362,23 @@ def open_run(
         word = store.repair()
         if len(recorded(folder, resume=True)) != len(existing):
             raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
-        store.environment = write_environment(folder, devices, arguments, sweep, planned)
+        store.environment = write_environment(folder, devices, arguments, sweep, planned, left_out)
         yield store, word
 
 
 def write_environment(
-    folder: Path, devices: list[Device], arguments: Sequence[str], sweep: Sweep, planned: int | None = None
+    folder: Path,
+    devices: list[Device],
+    arguments: Sequence[str],
+    sweep: Sweep,
+    planned: int | None = None,
+    left_out: Sequence[Case] = (),
 ) -> bytes:
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
     For the report it names the sweep's configuration and the source that its numbers are set beside; for ``merge`` what
-    tells the sweep from others, the shard, and how many results are ``planned``. Returns what the file then holds.
+    tells the sweep from others, its cases, the shard, how many results are ``planned``, and what the bits of generated
+    bodies depend on. Returns what the file then holds.
 
     Raises:
         InputError: the file is not what ``gravbench run`` writes, or cannot be written.
@@ -385,6 +390,7 @@ def write_environment(
         environment.describe(devices, arguments)
         | {"config": config, "published": sweep.published, "sweep_sha256": sweep.sha256}
         | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
+        | {"sweep": extent(sweep, left_out).model_dump(), "generated_by": generated_by()}
     )
     content = (json.dumps(entries, indent=2) + "\n").encode()
     write_whole(path, content)

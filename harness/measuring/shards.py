@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from gravbench.config.load import Sweep
-from gravbench.errors import InputError
+from gravbench.errors import InputError, shortened
 from gravbench.measuring.plan import estimate_seconds
 from gravbench.model import runs
 from gravbench.model.case import Case
-from gravbench.model.runs import ENVIRONMENT
+from gravbench.model.extent import Extent
+from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.shard import Shard
 from gravbench.model.variant import CPU
+
+MOST_OF_A_COMMAND = 300
+"""Characters of a command that a sentence repeats."""
 
 
 def take(sweep: Sweep, shard: Shard) -> Sweep:
@@ -30,22 +38,36 @@ def take(sweep: Sweep, shard: Shard) -> Sweep:
         raise InputError(
             f"--shard {shard}: {sweep.path} has {len(sweep.cases)} cases; accepted: K/N with N up to {len(sweep.cases)}"
         )
+    own = {case.key for case in dealt(sweep)[shard.number - 1 :: shard.count]}
+    cases = [case for case in sweep.cases if case.key in own]
+    return replace(sweep, cases=cases, shard=shard, whole=tuple(sweep.cases))
+
+
+def dealt(sweep: Sweep) -> list[Case]:
+    """Return all cases of a sweep in the order in which its shards take them in turns."""
     seed = sweep.measure.order_seed
 
     def place(case: Case) -> tuple[bool, float, str]:
         shuffled = hashlib.sha256(f"{seed} {case.key}".encode()).hexdigest()
         return case.toolkit == CPU, -estimate_seconds(case, sweep.measure), shuffled
 
-    own = {case.key for case in sorted(sweep.cases, key=place)[shard.number - 1 :: shard.count]}
-    cases = [case for case in sweep.cases if case.key in own]
-    return replace(sweep, cases=cases, shard=shard, whole=tuple(sweep.cases))
+    return sorted(sweep.whole or sweep.cases, key=place)
+
+
+def extent(sweep: Sweep, left_out: Iterable[Case] = ()) -> Extent:
+    """Return what a run of the sweep is to measure, without the cases that are ``left_out``."""
+    keys = [case.key for case in dealt(sweep)]
+    rest = [case.key for case in left_out]
+    return Extent.of(keys, rest, sweep.measure_of_all_hosts, sweep.flops_per_interaction)
 
 
 def check_resumed(folder: Path, sweep: Sweep) -> None:
-    """Make sure that a run which goes on in ``folder`` measures the part of the sweep that was begun there.
+    """Make sure that a run which goes on in ``folder`` measures the sweep, and the part of it, that was begun there.
+
+    How a search chooses among the cases, and the limits on memory and log, may be others.
 
     Raises:
-        InputError: the folder has another shard, a shard of another sweep, or shards merged.
+        InputError: the folder has another sweep, another shard, or shards merged; the sentence says how they differ.
     """
     entries = runs.starts(folder)
     own = str(sweep.shard) if sweep.shard else None
@@ -62,8 +84,29 @@ def check_resumed(folder: Path, sweep: Sweep) -> None:
             f"{folder / ENVIRONMENT}: the run there is of {has}, not of {f'shard {own}' if own else 'a whole sweep'}; "
             f"{advice}, or name another folder with --out"
         )
-    if own and any(entry.get("sweep_sha256") != sweep.sha256 for entry in entries):
-        raise InputError(
-            f"{folder / ENVIRONMENT}: the run there is of shard {own} of another sweep, which is split differently; "
-            "resume it with the configuration, options and files that it was started with, or name another folder"
-        )
+    _check_sweep(folder, entries, sweep)
+
+
+def _check_sweep(folder: Path, entries: Sequence[dict[str, Any]], sweep: Sweep) -> None:
+    begun = [entry for entry in entries if isinstance(entry.get("sweep_sha256"), str)]
+    other = next((entry for entry in begun if entry["sweep_sha256"] != sweep.sha256), None)
+    if other is None:
+        # Of a run by an older version nothing is known but its records.
+        keys = {case.key for case in sweep.cases} if not begun else None
+        strange = sum(record.key not in keys for record in RecordFile(folder).records()) if keys and entries else 0
+        if not strange:
+            return
+        differences = [f"{strange:,} of its records are of no case of this sweep"]
+    else:
+        try:
+            differences = list(Extent.model_validate(other.get("sweep")).differences(extent(sweep)))
+        except ValidationError:
+            differences = []
+    shard = f"shard {sweep.shard} of " if sweep.shard else ""
+    command = next((entry["command"] for entry in entries if isinstance(entry.get("command"), str)), None)
+    started = f"; it was started by `{shortened(command, MOST_OF_A_COMMAND)}`" if command else ""
+    raise InputError(
+        f"{folder / ENVIRONMENT}: the run there is of {shard}another sweep"
+        f"{': ' * bool(differences)}{'; '.join(differences[:3])}{started}; resume it with the configuration, "
+        "options and files that it was started with, or name another folder with --out"
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -146,6 +148,21 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
 GENERATORS: dict[str, Callable[[int, int, float], Bodies]] = {
     make.__name__: make for make in (plummer, uniform, collision)
 }
+
+
+def generated_by() -> dict[str, str]:
+    """Return what the last bits of generated bodies depend on: equal where the same seed makes the same bytes.
+
+    NumPy computes powers, logarithms and sines by the vector instructions that a processor has, or by the C library.
+    """
+    built: Any = np.show_config(mode="dicts")
+    simd = built.get("SIMD Extensions", {})
+    return {
+        "numpy": np.__version__,
+        "instructions": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
+        "c_library": "-".join(platform.libc_ver()),
+        "machine": platform.machine(),
+    }
 
 
 def _random(n: int, seed: int) -> np.random.Generator:

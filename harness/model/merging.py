@@ -13,52 +13,24 @@ import shutil
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 
 from gravbench.errors import InputError, listed
 from gravbench.model import runs
 from gravbench.model.case import PARTS
-from gravbench.model.limits import Count, Hash, Text, printable
+from gravbench.model.limits import printable
 from gravbench.model.lock import writer
+from gravbench.model.merged import Source, Start, check_bodies, check_cases, check_starts, check_tolerances
 from gravbench.model.method import method_words
 from gravbench.model.record import Record
 from gravbench.model.regular import saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
-from gravbench.model.shard import PATTERN, Shard, parse
+from gravbench.model.shard import Shard, parse
 
 BODIES = [name for name, part in PARTS.items() if part.kind == "bodies"]
 CODE = ["variant", "toolkit", *(name for name, part in PARTS.items() if part.kind == "work" and name != "dt")]
-
-
-class Start(BaseModel, frozen=True):
-    """What has to be known of each start of a run: of which sweep, which shard of it, by which gravbench."""
-
-    harness_version: Text
-    config: Text = "merged"
-    sweep_sha256: Hash | None = None
-    shard: Annotated[str, Field(pattern=PATTERN)] | None = None
-    planned: Count | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A run to be merged: its records, what environment.json has of its starts, and what is known of these."""
-
-    folder: Path
-    records: list[Record]
-    entries: list[dict[str, Any]]
-    starts: list[Start]
-    shards: frozenset[Shard]
-
-    @property
-    def lacking(self) -> int:
-        """How many results were planned that are not there: the run was stopped before its end."""
-        planned: dict[str | None, int] = {}
-        for start in self.starts:
-            planned[start.shard] = max(start.planned or 0, planned.get(start.shard, 0))
-        return max(sum(planned.values()) - len(runs.latest(self.records)), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +68,12 @@ def merge(folders: Sequence[Path], out: Path | None, *, partial: bool = False, s
     missing = _missing(sources)
     if missing and not partial:
         raise InputError(f"{'; '.join(missing[:3])}; merge it all the same with --partial")
+    for source in sources:
+        check_starts(source)
+        check_cases(source)
+        check_tolerances(source)
     _of_same_input(sources)
+    check_bodies(sources, say)
     sources.sort(key=_place)
     records = _numbered(sources)
     entries = [entry for source in sources for entry in source.entries]
@@ -123,7 +100,7 @@ def _read(folder: Path, say: Callable[[str], object]) -> Source:
         if holder := writer(folder):
             raise InputError(f"{folder}: {holder} is writing to it; merge it when that run has finished")
         if step == "before":
-            records = RecordFile(folder).read(say)
+            records = RecordFile(folder).read(say, intervals=True, refuse=True)
     path = folder / ENVIRONMENT
     entries = runs.starts(folder)
     if not entries:
@@ -158,7 +135,7 @@ def _of_one_sweep(sources: Sequence[Source]) -> None:
         for method in dict.fromkeys(record.method for record in runs.latest(source.records)):
             agree(source, "the method", method_words(method), "measure all with one version")
         for start in source.starts:
-            if start.sweep_sha256 is None:
+            if start.sweep_sha256 is None or start.sweep is None:
                 raise InputError(
                     f"{source.folder / ENVIRONMENT}: does not record which sweep was measured, as in older versions of "
                     "gravbench; measure it again"

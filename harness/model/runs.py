@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gravbench.errors import InputError
+from gravbench.model import derived
 from gravbench.model.limits import printable, without_controls
 from gravbench.model.lock import alone
 from gravbench.model.record import Record
@@ -283,19 +284,31 @@ class RecordFile:
             write_all(self._file, b"\n")
         return f"{self.path}: the last line had no line end; it was added"
 
-    def read(self, say: Callable[[str], object] = warnings.warn, without: Collection[str] = ()) -> list[Record]:
+    def read(
+        self,
+        say: Callable[[str], object] = warnings.warn,
+        without: Collection[str] = (),
+        *,
+        intervals: bool = False,
+        refuse: bool = False,
+    ) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
+
+        What a record derives from its samples is computed again; a line that states something else is none. That
+        includes ``intervals`` where they are asked for: whoever judges by the stored ones has to. ``refuse`` ends the
+        reading at such a line.
 
         A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
         checked and not kept, which saves room where there are many records.
 
         Raises:
-            InputError: there is no such file, it cannot be read, or it has lines and none of them is a record.
+            InputError: there is no such file, it cannot be read, or it has lines and none of them is a record; with
+                ``refuse`` also, a record states what its samples do not give.
         """
         bad: list[str] = []
         with _uncollected():
             records = []
-            for record in self.records(bad.append):
+            for record in self.records(bad.append, intervals=intervals, refuse=refuse):
                 for name in without:
                     record.__dict__[name] = NO_LIST
                 records.append(record)
@@ -307,8 +320,16 @@ class RecordFile:
             say(f"{self.path}: skipped {which}: {'; '.join(bad[:MOST_SAID])}{more}")
         return records
 
-    def records(self, pass_over: Callable[[str], object] = lambda _: None) -> Iterator[Record]:
+    def records(
+        self,
+        pass_over: Callable[[str], object] = lambda _: None,
+        *,
+        intervals: bool = False,
+        refuse: bool = False,
+    ) -> Iterator[Record]:
         """Read one record after the other, and tell which lines are none and why; a half-written last one is not told.
+
+        ``intervals`` and ``refuse`` as in ``read``.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
@@ -319,7 +340,13 @@ class RecordFile:
                 for number, line in enumerate(lines, 1):
                     try:
                         if line.strip():
-                            yield _shared(Record.of_line(line), memory)
+                            record = Record.of_line(line)
+                            derived.check(record, intervals=intervals)
+                            yield _shared(record, memory)
+                    except derived.ContradictionError as error:
+                        if refuse:
+                            raise InputError(f"{self.path}, line {number}: {error}; measure it again") from error
+                        pass_over(f"line {number}: {_why(error)}")
                     except ValueError as error:
                         if line.endswith(b"\n"):
                             pass_over(f"line {number}: {_why(error)}")

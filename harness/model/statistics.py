@@ -74,10 +74,11 @@ def effective(samples: Sequence[float]) -> float:
 
 def _ranks(samples: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the place of each sample among all, about their middle; equal samples share their mean place."""
-    ordered = np.sort(samples)
-    return np.asarray(
-        (np.searchsorted(ordered, samples, "left") + np.searchsorted(ordered, samples, "right") - len(samples)) / 2
-    )
+    ordered = samples.copy()
+    ordered.sort()
+    # Methods, which cost half of what NumPy's functions of the same names do: every record that is read comes here.
+    places = ordered.searchsorted(samples, "left") + ordered.searchsorted(samples, "right")
+    return np.asarray((places - len(samples)) / 2)
 
 
 def bounds(samples: Sequence[float], confidence: float, count: float | None = None) -> tuple[float, float] | None:
@@ -107,6 +108,12 @@ def central(groups: Sequence[Sequence[float]]) -> float:
     """Return the geometric mean of the medians of several groups of samples, the median itself of a single group."""
     medians = list(map(statistics.median, groups))
     return statistics.geometric_mean(medians) if len(medians) > 1 and min(medians) > 0 else medians[0]
+
+
+def ends(interval: Interval) -> tuple[float, float] | tuple[None, None]:
+    """Return both ends of an interval of a time in seconds; None twice where it does not bound a time."""
+    bounded = math.isfinite(interval.half_width) and interval.low > 0
+    return (interval.low, interval.high) if bounded else (None, None)
 
 
 def between(groups: Sequence[Sequence[float]]) -> tuple[float, int]:

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, consistent
 from gravbench.cli.main import app
 from gravbench.errors import InputError
+from gravbench.model.record import Record
 from gravbench.report.page import html
 
 SEED = 20261122
@@ -46,9 +47,12 @@ def lines() -> list[dict[str, Any]]:
     for name in RUNS:
         own = (ROOT / "reports" / "h200" / name / "records.jsonl").read_text("utf-8").splitlines()
         for line in own[:: max(1, len(own) // 12)]:
-            found.append(json.loads(line))
-            for field in ("samples_seconds", "sm_clock_mhz", "power_watts", "temperature_celsius"):
-                found[-1][field] = found[-1][field][:10]
+            record = json.loads(line)
+            for field in ("samples_seconds", "processes", "sm_clock_mhz", "power_watts", "temperature_celsius"):
+                record[field] = record.get(field, [])[:10]
+            if record["samples_seconds"]:
+                record |= json.loads(consistent(Record.model_validate(record)).model_dump_json())
+            found.append(record)
     return found
 
 

@@ -1,0 +1,169 @@
+"""What a record derives from its samples is computed again as it is read; a line that states something else is none."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from gravbench import api
+from gravbench.cli.main import app
+from gravbench.errors import InputError
+from gravbench.model.runs import RECORDS, RecordFile
+
+H200 = ROOT / "reports" / "h200"
+COMMITTED = sorted(path.parent for path in (ROOT / "reports").rglob(RECORDS))
+
+
+def whole(kind="gpu", **conditions):
+    """Return a committed record of the ladder, as it stands in the file."""
+    lines = map(json.loads, (H200 / "ladder" / RECORDS).read_text("utf-8").splitlines())
+    return next(
+        one
+        for one in lines
+        if one["status"] == "ok"
+        and (one["toolkit"] == "cpu") == (kind == "cpu")
+        and len(one["samples_seconds"]) > 6
+        and all(one[name] == value for name, value in conditions.items())
+    )
+
+
+def command(*words):
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert isinstance(done.exception, SystemExit | InputError | None), done.exception
+    return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run whose second line is a committed record with changes."""
+
+    def written(kind="gpu", **changes):
+        record = whole(kind)
+        folder = tmp_path / "run"
+        folder.mkdir()
+        lines = [record | {"seed": 7}, record | {name: made(record) for name, made in changes.items()}]
+        (folder / RECORDS).write_text("".join(json.dumps(one) + "\n" for one in lines), "utf-8")
+        return folder
+
+    return written
+
+
+@pytest.mark.parametrize("folder", COMMITTED, ids=lambda folder: folder.name)
+def test_every_committed_record_is_what_its_samples_give(folder):
+    lines = (folder / RECORDS).read_bytes().splitlines()
+    assert len(RecordFile(folder).read(pytest.fail, intervals=True)) == len(lines)
+
+
+FALSE = {
+    "a median that is half of its samples'": {"median_seconds": lambda one: one["median_seconds"] / 2},
+    "a median that is a millionth off": {"median_seconds": lambda one: one["median_seconds"] * (1 + 1e-6)},
+    "samples halved, and not the median": {"samples_seconds": lambda one: [s / 2 for s in one["samples_seconds"]]},
+    "an interval that is too narrow": {"ci_low": lambda one: one["median_seconds"]},
+    "an interval that ends too low": {"ci_high": lambda one: one["median_seconds"]},
+    "a rate of another median": {"interactions_per_second": lambda one: 2 * one["interactions_per_second"]},
+    "GFLOP/s of another convention": {"gflops": lambda one: 1.9 * one["gflops"]},
+    "steps of what is no step": {"steps_per_second": lambda _: 10.0},
+    "a largest error of zero": {"error_max": lambda _: 0},
+    "a largest error below the quantile": {"error_max": lambda one: one["error_p99"] / 2},
+    "a quantile above the largest": {"error_p99": lambda one: 2 * one["error_max"]},
+    "fewer processes than samples": {"processes": lambda one: one["processes"][:-1]},
+    "more processes than samples": {"processes": lambda one: [*one["processes"], 1]},
+    "no samples": {"samples_seconds": lambda _: [], "processes": lambda _: []},
+    "no median": {"median_seconds": lambda _: None},
+    "a sample of zero": {"samples_seconds": lambda one: [0, *one["samples_seconds"][1:]]},
+    "a negative sample": {"samples_seconds": lambda one: [-1.0, *one["samples_seconds"][1:]]},
+    "a sample that is no number": {"samples_seconds": lambda one: [math.nan, *one["samples_seconds"][1:]]},
+    "a sample in quotes": {"samples_seconds": lambda one: [str(s) for s in one["samples_seconds"]]},
+}
+
+
+@pytest.mark.parametrize("what", FALSE)
+@pytest.mark.parametrize("words", [("compare", "RUN", "RUN"), ("report", "RUN"), ("best", "RUN")], ids=" ".join)
+def test_a_record_that_is_not_what_its_samples_give_is_refused_by_line(what, words, run):
+    folder = run(**FALSE[what])
+    code, text = command(*(folder if word == "RUN" else word for word in words))
+    assert code == 0
+    said = " ".join(text.split())
+    assert f"{folder / RECORDS}: skipped 1 line that is not a record: line 2: " in said
+    # The field that is named, its value and what it should be.
+    named = said.partition("line 2: ")[2]
+    assert any(named.startswith(field) for field in (*FALSE[what], "error_max", "processes", "median_seconds"))
+
+
+def test_the_sentence_has_the_field_its_value_and_what_it_should_be(run):
+    median = whole()["median_seconds"]
+    said = []
+    RecordFile(run(median_seconds=lambda _: median / 2)).read(said.append)
+    assert said[0].endswith(f"line 2: median_seconds: {median / 2!r}, but its samples give {median!r}")
+
+
+def test_a_run_of_nothing_else_is_refused(run):
+    folder = run(samples_seconds=lambda _: [], processes=lambda _: [])
+    lines = (folder / RECORDS).read_text("utf-8").splitlines()
+    (folder / RECORDS).write_text(lines[1] + "\n", "utf-8")
+    code, said = command("compare", folder, H200 / "ladder")
+    assert code == 2
+    assert "line 1: samples_seconds: none, but the status is ok" in said
+    with pytest.raises(InputError, match="line 1: samples_seconds"):
+        api.compare(folder, H200 / "ladder")
+
+
+def test_a_processor_has_no_uuid_of_a_gpu(run):
+    folder = run("cpu", device_uuid=lambda _: "GPU-11111111-2222")
+    said = []
+    RecordFile(folder).read(said.append)
+    assert said[0].endswith("line 2: device_uuid: 'GPU-11111111-2222', but the toolkit is cpu; accepted: none")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "rows", "accepted"),
+    [
+        ("float32", 1, 1, True),
+        ("float32", 2, 2, False),
+        ("float64", 2, 2, True),
+        ("float64", 4096, 4096, False),
+    ],
+)
+def test_an_error_of_zero_is_accepted_only_where_nothing_is_rounded(dtype, n, rows, accepted, run):
+    errors = [name for name in whole() if name.startswith("error_") and name not in ("error_rows", "error_max_of")]
+    changes = {name: (lambda _: 0.0) for name in errors} | {"dtype": lambda _: dtype, "error_rows": lambda _: rows}
+    speed = {"interactions_per_second": lambda _: None, "gflops": lambda _: None}
+    said = []
+    found = RecordFile(run(n=lambda _: n, **changes, **speed)).read(said.append)
+    assert (len(found) == 2) is accepted
+    if not accepted:
+        assert f"line 2: error_max: 0; accepted: more, because {dtype} rounds sums of {n:,} bodies" in said[0]
+
+
+def test_the_interval_of_an_older_record_is_that_of_independent_samples(tmp_path):
+    """Records without ``processes`` are from before samples counted as possibly dependent."""
+    lines = [json.loads(line) for line in (H200 / "peers" / RECORDS).read_text("utf-8").splitlines()]
+    older = next(one for one in lines if len(one["samples_seconds"]) == 69)
+    assert not older.get("processes")
+    said = []
+    for number, changes in enumerate(({}, {"processes": [1] * 69}), 1):
+        (tmp_path / RECORDS).write_text(json.dumps(older | changes) + "\n", "utf-8")
+        store = RecordFile(tmp_path)
+        assert len(list(store.records(said.append, intervals=True))) == 2 - number
+    assert said[0].startswith("line 1: ci_low: ")
+
+
+@pytest.mark.parametrize("broken", [{"median_seconds": 1e-9}, {"samples_seconds": []}])
+def test_a_false_record_is_measured_again_by_resume(broken, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(
+        "n: [16, 17]\nmeasure: {budget_seconds: 0.02, warm_up_seconds: 0.001, min_samples: 3, processes: 1}\n"
+        "variants: {variant: numpy_direct, toolkit: cpu}\n"
+    )
+    assert command("run", "tiny.yaml", "--device", "cpu", "--out", "out")[0] == 0
+    path = tmp_path / "out" / RECORDS
+    lines = path.read_text("utf-8").splitlines()
+    false = [json.loads(line) | broken for line in lines if json.loads(line)["n"] == 17]
+    right = [line for line in lines if json.loads(line)["n"] == 16]
+    path.write_text("\n".join([*right, *map(json.dumps, false)]) + "\n", "utf-8")
+    with pytest.warns(UserWarning, match="skipped 2 lines"):
+        code, said = command("run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
+    assert code == 0, said
+    assert {one.n for one in RecordFile(tmp_path / "out").read(lambda _: None)} == {16, 17}
