@@ -319,14 +319,14 @@ def test_a_run_of_which_every_case_is_skipped_is_code_1_with_the_reason(folder, 
     said = flat(done.stdout)
     assert "0 ok, 0 invalid, 0 failed, 1 skipped" in said
     assert f"nothing was measured, because every case was skipped: {flat(skipped.reason)}" in said
-    done = command("run", "tiny.yaml", "--out", "out", "--resume", "--device", "cpu")
-    assert done.returncode == 0
     # What is kept was measured, though all that is new is skipped.
     (folder / "both.yaml").write_text(
         f"n: [16, 20]\n{PROTOCOL}variants: [numpy_direct, {{variant: tiled, toolkit: numba}}]\n"
     )
-    done = command("run", "both.yaml", "--out", "out", "--resume")
-    assert (done.returncode, "2 cases are already in out" in done.stdout) == (0, True), done.stdout
+    done = command("run", "both.yaml", "--out", "both", "--device", "cpu")
+    assert done.returncode == 0
+    done = command("run", "both.yaml", "--out", "both", "--resume")
+    assert (done.returncode, "2 cases are already in both" in done.stdout) == (0, True), done.stdout
 
 
 def test_the_newest_run_that_measured_anything_is_reported_and_named(folder, command):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -104,8 +104,19 @@ def run(
         if cluster:
             cluster.prepare(sweep, todo)
         out = out or runs.new_folder(sweep.folder_name)
-        again = shlex.join(["gravbench", "run", config, "--resume", "--out", str(out)])
-        hint = f"the records so far are in {out}. To continue: {again} with the same options"
+        options_of_sweep = {
+            "-p": parameter,
+            "--variant": variant,
+            "--toolkit": toolkit,
+            "--device": device,
+            "--bodies": bodies,
+            "--subset": subset,
+            "--shard": shard,
+            "--search": search,
+            "--dask": dask,
+        }
+        again = _resuming(config, options_of_sweep, out, counters=counters)
+        hint = f"the records so far are in {out}. To continue: {again}"
         opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned, todo.left_out)
         with hinting(hint), opened as (store, word):
             if word:
@@ -116,7 +127,9 @@ def run(
                 try:
                     records = runner.run(sweep, todo, store, watcher, cluster)
                 except StrandedError as error:
-                    raise InputError(f"{error}; {hint}") from error
+                    # Not in the sentence, which would lose the middle of a long command.
+                    terminal.print(hint, markup=False, highlight=False, soft_wrap=True)
+                    raise InputError(error) from error
     if counters:
         with hinting(hint):
             found, asked = add_missing(sweep, out, lambda said: terminal.print(said, markup=False))
@@ -130,6 +143,17 @@ def run(
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _resuming(config: str, given: Mapping[str, str | list[str] | None], out: Path, *, counters: bool) -> str:
+    """Return the command that continues a run in ``out``, with all that was ``given`` to it, quoted for a shell."""
+    words = ["--resume", "--out", str(out), *["--counters"] * counters]
+    for option, values in given.items():
+        for value in [values] if isinstance(values, str) else values or []:
+            words += [option, value]
+    # Behind "--" no word is taken for an option.
+    words = [*words, "--", config] if config.startswith("-") else [config, *words]
+    return shlex.join(["gravbench", "run", *words])
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def check(run, code, said, whom, number):
             assert "Traceback" not in said
             assert "gravbench: stopped" in said
             if len(lines) > len(before):
-                assert f"gravbench run sweep.yaml --resume --out {run.out.name} with the same options" in said
+                assert f"gravbench run sweep.yaml --resume --out {run.out.name} --device cpu" in said
     # What a killed process leaves, the next one that comes so far removes.
     killed = number == signal.SIGKILL and whom != "worker"
     assert files_in(run.out) - run.files <= {RECORDS, ENVIRONMENT, "worker.log", *([LOCK, "environment.tmp"] * killed)}
