@@ -1,11 +1,14 @@
 """What is said to a person who made a mistake: whole sentences, as they stand on the terminal and in a pipe."""
 
+import json
+import re
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from gravbench.cli.main import app, main
+from gravbench.config import fitting
 from gravbench.errors import InputError
 from gravbench.model.compiler_log import sentences
 from gravbench.model.device import Device
@@ -257,3 +260,47 @@ def test_of_many_mistakes_the_first_are_said_and_the_others_are_counted(tmp_path
     lines = refused("run", "x.yaml")
     assert len(lines) == 11
     assert lines[-1] == "and 1 more mistake"
+
+
+# Values of axes that do not go together
+
+
+def test_a_value_that_does_not_go_with_another_axis_is_said_with_that_one_and_the_nearest_that_does(tmp_path):
+    misfit = "p = 100 does not go with unroll = 32, because tiled needs p % unroll == 0; the nearest p that does is 96"
+    removed = "no case is left; every combination is removed by tiled, which needs p % unroll == 0 (1)"
+    (tmp_path / "x.yaml").write_text("n: 64\nvariants:\n - {variant: tiled, toolkit: cupy, p: 100}")
+    assert refused("run", "x.yaml") == [f"x.yaml, line 3: {removed}; {misfit}"]
+    assert refused("run", "x.yaml", "-p", "p=100") == [f"x.yaml: {removed}; {misfit}"]
+    assert refused("explain", "tiled", "-p", "p=100") == [f"-p p=100: {misfit}"]
+    # What was set is what is changed, and words are compared as words.
+    assert refused("explain", "tiled", "-p", "unroll=48") == [
+        "-p unroll=48: unroll = 48 does not go with p = 256, because tiled needs p % unroll == 0; the nearest unroll "
+        "that does is 32"
+    ]
+    assert refused("explain", "tiled", "-p", "block_shape=16x16", "-p", "p=128") == [
+        '-p block_shape=16x16 -p p=128: p = 128 does not go with block_shape = "16x16", because tiled needs '
+        'block_shape == "1d" or p == 256; the nearest p that does is 256'
+    ]
+
+
+def test_a_value_beyond_its_range_is_said_with_the_nearest():
+    accepted = "accepted: whole numbers from 1 to 1,024 (at most 1,024 threads per block); the nearest is 1024"
+    assert refused("run", "quick", "--variant", "tiled", "-p", "p=5000") == [
+        f"-p p=5000: tiled has no p = 5000; {accepted}"
+    ]
+
+
+def test_a_misfit_of_any_variant_names_a_value_with_which_it_runs():
+    found = 0
+    for variant in discover().values():
+        for axis, values in variant.axes.items():
+            for value in values:
+                axes = {**variant.complete({}), axis: value}
+                for toolkit in variant.toolkits:
+                    said = fitting.misfit(variant, toolkit, axes)
+                    assert (said is None) == fitting.able(variant).holds({"toolkit": toolkit, **axes})
+                    if said and "the nearest" in said:
+                        name, nearest = re.search(r"the nearest (\w+) that does is (.+)$", said).groups()
+                        assert fitting.able(variant).holds({"toolkit": toolkit, **axes, name: json.loads(nearest)})
+                        found += 1
+    assert found > 20

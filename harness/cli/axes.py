@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gravbench.errors import InputError, listed, nearest
+from gravbench.errors import InputError, listed, nearest, shortened
 
 if TYPE_CHECKING:
     from gravbench.model.variant import AxisValue, Variant
@@ -17,8 +17,8 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
     Raises:
         InputError: the variant has no such axis, the axis no such value, or the values do not go together.
     """
-    from gravbench.config.axes import needed_by
     from gravbench.config.document import shown
+    from gravbench.config.fitting import misfit, nearest_value
     from gravbench.config.numbers import abbreviated
     from gravbench.config.override import parse
 
@@ -36,9 +36,11 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
         if value is None:
             known = listed(map(str, variant.axes[said.name]))
             others = variant.other_values(said.name)
-            accepted = f"accepted: {known}{f'; {others}' if others else ''}"
+            near = nearest_value(variant, said.name, given if number is None else number)
+            nearest_is = "" if near is None else f"; the nearest is {shown(near)}"
+            accepted = f"accepted: {known}{f'; {others}' if others else ''}{nearest_is}"
             raise InputError(f"{said.where}: {said.name} takes no {shown(given)}; {accepted}")
         axes[said.name] = value
-    if broken := needed_by(variant).broken({"toolkit": toolkit, **axes}):
-        raise InputError(f"{variant.name} does not run with these axes; it needs {broken}")
+    if why := misfit(variant, toolkit, axes):
+        raise InputError(f"{' '.join(f'-p {shortened(text)}' for text in parameters)}: {why}".removeprefix(": "))
     return axes

@@ -1,20 +1,15 @@
-"""Which values the axes of a variant take, and together with which others: for configurations and tables alike."""
+"""Which values the axes of a variant take: for configurations and tables alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from gravbench.config.condition import Condition
 from gravbench.config.document import shown
+from gravbench.config.fitting import nearest_value
 from gravbench.config.numbers import abbreviated
 from gravbench.errors import InputError, listed, nearest
 from gravbench.model.variant import AxisValue, Variant
-
-
-def needed_by(variant: Variant) -> Condition:
-    """Return the condition for the combinations of axes and ``toolkit`` that a variant runs with."""
-    return Condition(variant.when or "True", ["toolkit", *variant.axes], str(variant.path))
 
 
 def axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) -> list[AxisValue]:
@@ -37,6 +32,8 @@ def axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) 
             if other:
                 outside = [str(one) for one in variant.axes[axis] if variant.ranges[axis].find(one) is None]
                 hint = f"accepted: {' and '.join([*filter(None, [listed(outside)]), other])}"
-            raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}")
+            near = nearest_value(variant, axis, value)
+            nearest_is = "" if near is None else f"; the nearest is {shown(near)}"
+            raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}{nearest_is}")
         found.append(one)
     return found

@@ -114,6 +114,10 @@ class Condition:
                 return written
         return None
 
+    def names_in(self, written: str) -> set[str]:
+        """Return the names in a part that ``broken`` returned."""
+        return next((used for _, used, text in self._parts if text == written), set())
+
     def _given(self) -> str:
         own = [f"{name} = {shown(value)}" for name, value in sorted(self._evaluator.names.items())]
         return f" (with {', '.join(own)})" if own else ""

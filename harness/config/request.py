@@ -17,7 +17,7 @@ from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
-from gravbench.config.sweep import Block, cases_of
+from gravbench.config.sweep import Block, cases_of, misfits
 from gravbench.errors import LISTING, InputError, Mistakes, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
@@ -27,6 +27,8 @@ from gravbench.model.toolkits import catalogue, unnamed
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 
 ALL = "all"
+MOST_HINTS = 3
+"""Variants of which a sentence says what values would fit."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,13 @@ class Request:
             made = [case for block in made_of if block.toolkits for case in cases_of(block, removed)]
             # What the command line changes or selects may well leave an entry nothing to do.
             if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
-                raise InputError(f"{self._where(index)}: {_nothing_left(removed)}")
+                raise InputError(f"{self._where(index)}: {_nothing_left(removed, made_of)}")
             removed_at_all += removed
             for case in made:
                 found.setdefault((case.key, case.bodies), case)
         if not found:
-            raise InputError(f"{self.document.path}: {_nothing_left(removed_at_all)}")
+            why = _nothing_left(removed_at_all, [*chain.from_iterable(blocks)])
+            raise InputError(f"{self.document.path}: {why}")
         return list(found.values())
 
     def _where(self, index: int, *location: str | int) -> str:
@@ -254,6 +257,9 @@ class Request:
         raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
 
 
-def _nothing_left(removed: Counter[str]) -> str:
+def _nothing_left(removed: Counter[str], blocks: Sequence[Block]) -> str:
+    """Say why no case is left, and for the first variants which values of axes do not go together."""
     reasons = "; ".join(f"{shortened(reason, 200)} ({count})" for reason, count in removed.items())
-    return f"no case is left; every combination is removed by {reasons}"
+    firsts = dict.fromkeys(filter(None, (next(misfits(block), None) for block in blocks)))
+    hints = "".join(f"; {sentence}" for sentence in [*firsts][:MOST_HINTS])
+    return f"no case is left; every combination is removed by {reasons}{hints}"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from gravbench.config.axes import needed_by
 from gravbench.config.condition import Condition
+from gravbench.config.fitting import misfit, needed_by
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.bodies import unfit_eps
@@ -79,13 +79,20 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
                 removed[f"when: {block.wanted.text}"] += 1
 
 
+def misfits(block: Block) -> Iterator[str]:
+    """Say of each combination of axes and toolkit that the variant cannot run why, and what would be nearest."""
+    for axes in _combinations(block.axes):
+        found = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
+        yield from (sentence for sentence in found if sentence)
+
+
 def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return each toolkit with the axes that the variant can run on it, toolkit by toolkit."""
     variant = block.variant
-    able = needed_by(variant)
+    condition = needed_by(variant)
     grid = []
     for axes in _combinations(block.axes):
-        broken = {toolkit: able.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}
+        broken = {toolkit: condition.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}
         grid += [(toolkit, axes) for toolkit, needed in broken.items() if needed is None]
         for needed in dict.fromkeys(filter(None, broken.values())):
             missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]

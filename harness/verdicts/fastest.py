@@ -21,8 +21,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from gravbench.config import document
-from gravbench.config.axes import axis_values, needed_by
+from gravbench.config.axes import axis_values
 from gravbench.config.document import shown
+from gravbench.config.fitting import needed_by
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, PROBLEM_AXES, Value, stated
