@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gravbench.config.axes import needed_by
+from gravbench.config.fitting import needed_by
 from gravbench.model.variant import Axes, AxisValue, Variant
 
 BOUNDS = re.compile(r"__launch_bounds__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
