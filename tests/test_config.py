@@ -27,8 +27,8 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest gems3 gpus ladder "
-    "languages lee2008 quick"
+    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest fastest_cpu gems3 "
+    "gpus ladder languages lee2008 quick"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
