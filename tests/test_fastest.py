@@ -155,6 +155,15 @@ def test_the_packaged_table_takes_no_turns():
     assert {of.toolkit for of in PACKAGED.measured} == {"cupy", "pycuda", "numba", "cpu"}
 
 
+@pytest.mark.parametrize("n", [65_536, 100_000, 131_072])
+def test_the_packaged_table_has_a_tree_of_the_cpu_for_an_error_of_a_thousandth(n):
+    fitting = PACKAGED.of("cpu").fitting(n, ("float32",), equal_masses=False, quantile=0.99)
+    choice, _, seconds = min((one for one in fitting if one[1] <= 1e-3), key=lambda one: one[2])
+    (direct,) = [one[2] for one in fitting if one[0].variant == "numba_parallel"]
+    assert choice.variant == "barnes_hut_cpu"
+    assert seconds < direct / 3
+
+
 # Making a table
 
 
