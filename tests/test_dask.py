@@ -146,7 +146,7 @@ class MadeUp:
     """Workers that are done at once, or lost."""
 
     losable = True
-    measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
+    measured = Measurement(samples_seconds=[1.0], median_seconds=1.0, ci_low=0.9, ci_high=1.1)
 
     def __init__(self, lose):
         self.lose, self.lock, self.lost = lose, threading.Lock(), set()
