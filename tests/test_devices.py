@@ -223,13 +223,13 @@ def test_a_device_that_does_not_exist_is_named_with_those_that_do(word):
         select(["cpu", word])
     message = str(caught.value)
     assert message.startswith(f"--device {word}: ")
-    assert "accepted: cuda:0, cuda:1, cuda:2, cpu" in message
+    assert "accepted: cuda:0 (Imaginary A), cuda:1 (Imaginary B), cuda:2 (Imaginary C), cpu (" in message
     assert "\n" not in message
 
 
 def test_asking_for_a_gpu_where_there_is_none_says_why(nvml):
     nvml.refuses = "init"
-    with pytest.raises(InputError, match=r"cuda:0.*Driver Not Loaded.*accepted: cpu"):
+    with pytest.raises(InputError, match=r"cuda:0.*accepted: cpu.*Driver Not Loaded"):
         select(["cuda:0"])
 
 

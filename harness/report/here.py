@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from gravbench.errors import InputError
 from gravbench.model import interaction_files, sources
-from gravbench.model.method import METHOD
+from gravbench.model.method import METHOD, method_words
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.names import joined
@@ -168,3 +168,16 @@ class Here:
 
 NOWHERE = Here()
 """Records alone: their sources are compared with nothing."""
+
+
+def notes_of_two_methods(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
+    """Say how many cases were measured by different methods in BASE and NEW, the records of each pair."""
+    methods = [(base.method, new.method) for base, new in pairs if base.method != new.method]
+    if not methods:
+        return []
+    words = joined(f"{method_words(base)} in BASE, {method_words(new)} in NEW" for base, new in methods)
+    were = "case was" if len(methods) == 1 else "cases were"
+    return [
+        f"{len(methods):,} {were} measured by different methods ({words}): the change may be one of the method, "
+        "not of the kernel; measure both with one version of gravbench"
+    ]

@@ -100,7 +100,7 @@ def test_any_value_of_an_axis_in_a_table_is_one_that_runs_or_gets_one_sentence(a
             try:
                 (choice,) = fastest.read(path).of(toolkit).choices
             except fastest.InputError as error:
-                said.append(str(error))
+                said += str(error).split("\n")
                 refused += str(error).startswith(f"{path}, line ")
                 continue
             taken += 1

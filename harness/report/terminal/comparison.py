@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from gravbench.model.case import PARTS, Value, stated, word
-from gravbench.model.method import method_words
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.work import Work
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report.here import NOWHERE, Here, notes_of_two_methods
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.differing import differences
@@ -212,20 +211,8 @@ def _style(verdict: str) -> str:
 
 
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
-    return [*_method_notes(rows), *here.notes_of_rows((pair.base, pair.new) for pair in rows)]
-
-
-def _method_notes(rows: Sequence[Pair]) -> list[str]:
-    """Say how many cases were measured by different methods in BASE and NEW."""
-    methods = [(pair.base.method, pair.new.method) for pair in rows if pair.base.method != pair.new.method]
-    if not methods:
-        return []
-    pairs = joined(f"{method_words(old)} in BASE, {method_words(new)} in NEW" for old, new in methods)
-    were = "case was" if len(methods) == 1 else "cases were"
-    return [
-        f"{len(methods):,} {were} measured by different methods ({pairs}): the change may be one of the method, "
-        "not of the kernel; measure both with one version of gravbench"
-    ]
+    records = [(pair.base, pair.new) for pair in rows]
+    return [*notes_of_two_methods(records), *here.notes_of_rows(records)]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
