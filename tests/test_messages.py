@@ -298,9 +298,9 @@ def test_a_misfit_of_any_variant_names_a_value_with_which_it_runs():
                 axes = {**variant.complete({}), axis: value}
                 for toolkit in variant.toolkits:
                     said = fitting.misfit(variant, toolkit, axes)
-                    assert (said is None) == fitting.able(variant).holds({"toolkit": toolkit, **axes})
+                    assert (said is None) == fitting.needed_by(variant).holds({"toolkit": toolkit, **axes})
                     if said and "the nearest" in said:
                         name, nearest = re.search(r"the nearest (\w+) that does is (.+)$", said).groups()
-                        assert fitting.able(variant).holds({"toolkit": toolkit, **axes, name: json.loads(nearest)})
+                        assert fitting.needed_by(variant).holds({"toolkit": toolkit, **axes, name: json.loads(nearest)})
                         found += 1
     assert found > 20
