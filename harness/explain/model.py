@@ -161,9 +161,11 @@ def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -
         """Return how long a pass of each part takes one of so many warps of a scheduler."""
         return np.array([warps * _clocks(part.done, warps, shape.together, kept) for part in work.parts])
 
-    work_of_warps = alone(most) @ each
+    # Rounded, because which warp of two that are equal ends first changes the end of the last, and BLAS adds up
+    # differently on every processor.
+    work_of_warps = np.rint(alone(most) @ each)
     whole = work_of_warps.sum()
-    known = [float(alone(warps) @ each.sum(axis=1)) / whole for warps in range(1, most + 1)]
+    known = [round(float(alone(warps) @ each.sum(axis=1)) / whole, 9) for warps in range(1, most + 1)]
     share = np.arange(shape.resident * shape.warps + 1) / SCHEDULERS
     slowness = np.interp(share, np.arange(1, most + 1), known)
     return makespan(work_of_warps, shape.warps, shape.resident, shape.multiprocessors, slowness.tolist())
