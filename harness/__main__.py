@@ -1,6 +1,6 @@
 """``python -m gravbench`` is ``gravbench``."""
 
-from gravbench.cli.start import main
+from gravbench.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gravbench.config.load import Sweep, load
-from gravbench.measuring import forking, runner
+from gravbench.measuring import runner
 from gravbench.measuring.plan import plan
 from gravbench.model import run_names, runs
 from gravbench.model.record import Record
@@ -43,7 +43,6 @@ def run(
             not set, another process is writing to it, it cannot be written, or this process is daemonic and may start
             no others.
     """
-    forking.check_may_start()
     asked = load(sweep) if isinstance(sweep, str) else sweep
     chosen, no_gpu = select(list(devices))
     existing = [] if out is None else runner.recorded(Path(out), resume=resume)

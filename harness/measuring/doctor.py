@@ -6,14 +6,12 @@ A toolkit counts as usable when it has just compiled a kernel, run it and got th
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from gravbench.config.settings import Measure
 from gravbench.measuring import environment
-from gravbench.measuring.process import Worker
-from gravbench.measuring.worker import Job
+from gravbench.measuring.stages import Job
+from gravbench.measuring.supervisor import Limits, Session, workplace
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
 from gravbench.model.toolkits import catalogue
@@ -43,12 +41,12 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         eps=0.025,
         timed="force",
     )
-    with tempfile.TemporaryDirectory() as folder:
-        worker = Worker(device, (), Path(folder) / "worker.log", MEASURE)
+    with workplace() as place:
+        session = Session(place, device, (), place.folder / "worker.log", Limits.of(MEASURE))
         try:
-            outcome = worker.ask(Job(case, None), lambda _: None)
+            outcome = session.ask(Job(1, case, None))
         finally:
-            worker.stop()
+            session.end()
     if outcome.status != "ok":
         hint = "it is installed but does not work; check that its CUDA version suits the driver, and reinstall it"
         if entry.extras:

@@ -18,20 +18,18 @@ QUICK = 0.1
 """Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
 
 
-def launched_again(judge: Judge, found: Found, *, beside: int = 1) -> str | None:
+def launched_again(judge: Judge, found: Found) -> str | None:
     """Judge more launches: on other bodies, and several in a row; return what is wrong.
 
-    Three in a row are judged at least: a fault in every second or third of them shows. Where up to ``beside`` cases use
-    the device, launches may take so many times as long, and still as many are judged.
+    Three in a row are judged at least: a fault in every second or third of them shows.
     """
     if objection := judge.elsewhere():
         return objection
-    quick = QUICK * beside
     began = perf_counter()
-    for _ in range(IN_A_ROW if judge.quickest < quick else 0):
+    for _ in range(IN_A_ROW if judge.quickest < QUICK else 0):
         if objection := _kept(judge.launched(), found):
             return f"right at first, but in one of the next launches: {objection}"
-        if perf_counter() - began > quick:
+        if perf_counter() - began > QUICK:
             break
     return None
 

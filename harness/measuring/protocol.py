@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol
 
@@ -93,101 +94,127 @@ def measure(
     look_once: bool = False,
     warm: bool = False,
 ) -> Measurement:
-    """Warm up, then sample until the median is known well enough or the budget is spent.
-
-    ``read`` is called once per batch, while the device works.
-    ``kernels`` is how many of them one ``launch`` queues. ``look`` is called before the first sample and after each,
-    with the number of samples taken, and returns whether it did anything; that is not timed. Sampling also stops as
-    soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that. A
-    device that is ``warm`` has just been used.
-    """
-    batch = _warmed_up(
-        clock, launch, settings, max(1, MOST_BATCH // kernels), read if warm else None, behind if look_once else None
-    )
-
-    samples: list[float] = []
-    launches: list[float] = []
-    readings: list[Reading] = []
-    moments: list[float] = []
-    launch_bound = False
-
-    looked = look(0)
-    steady: list[bool] = []  # whether nothing but samples lies between a reading and the one before
-    began = perf_counter()
-    while True:
-        own: list[Reading | None] = []
-        timing = clock.time(launch, batch, lambda own=own: own.append(read()))  # type: ignore[misc]
-        samples.append(timing.seconds)
-        # A repeated batch has several readings; the last one belongs to its time.
-        readings += [reading for reading in own[-1:] if reading]
-        if own[-1:] and own[-1]:
-            moments.append(perf_counter())
-            steady.append(not looked)
-        launch_bound |= timing.launch_bound
-        if timing.launch_seconds is not None:
-            launches.append(timing.launch_seconds)
-        paused = perf_counter()
-        looked = look(len(samples))
-        began += perf_counter() - paused
-        spent = perf_counter() - began
-        over_budget = spent >= settings.budget_seconds
-        late = outraced(samples, behind)
-        if late or (look_once and len(samples) == FIRST_LOOK):
-            interval = median_interval(samples)
-            stop_reason = OUTRACED if late else _spent(settings, len(samples))
-            break
-        if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
-            interval = median_interval(samples)
-            if interval.half_width <= settings.half_width:
-                stop_reason = NARROW
-                break
-            if over_budget:
-                stop_reason = _spent(settings, len(samples))
-                break
-        elif over_budget and len(samples) >= FEWEST_SAMPLES:
-            interval = median_interval(samples)
-            stop_reason = _spent(settings, len(samples))
-            break
-
-    low, high = ends(interval)
-    told = [reading.throttle_reasons for reading in readings if reading.throttle_reasons is not None]
-    reasons = sorted({reason for words in told for reason in words})
-    return Measurement(
-        samples_seconds=samples,
-        batch=batch,
-        median_seconds=interval.median,
-        ci_low=low,
-        ci_high=high,
-        stop_reason=stop_reason,
-        launch_seconds=float(np.median(launches)) if launches else None,
-        sm_clock_mhz=[reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None],
-        power_watts=[reading.power_watts for reading in readings if reading.power_watts is not None],
-        temperature_celsius=[
-            reading.temperature_celsius for reading in readings if reading.temperature_celsius is not None
-        ],
-        throttle_reasons=reasons,
-        throttled=bool(set(reasons) - HARMLESS) if told else None,
-        launch_bound=launch_bound,
-        joules=_joules(readings, moments, steady, batch),
-        protocol=settings.model_dump(exclude_none=True),
-    )
+    """Warm up, then sample: ``warmed_up`` and ``sampled`` in a row. A device that is ``warm`` has just been used."""
+    reads = read if warm else None
+    batch = warmed_up(clock, launch, settings, kernels, reads, behind if look_once else None)
+    return sampled(clock, launch, settings, batch, read, look, behind=behind, look_once=look_once)
 
 
-def _warmed_up(
+def sampled(
     clock: Clock,
     launch: Callable[[], None],
     settings: Measure,
-    most_batch: int,
-    read: Callable[[], Reading | None] | None,
-    behind: float | None,
+    batch: int,
+    read: Callable[[], Reading | None] = lambda: None,
+    look: Callable[[int], bool] = lambda _: False,
+    *,
+    behind: float | None = None,
+    look_once: bool = False,
+) -> Measurement:
+    """Sample, ``batch`` evaluations at a time, until the median is known well enough or the budget is spent.
+
+    ``read`` is called once per batch, while the device works. ``look`` is called before the first sample and after
+    each, with the number of samples taken, and returns whether it did anything; that is not timed. Sampling also stops
+    as soon as the median is known to be above ``behind`` seconds; with ``look_once`` after the first look at that.
+    """
+    taken = _Taken(batch)
+    looked = look(0)
+    began = perf_counter()
+    while True:
+        readings: list[Reading | None] = []
+        timing = clock.time(launch, batch, lambda readings=readings: readings.append(read()))  # type: ignore[misc]
+        # A repeated batch has several readings; the last one belongs to its time.
+        taken.add(timing, readings[-1] if readings else None, follows_a_sample=not looked)
+        paused = perf_counter()
+        looked = look(len(taken.samples))
+        began += perf_counter() - paused
+        reason = _stops(taken.samples, settings, perf_counter() - began, behind, look_once=look_once)
+        if reason:
+            return taken.measurement(settings, reason)
+
+
+def _stops(
+    samples: Sequence[float], settings: Measure, spent: float, behind: float | None, *, look_once: bool
+) -> str | None:
+    """Say why no sample follows these, which took the ``spent`` seconds; None where one does."""
+    if outraced(samples, behind):
+        return OUTRACED
+    if look_once and len(samples) == FIRST_LOOK:
+        return _spent(settings, len(samples))
+    if len(samples) >= max(settings.min_samples, FEWEST_SAMPLES):
+        if median_interval(samples).half_width <= settings.half_width:
+            return NARROW
+    elif len(samples) < FEWEST_SAMPLES:
+        return None
+    return _spent(settings, len(samples)) if spent >= settings.budget_seconds else None
+
+
+@dataclass(slots=True)
+class _Taken:
+    """The samples so far, ``batch`` evaluations each, and what was read beside them."""
+
+    batch: int
+    samples: list[float] = field(default_factory=list)
+    launches: list[float] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+    steady: list[bool] = field(default_factory=list)
+    """Whether nothing but samples lies between a reading and the one before."""
+    launch_bound: bool = False
+
+    def add(self, timing: Timing, reading: Reading | None, *, follows_a_sample: bool) -> None:
+        """Add a sample, and what was read while the device was busy with it."""
+        self.samples.append(timing.seconds)
+        self.launch_bound |= timing.launch_bound
+        if timing.launch_seconds is not None:
+            self.launches.append(timing.launch_seconds)
+        if reading:
+            self.readings.append(reading)
+            self.moments.append(perf_counter())
+            self.steady.append(follows_a_sample)
+
+    def measurement(self, settings: Measure, stop_reason: str) -> Measurement:
+        """Return what the samples say."""
+        interval = median_interval(self.samples)
+        low, high = ends(interval)
+        throttles = [one.throttle_reasons for one in self.readings if one.throttle_reasons is not None]
+        reasons = sorted({reason for words in throttles for reason in words})
+        temperatures = (reading.temperature_celsius for reading in self.readings)
+        return Measurement(
+            samples_seconds=self.samples,
+            batch=self.batch,
+            median_seconds=interval.median,
+            ci_low=low,
+            ci_high=high,
+            stop_reason=stop_reason,
+            launch_seconds=float(np.median(self.launches)) if self.launches else None,
+            sm_clock_mhz=[reading.sm_clock_mhz for reading in self.readings if reading.sm_clock_mhz is not None],
+            power_watts=[reading.power_watts for reading in self.readings if reading.power_watts is not None],
+            temperature_celsius=[degrees for degrees in temperatures if degrees is not None],
+            throttle_reasons=reasons,
+            throttled=bool(set(reasons) - HARMLESS) if throttles else None,
+            launch_bound=self.launch_bound,
+            joules=_joules(self.readings, self.moments, self.steady, self.batch),
+            protocol=settings.model_dump(exclude_none=True),
+        )
+
+
+def warmed_up(
+    clock: Clock,
+    launch: Callable[[], None],
+    settings: Measure,
+    kernels: int = 1,
+    read: Callable[[], Reading | None] | None = None,
+    behind: float | None = None,
 ) -> int:
     """Evaluate until the device is warm; return how many evaluations one sample needs to last ``sample_seconds``.
 
-    That takes ``warm_up_seconds``. With ``read``, of a device that has just been used, it ends before when several
-    batches in a row took the same time, to within ``half_width``, at the same clock. It also ends once two batches took
-    ``FAR`` times as long as ``behind``: cold or warm, that is no difference which a clock makes.
+    ``kernels`` is how many of them one ``launch`` queues. It takes ``warm_up_seconds``. With ``read``, of a device that
+    has just been used, it ends before when several batches in a row took the same time, to within ``half_width``, at
+    the same clock. It also ends once two batches took ``FAR`` times as long as ``behind``: cold or warm, that is no
+    difference which a clock makes.
     """
-    batch = 1
+    batch, most_batch = 1, max(1, MOST_BATCH // kernels)
     took: list[float] = []
     clocks: list[int | None] = []
     began = perf_counter()

@@ -1,46 +1,27 @@
-"""A plan in, records out: isolate, verify, measure, record.
-
-This process uses no CUDA. Every device has worker processes of its own, which measure its anchor once each,
-and a worker that faults or hangs becomes a record. What the devices' lanes tell is recorded here, by one thread.
-"""
+"""A plan in, records out: what the engine says of its tasks becomes records, in one thread that uses no device."""
 
 from __future__ import annotations
 
-import itertools
+import datetime
 import json
 import os
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from pathlib import Path
-from queue import SimpleQueue
 
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.lanes import (
-    Began,
-    Does,
-    Done,
-    Event,
-    Here,
-    Lane,
-    Left,
-    Over,
-    Site,
-    StrandedError,
-    lanes_of,
-    moment,
-)
+from gravbench.measuring.engine import Began, Does, Done, Engine, Event, NoBuilds, Setup
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
-from gravbench.measuring.queues import Queues
+from gravbench.measuring.queues import Queue
 from gravbench.measuring.shards import check_resumed, extent
+from gravbench.measuring.supervisor import check_may_start
 from gravbench.measuring.tally import Tally
-from gravbench.measuring.turns import Turns
 from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
@@ -49,6 +30,7 @@ from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
+from gravbench.model.work import Work, work_of
 from gravbench.search.contests import told_apart
 from gravbench.search.strategies import start
 from gravbench.search.strategy import Strategy
@@ -64,7 +46,7 @@ class Watcher:
         """Work on a case begins."""
 
     def phase(self, label: str, device: str, name: str) -> None:
-        """A worker has begun to load, compile, verify or measure a case, and none is further on its device."""
+        """A stage of a case has begun."""
 
     def ends(self, record: Record, progress: Progress) -> None:
         """A case has its record."""
@@ -91,6 +73,10 @@ class Progress:
     left: float
 
 
+Site = Callable[[Setup, Queue, Sweep], Generator[Event]]
+"""What works through the tasks of a run elsewhere, as ``Engine.events`` does here."""
+
+
 def run(
     sweep: Sweep,
     todo: Plan,
@@ -105,71 +91,76 @@ def run(
     All devices of the plan work at the same time. A record is on the disk, in records.jsonl in the folder ``out``, as
     soon as its case ends, and nobody else writes to it until the run ends; with ``verify_only`` nothing is measured and
     nothing kept. The devices are those of this host unless they are of another ``site``. KeyboardInterrupt passes
-    through after the workers are stopped.
+    through after the sessions have ended.
 
     Raises:
-        InputError: another process writes to the folder, it cannot be written, or what was written is gone.
+        InputError: another process writes to the folder, it cannot be written, or what was written is gone; or this
+            process may start no others.
         StrandedError: cases are left whose devices are all lost.
     """
+    check_may_start()
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        records = list(_run(sweep, todo, store, watcher, site or Here(), verify_only=verify_only))
+        records = list(_run(sweep, todo, store, watcher, site, verify_only=verify_only))
         store.check()
     return records
 
 
 def _run(
-    sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, site: Site, *, verify_only: bool
+    sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, site: Site | None, *, verify_only: bool
 ) -> Iterator[Record]:
     variants = discover(sweep.variant_folders)
     log = store.folder / WORKER_LOG
     with saying(log, "cannot be written"):
         os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    progress = Progress(0, len(todo.tasks), 0.0)
-    expected = _Expected(todo)
+    progress = _Progress(todo)
 
-    def kept(task: Task, outcome: Outcome, started: str, dropped: int = 0) -> Record:
+    def recorded_as(task: Task, outcome: Outcome, started: str, dropped: int = 0) -> Record:
         record = _record(task, outcome, sweep.flops(task.case.interaction), started)
         if not verify_only:
             store.append(record)
-        progress.done += 1
-        progress.total = max(progress.done, progress.total - dropped)
-        progress.left = expected.left(task)
-        watcher.ends(record, progress)
+        watcher.ends(record, progress.after(task, dropped))
         return record
 
     for task in todo.tasks:
         if task.device is None:
-            yield kept(task, Outcome("skipped", task.skip), moment())
-    tally = Tally()
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            yield recorded_as(task, Outcome("skipped", task.skip), now)
     searched = {} if verify_only else _strategies(sweep, todo, variants)
-    with _lanes(sweep, todo, log, variants, searched, site, verify_only=verify_only) as (queues, events):
+
+    def fingerprint(task: Task, device: Device) -> Fingerprint:
+        return environment.fingerprint(task.case, variants[task.case.variant], device)
+
+    def needs_host(task: Task) -> bool:
+        return work_of(task.case, on_host=variants[task.case.variant].on_host) is not Work.GPU
+
+    queue = Queue(todo.tasks, fingerprint, searched, each=todo.each)
+    setup = Setup(sweep.variant_folders, log, sweep.measure, None if verify_only else sweep.measure)
+    engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=NoBuilds())
+    tally = Tally()
+    # Closed however this ends, which ends what was started.
+    with closing(site(setup, queue, sweep) if site else engine.events()) as events:
         for event in events:
-            device = event.task.device
-            assert device is not None
-            own = device.selector
+            assert event.task.device is not None
+            selector = event.task.device.selector
             match event:
                 case Began():
-                    watcher.begins(event.task.case.label, own)
+                    watcher.begins(event.task.case.label, selector)
                 case Does():
-                    tally.does(own, event.lane, event.phase)
-                    if tally.leads(own, event.lane):
-                        watcher.phase(event.task.case.label, own, event.phase)
-                case Left():
-                    tally.does(own, event.lane, None)
-                    progress.total -= event.dropped
+                    tally.does(selector, event.stage)
+                    watcher.phase(event.task.case.label, selector, event.stage)
                 case Done():
-                    tally.does(own, event.lane, None)
+                    tally.does(selector, None)
                     outcome = event.outcome
                     if what := _edited(event.task, variants[event.task.case.variant]):
                         outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-                    record = kept(event.task, outcome, event.started, event.dropped)
-                    queues.told(record, event.task)
+                    record = recorded_as(event.task, outcome, event.started, event.dropped)
+                    queue.add_record(record, event.task)
                     yield record
     watcher.over(tally.seconds())
     for kind, strategy in searched.items():
-        found = strategy.result()
-        watcher.searched(kind[0], found, told_apart([own[0] for own in found], variants))
+        fastest = strategy.result()
+        watcher.searched(kind[0], fastest, told_apart([cases[0] for cases in fastest], variants))
 
 
 def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
@@ -184,96 +175,42 @@ def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> di
     return found
 
 
-@contextmanager
-def _lanes(
-    sweep: Sweep,
-    todo: Plan,
-    log: Path,
-    variants: Mapping[str, Variant],
-    searched: Mapping[Kind, Strategy],
-    site: Site,
-    *,
-    verify_only: bool,
-) -> Iterator[tuple[Queues, Iterator[Began | Does | Done | Left]]]:
-    """Have the lanes of all devices at work within the block; yields what is left, and what they tell until the end."""
-
-    def fingerprint(task: Task, device: Device) -> Fingerprint:
-        return environment.fingerprint(task.case, variants[task.case.variant], device)
-
-    queues, told = Queues(todo.tasks, fingerprint, searched, losable=site.losable, each=todo.each), SimpleQueue[Event]()
-    turns = {site.host(device): Turns() for device in queues.devices}
-    gpus = sum(device.is_gpu for device in queues.devices)
-    tasks = Counter(task.device.selector if todo.each else task.device.kind for task in todo.tasks if task.device)
-    numbers = itertools.count(todo.processes + 1)
-    lanes: list[Lane] = []
-
-    def events() -> Iterator[Began | Does | Done | Left]:
-        working = len(lanes)
-        while working:
-            event = told.get()
-            if not isinstance(event, Over):
-                yield event
-                continue
-            working -= 1
-            if event.error:
-                raise event.error
-        if left := queues.stranded:
-            raise StrandedError(f"{len(left)} cases are left, because every worker that could measure them is lost")
-
-    # Its start lets Ctrl-C through, also to the worker that would start it.
-    resource_tracker.ensure_running()
-    try:
-        for device in queues.devices:
-            own = turns[site.host(device)]
-            processes = sweep.measure.processes_on(gpu=device.is_gpu)
-            own_tasks = tasks[device.selector if todo.each else device.kind]
-            for place in range(1 if site.losable else lanes_of(device, processes, gpus, own_tasks)):
-                lane = Lane(
-                    len(lanes),
-                    place,
-                    device,
-                    queues,
-                    own,
-                    sweep,
-                    log,
-                    numbers,
-                    told.put,
-                    site.start,
-                    verify_only=verify_only,
-                )
-                lanes.append(lane)
-        for lane in lanes:
-            lane.start()
-        yield queues, events()
-    finally:
-        queues.end()
-        for one in turns.values():
-            one.end()
-        for lane in lanes:
-            lane.end()
-
-
-class _Expected:
-    """The estimated seconds of what is left to do."""
+class _Progress:
+    """How far a run is, with the estimated seconds of what is left to do."""
 
     def __init__(self, todo: Plan) -> None:
         self._began = time.monotonic()
+        self._progress = Progress(0, len(todo.tasks), 0.0)
         self._seconds = {id(task.case): seconds for task, seconds in zip(todo.tasks, todo.estimates, strict=True)}
-        self._left: dict[str, float] = defaultdict(float)
+        self._left: dict[Device, float] = defaultdict(float)
         for task in todo.tasks:
             if task.device:
-                self._left[task.device.selector] += self._seconds[id(task.case)]
-        self._all = sum(self._left.values())
+                self._left[task.device] += self._seconds[id(task.case)]
+        self._expected = self._rest()
 
-    def left(self, done: Task) -> float:
-        """Count a task off, and return the rest of the device with most: corrected by how estimates were so far."""
+    def after(self, done: Task, dropped: int) -> Progress:
+        """Count a task off, and those that were given up with it; return how far the run is then."""
+        progress = self._progress
+        progress.done += 1
+        progress.total = max(progress.done, progress.total - dropped)
+        progress.left = self._seconds_left(done)
+        return progress
+
+    def _seconds_left(self, done: Task) -> float:
+        """Return what is left, corrected by how estimates were so far."""
         if done.device:
-            self._left[done.device.selector] -= self._seconds[id(done.case)]
-        left = {selector: max(seconds, 0.0) for selector, seconds in self._left.items()}
-        over = self._all - sum(left.values())
-        # The first cases also pay for starting the workers; a correction from them alone would mislead.
-        pace = (time.monotonic() - self._began) * max(len(left), 1) / over if over > 5 else 1.0
-        return pace * max(left.values(), default=0.0)
+            self._left[done.device] -= self._seconds[id(done.case)]
+        rest = self._rest()
+        spent = self._expected - rest
+        # The first cases also pay for starting the sessions; a correction from them alone would mislead.
+        pace = (time.monotonic() - self._began) / spent if spent > 5 else 1.0
+        return pace * rest
+
+    def _rest(self) -> float:
+        """Return the estimated seconds of what is left: GPUs work side by side, and the processor after them."""
+        on_gpus = [seconds for device, seconds in self._left.items() if device.is_gpu]
+        on_host = [seconds for device, seconds in self._left.items() if not device.is_gpu]
+        return max(0.0, max(on_gpus, default=0.0)) + max(0.0, sum(on_host))
 
 
 def _edited(task: Task, variant: Variant) -> str | None:

@@ -30,12 +30,6 @@ class Shared:
 SHARED = Shared()
 
 
-def are_left(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> bool:
-    """Tell whether another process has left these sums."""
-    path = _path(interaction, bodies, dtype, on_gpu=on_gpu)
-    return path is not None and path.exists()
-
-
 def sums_over_all(interaction: Interaction, bodies: Bodies, dtype: Dtype, *, on_gpu: bool) -> Sums:
     """Return the direct sums of all bodies; compute them unless another process has left them."""
     path = _path(interaction, bodies, dtype, on_gpu=on_gpu)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gravbench.measuring.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
 from gravbench.measuring.direct_sums import Sums, direct_sums
 from gravbench.measuring.probe import other_bodies
-from gravbench.measuring.shared_sums import are_left, sums_over_all
+from gravbench.measuring.shared_sums import sums_over_all
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import Errors
@@ -82,19 +82,8 @@ class Judge:
         self.generator = np.random.default_rng()
         self.seconds = self.quickest = math.inf
         """What the last launch, and the quickest, took by the host's clock until everything on the device had ended."""
-        self._others: list[tuple[Bodies, tuple[NDArray[Any], ...]]] = []
         self._unwritten: dict[bool, tuple[NDArray[Any], ...]] = {}
         self._right: tuple[NDArray[Any], Errors] | None = None
-
-    def load(self) -> None:
-        """Load the sums over all bodies before anything waits for them, where another process has left them.
-
-        They come from a file, so a kernel finds nothing of them on the device.
-        """
-        interaction = self.toolkit.interaction
-        if self.most_rows >= self.own.n and are_left(interaction, self.own, self.dtype, on_gpu=self.on_gpu):
-            reference, _ = self._reference(np.arange(self.own.n))
-            reference.errors(reference.exact.T, quantiles=False)  # computes what it keeps
 
     def verdict(self, *, quantiles: bool = True) -> tuple[Errors, str | None]:
         """Return the errors of what was launched last, and why that is wrong; None when it is right.
@@ -163,7 +152,7 @@ class Judge:
 
         Leaves the bodies as they were and, where it goes ``and_back``, launches on these again, to be judged too.
         """
-        other, values = self._others.pop() if self._others else self._drawn()
+        other, values = self._drawn()
         try:
             self._place(other, values)
             _, objection = self.launched()
@@ -175,10 +164,6 @@ class Judge:
             return None
         _, objection = self.launched()
         return objection and f"right at first, but not after a launch on other bodies: {objection}"
-
-    def draw(self, times: int) -> None:
-        """Draw the bodies that ``elsewhere`` launches on so many times, before anything waits for it."""
-        self._others += [self._drawn() for _ in range(times)]
 
     def _drawn(self) -> tuple[Bodies, tuple[NDArray[Any], ...]]:
         other = other_bodies(self.own, self.generator, near=self.toolkit.interaction.name == GRAVITY)

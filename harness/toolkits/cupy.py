@@ -125,6 +125,11 @@ class CupyToolkit(SeveralToolkit):
         for other in self._others[: self.gpus - 1]:
             other._device.synchronize()
 
+    def release(self) -> None:
+        for toolkit in (self, *self._others):
+            with toolkit._device:
+                self.cupy.get_default_memory_pool().free_all_blocks()
+
     def devices(self, count: int) -> Sequence[CupyToolkit]:
         self.gpus, self.linked_by = count, None
         if count == 1:

@@ -179,6 +179,9 @@ class DeviceToolkit(ABC):
         finally:
             self.only_compiles = False
 
+    def release(self) -> None:
+        """Give memory back that the library keeps for later."""
+
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time ``count`` launches in a row; call ``while_busy`` once while the device works on them.
 

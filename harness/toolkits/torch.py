@@ -97,6 +97,9 @@ class TorchToolkit(GpuToolkit):
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()
 
+    def release(self) -> None:
+        self.torch.cuda.empty_cache()
+
     @property
     def current_stream(self) -> int:
         return int(self.torch.cuda.current_stream().cuda_stream)

@@ -1,0 +1,452 @@
+"""The engine: it has sessions work through the tasks of a run, and says what happens, in the order in which it does.
+
+What each device does is a sequence, written as one: take the next task, have its kernels built, have a session measure
+it, say what became of it. ``Engine.events`` goes round the sequences of all devices in one thread, and sleeps when all
+of them wait.
+
+What always holds:
+
+1. A device belongs to one session. Nothing else opens it, launches on it, or leaves it: a session has gone, with
+   everything that it started, before another opens the device.
+2. While a session measures (its stages ``stages.MEASURED``), nothing else compiles or imports: builds and sessions that
+   have no device yet are suspended, and resumed when no session measures.
+3. A case that uses the host's cores, or several GPUs, has the host alone: the sessions of other devices are idle. The
+   cases of the processor come last, when the sessions of all GPUs have ended and nothing is built any more.
+4. Every task that is begun gets one outcome, and the outcome is of its own job: messages carry its number.
+5. A session that dies, hangs or takes too much costs its own case alone; another session goes on with the next.
+6. The repetition of an anchor is measured by a session that has not measured it.
+7. However the run ends, nothing that it started is left, and what has been said has been recorded: the caller records
+   one event before it asks for the next.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Protocol
+
+from gravbench.config.settings import Measure, Verify
+from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.plan import Task
+from gravbench.measuring.protocol import joined, part_of
+from gravbench.measuring.queues import Queue
+from gravbench.measuring.stages import MEASURED, Job
+from gravbench.measuring.supervisor import STARTING, Limits, Session, Workplace, workplace
+from gravbench.model.device import Device
+from gravbench.model.record import Measurement
+from gravbench.toolkits.devices import cores
+
+SLEEP_SECONDS = 0.2
+"""For which the engine sleeps at most while sessions work: their limits are looked at after that."""
+NAP_SECONDS = 0.02
+"""The same while a device waits for something else than a session."""
+BUILDING, WAITING = "building", "waiting"
+"""What a device does beside the stages of a case: its kernels are compiled, or it waits until others are idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A device has taken up a task."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Does:
+    """A stage of a task begins."""
+
+    task: Task
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a task that was begun at ``started``; ``dropped`` others were given up with it."""
+
+    task: Task
+    outcome: Outcome
+    started: str
+    dropped: int = 0
+
+
+Event = Began | Does | Done
+Steps = Generator[Event | None, None, None]
+"""What a device does, step by step; None while it waits."""
+
+
+class Builds(Protocol):
+    """What compiles kernels ahead, in processes without a device."""
+
+    def want(self, tasks: Sequence[Task]) -> None:
+        """Have the kernels of these tasks compiled, in this order."""
+
+    def is_done(self, task: Task) -> bool:
+        """Tell whether nothing is left to compile for a task, or compiling it ahead has failed."""
+
+    def suspend(self) -> None:
+        """Compile nothing for a while."""
+
+    def resume(self) -> None:
+        """Go on compiling."""
+
+    def close(self) -> None:
+        """End what compiles."""
+
+
+class NoBuilds:
+    """Kernels are compiled by the sessions."""
+
+    def want(self, tasks: Sequence[Task]) -> None:
+        """Compile nothing."""
+
+    def is_done(self, task: Task) -> bool:  # noqa: ARG002
+        """Tell that nothing is compiled ahead."""
+        return True
+
+    def suspend(self) -> None:
+        """Nothing compiles."""
+
+    def resume(self) -> None:
+        """Nothing compiles."""
+
+    def close(self) -> None:
+        """Nothing compiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How cases are measured, by all sessions; ``settings`` is None where they are verified alone."""
+
+    folders: tuple[Path, ...]
+    log: Path
+    measure: Measure
+    settings: Measure | None
+
+    @property
+    def verify(self) -> Verify | None:
+        """The bodies that are compared."""
+        return self.measure.verify
+
+    def processes(self, device: Device) -> int:
+        """Return how many processes measure each case, one after another; one alone where nothing is measured."""
+        return self.measure.processes_on(gpu=device.is_gpu) if self.settings else 1
+
+
+@dataclass(slots=True)
+class Quiet:
+    """Who measures at this moment; while somebody does, builds and sessions without a device are suspended."""
+
+    builds: Builds
+    standbys: set[Session] = field(default_factory=set)
+    measuring: set[Device] = field(default_factory=set)
+
+    def begin(self, device: Device) -> None:
+        """Suspend what else computes: a device measures."""
+        if not self.measuring:
+            self.builds.suspend()
+            for standby in self.standbys:
+                standby.suspend()
+        self.measuring.add(device)
+
+    def end(self, device: Device) -> None:
+        """Let the others go on where no device measures any more."""
+        if device in self.measuring:
+            self.measuring.remove(device)
+            if not self.measuring:
+                self.builds.resume()
+                for standby in self.standbys:
+                    standby.resume()
+
+
+class DeviceSessions:
+    """The sessions of one device: of a GPU one at a time, and one that stands by without having opened it.
+
+    The processor has as many as measure each case, one after another; they are started together.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        setup: Setup,
+        place: Workplace,
+        quiet: Quiet,
+        numbers: Iterator[int],
+        jobs: Iterator[int],
+        threads: int | None = None,
+    ) -> None:
+        """Start nothing yet; ``numbers`` tells the run's processes apart, and ``jobs`` its jobs."""
+        self.device = device
+        self._setup = setup
+        self._place = place
+        self._quiet = quiet
+        self._numbers = numbers
+        self._jobs = jobs
+        self._threads = threads
+        self._several = False
+        self._sessions: list[Session] = []
+        self._number_of: dict[Session, int] = {}
+        self._standby: Session | None = None
+        self._anchors: set[object] = set()  # that the sessions have measured
+
+    @property
+    def connections(self) -> list[object]:
+        """What to wait for."""
+        return [session.connection for session in self._sessions if session.is_awaited]
+
+    def measured(self, task: Task, job: Job) -> Generator[str | None, None, Outcome]:
+        """Have one job done by every process in turn, until the budget is spent, and join what they found.
+
+        Yields each stage that begins, and None while there is nothing to say. What goes wrong in one process decides.
+        """
+        size = self._setup.processes(self.device)
+        yield from self._made_ready(task, size)
+        found: dict[int, Measurement] = {}
+        first: Outcome | None = None
+        spent = 0.0
+        for place in range(size):
+            if place and self.device.is_gpu:  # which has one session at a time
+                self._replace()
+            session = self._session(place)
+            part = replace(job, number=next(self._jobs), again=job.again or place > 0)
+            if job.settings:
+                part = replace(part, settings=part_of(job.settings, size, again=place > 0))
+            outcome = yield from self._ask(session, part)
+            measurement = outcome.found.measurement
+            if outcome.status != "ok" or job.settings is None:
+                return _with(outcome, measurement, found, self._number_of[session], job.settings)
+            found[self._number_of[session]] = measurement
+            first = first or outcome
+            spent += sum(measurement.samples_seconds) * (measurement.batch or 1)
+            if spent >= job.settings.budget_seconds or measurement.outraced:
+                break
+        assert first is not None
+        assert job.settings is not None
+        return replace(first, found=replace(first.found, measurement=joined(found, job.settings)))
+
+    def stand_by(self) -> None:
+        """Have a session import what it needs, which takes seconds, without opening the device."""
+        if self.device.is_gpu and self._standby is None:
+            self._standby = self._start()
+            self._quiet.standbys.add(self._standby)
+            if self._quiet.measuring:
+                self._standby.suspend()
+
+    def end(self) -> None:
+        """End all sessions."""
+        while self._sessions:
+            self._end(self._sessions[-1])
+        if self._standby:
+            self._take_standby().end()
+        self._quiet.end(self.device)
+
+    def _made_ready(self, task: Task, size: int) -> Generator[None, None, None]:
+        """Replace sessions that may not do a task, and start those that are missing."""
+        several = task.case.gpus > 1
+        if several != self._several or (task.fresh and task.case.identity in self._anchors):
+            while self._sessions:
+                self._end(self._sessions[-1])
+            if several != self._several and self._standby:
+                self._take_standby().end()
+        self._several = several
+        if task.fresh:
+            self._anchors.add(task.case.identity)
+        if not self.device.is_gpu:
+            while len(self._sessions) < size:
+                self._session(len(self._sessions))
+            # Nothing is measured while one of them still imports.
+            while starting := [session for session in self._sessions if session.is_awaited]:
+                for session in starting:
+                    if session.connection.poll():
+                        session.read()
+                yield None
+
+    def _session(self, place: int) -> Session:
+        if not self.device.is_gpu:
+            while len(self._sessions) <= place:
+                self._add(self._start())
+            return self._sessions[place]
+        if not self._sessions:
+            self._add(self._take_standby() if self._standby else self._start())
+        return self._sessions[0]
+
+    def _add(self, session: Session) -> None:
+        self._sessions.append(session)
+        self._number_of[session] = next(self._numbers)
+
+    def _start(self) -> Session:
+        limits = Limits.of(self._setup.measure)
+        return Session(
+            self._place,
+            self.device,
+            self._setup.folders,
+            self._setup.log,
+            limits,
+            several=self._several,
+            threads=self._threads,
+        )
+
+    def _take_standby(self) -> Session:
+        session, self._standby = self._standby, None
+        assert session is not None
+        self._quiet.standbys.discard(session)
+        session.resume()
+        return session
+
+    def _replace(self) -> None:
+        self._end(self._sessions[0])
+
+    def _end(self, session: Session) -> None:
+        self._sessions.remove(session)
+        session.end()
+        if not self._sessions:
+            self._anchors.clear()
+
+    def _ask(self, session: Session, job: Job) -> Generator[str | None, None, Outcome]:
+        """Have a session do a job; one that is of no further use afterwards is ended."""
+        session.give(job)
+        yield STARTING
+        outcome: Outcome | None = None
+        while outcome is None:
+            content = session.read() if session.connection.poll() else session.limited()
+            if isinstance(content, Outcome):
+                outcome = content
+            elif content in MEASURED:
+                self._quiet.begin(self.device)
+                session.go_on()
+                yield content
+            else:
+                if content:
+                    self._quiet.end(self.device)
+                yield content
+        self._quiet.end(self.device)
+        if outcome.broken:
+            self._end(session)
+        return outcome
+
+
+def _with(
+    outcome: Outcome,
+    measurement: Measurement,
+    found: dict[int, Measurement],
+    number: int,
+    settings: Measure | None,
+) -> Outcome:
+    """Return the outcome of a process that ends a case: what it measured is its own, whatever others found."""
+    if settings is None or not measurement.samples_seconds:
+        return outcome
+    return replace(outcome, found=replace(outcome.found, measurement=joined({number: measurement}, settings)))
+
+
+class Engine:
+    """Works through what is left to do on the devices of this host."""
+
+    def __init__(
+        self, setup: Setup, queue: Queue, needs_host: Callable[[Task], bool], *, first_number: int, builds: Builds
+    ) -> None:
+        """``needs_host`` tells which tasks need the host's cores. Processes are numbered from ``first_number`` on."""
+        self._setup = setup
+        self._queue = queue
+        self._needs_host = needs_host
+        self._builds = builds
+        self._numbers = itertools.count(first_number)
+        self._jobs = itertools.count(1)
+        self._busy: dict[Device, Task] = {}
+        self._alone: Device | None = None
+        """The device whose task has the host for itself, or waits for that."""
+
+    def events(self) -> Generator[Event]:
+        """Yield what happens until nothing is left to do. However that ends, nothing that was started is left."""
+        gpus = [device for device in self._queue.devices if device.is_gpu]
+        others = [device for device in self._queue.devices if not device.is_gpu]
+        with workplace() as place:
+            quiet = Quiet(self._builds)
+            yield from self._phase(gpus, place, quiet)
+            self._builds.close()
+            yield from self._phase(others, place, quiet)
+
+    def _phase(self, devices: Sequence[Device], place: Workplace, quiet: Quiet) -> Iterator[Event]:
+        """Have these devices work side by side until none has anything left to do."""
+        threads = max(1, cores() // len(devices)) if len(devices) > 1 else None
+        with ExitStack() as stack:
+            sequences: dict[DeviceSessions, Steps] = {}
+            for device in devices:
+                sessions = DeviceSessions(device, self._setup, place, quiet, self._numbers, self._jobs, threads)
+                stack.callback(sessions.end)
+                sequences[sessions] = self._work(sessions)
+            while sequences:
+                for sessions, steps in list(sequences.items()):
+                    try:
+                        while (event := next(steps)) is not None:
+                            yield event
+                    except StopIteration:
+                        del sequences[sessions]
+                self._sleep(sequences)
+
+    def _work(self, sessions: DeviceSessions) -> Steps:
+        """What a device does, from its first task to its last."""
+        device = sessions.device
+        while True:
+            upcoming = self._queue.next(device)
+            if upcoming is None:
+                if not self._queue.more_may_come(device):
+                    sessions.end()
+                    return
+                yield None
+                continue
+            task, behind = upcoming
+            yield Began(task)
+            yield from self._built(task, device)
+            yield from self._free(task, device)
+            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
+            steps = sessions.measured(task, replace(job, repeated=self._queue.was_right(task)))
+            yield Does(task, STARTING)
+            try:
+                while True:
+                    stage = next(steps)
+                    yield Does(task, stage) if stage else None
+                    if stage == STARTING and self._queue.upcoming(device):
+                        sessions.stand_by()
+            except StopIteration as ended:
+                outcome: Outcome = ended.value
+            del self._busy[device]
+            if self._alone == device:
+                self._alone = None
+            # A repetition of what is not right would show no drift.
+            dropped = self._queue.give_up(task) if task.anchor and outcome.status != "ok" else 0
+            yield Done(task, outcome, started, dropped)
+
+    def _built(self, task: Task, device: Device) -> Steps:
+        """Wait until the kernels of a task have been built."""
+        self._builds.want([task, *self._queue.upcoming(device)])
+        if not self._builds.is_done(task):
+            yield Does(task, BUILDING)
+        while not self._builds.is_done(task):
+            yield None
+
+    def _free(self, task: Task, device: Device) -> Steps:
+        """Wait until a task may begin: beside others, or alone."""
+        alone = task.case.gpus > 1 or self._needs_host(task)
+        if self._alone or (alone and self._busy):
+            yield Does(task, WAITING)
+        while self._alone:
+            yield None
+        if alone:
+            self._alone = device
+            while self._busy:
+                yield None
+        self._busy[device] = task
+
+    def _sleep(self, sequences: dict[DeviceSessions, Steps]) -> None:
+        """Sleep until a session says something, or for a while."""
+        connections = [connection for sessions in sequences for connection in sessions.connections]
+        seconds = SLEEP_SECONDS if len(self._busy) == len(sequences) else NAP_SECONDS
+        if connections:
+            wait(connections, seconds)  # type: ignore[arg-type]
+        elif sequences:
+            wait([], seconds)

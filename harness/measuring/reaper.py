@@ -1,0 +1,62 @@
+"""Ends what a run has started, once the run itself is gone: ``python -m gravbench.measuring.reaper MARK``.
+
+Everything that a run starts has a mark in its environment, and so has what that starts in its turn, whatever becomes of
+its parents. The run holds the other end of this process's standard input: when it ends, or is killed, the input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
+
+MARK = "GRAVBENCH_STARTED_BY"
+"""The environment variable."""
+PAUSE = 0.02
+TRIES = 250
+
+
+def end_marked(mark: str) -> None:
+    """Kill all processes whose mark begins so, and what they start meanwhile; this one is left."""
+    for _ in range(TRIES):
+        marked = list(_marked(mark))
+        if not marked:
+            return
+        for process in marked:
+            with suppress(psutil.Error):
+                process.kill()
+        time.sleep(PAUSE)
+
+
+def _marked(mark: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            is_other = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+            if is_other and process.environ().get(MARK, "").startswith(mark):
+                yield process
+
+
+@contextmanager
+def reaping(mark: str) -> Iterator[None]:
+    """Have a process wait beside this one, which ends everything of the mark after the block, however that ends."""
+    command = [sys.executable, "-m", "gravbench.measuring.reaper", mark]
+    # Ctrl-C reaches a whole group of processes.
+    waiting = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert waiting.stdin is not None
+    try:
+        yield
+    finally:
+        waiting.stdin.close()
+        waiting.wait()
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    end_marked(sys.argv[1])

@@ -1,0 +1,129 @@
+"""The session of a device: one process that owns it, and works through the cases that it is given, in order.
+
+The process is begun without opening the device: the first case does that. It writes what is printed to a file of its
+own, and ends when the other side of its connection is gone. Every message carries the number of its job, so that
+nothing which comes late is taken for another case's. What a variant forks off ends itself at its next message.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from gravbench.model.device import Device
+
+if TYPE_CHECKING:
+    from gravbench.measuring.outcome import Outcome
+    from gravbench.measuring.stages import Job
+
+READY = "ready"
+"""The first message: everything that cases need is imported, and no device is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a session is begun with.
+
+    CUDA sees its ``device`` alone or, where it is for ``several``, the others of its kind after it. In the folder
+    ``shared`` sessions leave each other the sums that kernels are judged by. ``threads`` are its share of the host's
+    cores; None is all. ``begun`` is ``time.time()`` when the process was asked for.
+    """
+
+    device: Device
+    folders: tuple[Path, ...]
+    log: Path
+    shared: Path
+    several: bool = False
+    threads: int | None = None
+    begun: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a session says of the job with this number: the stage that begins, or its outcome."""
+
+    job: int
+    content: str | Outcome
+
+
+def serve(connection: Connection, orders: Orders) -> None:
+    """Do jobs until the other side goes away."""
+    _ignore_interrupts()
+    _print_to(orders.log)
+    uuids = _show_devices(orders)
+    from gravbench.measuring import stages
+    from gravbench.measuring.shared_sums import SHARED
+    from gravbench.toolkits.devices import reader, sensor
+
+    SHARED.folder = orders.shared
+    process = os.getpid()
+    try:
+        with ExitStack() as stack:
+            sensors = [stack.enter_context(sensor(uuid)) for uuid in uuids]
+            station = stages.Station(orders.folders, import_seconds=time.time() - orders.begun)
+            connection.send(READY)
+            while True:
+                job = connection.recv()
+                station.read = reader(sensors[: job.case.gpus])
+                outcome = stages.run(job, station, partial(_begin, connection, process, job))
+                # After a fault the context of the device refuses all further work; only a new process helps.
+                outcome.broken = outcome.status == "failed" and orders.device.is_gpu
+                _end_if_forked(process)
+                connection.send(Message(job.number, outcome))
+    except (EOFError, OSError):
+        return
+
+
+def _begin(connection: Connection, process: int, job: Job, stage: str) -> None:
+    """Say which stage begins; one that measures waits until nothing else of the run computes."""
+    from gravbench.measuring import stages
+
+    _end_if_forked(process)
+    connection.send(Message(job.number, stage))
+    if stage in stages.MEASURED:
+        connection.recv()
+
+
+def _end_if_forked(process: int) -> None | NoReturn:
+    """End a process that a variant forked off the session: it has the session's connection, and no job."""
+    if os.getpid() != process:
+        os._exit(1)
+    return None
+
+
+def _ignore_interrupts() -> None:
+    """Leave it to the run what Ctrl-C means, which reaches the whole group of processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def _print_to(log: Path) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with log.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+
+
+def _show_devices(orders: Orders) -> list[str]:
+    """Let CUDA, and Numba's threads, see what is the session's own; return the UUIDs of its GPUs.
+
+    A UUID does not depend on who counts.
+    """
+    from gravbench.toolkits.devices import others_like
+
+    devices = (orders.device, *(others_like(orders.device) if orders.several else ()))
+    uuids = [device.uuid for device in devices if device.uuid]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
+    if orders.threads is not None:
+        os.environ["NUMBA_NUM_THREADS"] = str(orders.threads)
+    return uuids

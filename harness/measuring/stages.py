@@ -1,0 +1,377 @@
+"""The stages of a case, one after another, as a session goes through them.
+
+A stage takes the state that those before it left and returns it. A result that is wrong ends the case (``WrongError``),
+and so does all else that goes wrong; ``run`` makes an outcome of it. Nothing here knows of other processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from gravbench.config.settings import Measure, Verify
+from gravbench.errors import InputError
+from gravbench.measuring import checks, protocol
+from gravbench.measuring.direct_sums import gpu_is_usable
+from gravbench.measuring.launches import as_timed, at_last, launched_again, left
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
+from gravbench.measuring.step import Stepper
+from gravbench.measuring.timed import Call, Timed
+from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
+from gravbench.model import initial_conditions, interaction_files
+from gravbench.model.bodies import Bodies, unfit
+from gravbench.model.case import Case
+from gravbench.model.device import Reading
+from gravbench.model.record import Inside, Preparation
+from gravbench.model.variant import CPU, Prepared, Variant, discover
+from gravbench.toolkits.cpu import counting_numba
+from gravbench.toolkits.driver import Launch
+from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
+from gravbench.toolkits.opening import open_toolkit
+
+LOADING, COMPILING, VERIFYING, RACING = "loading", "compiling", "verifying", "racing"
+WARMING_UP, MEASURING, VERIFYING_AGAIN, RELEASING = "warming up", "measuring", "verifying again", "releasing"
+
+MEASURED = (RACING, WARMING_UP, MEASURING)
+"""Stages beside which nothing else of the run computes."""
+WARM_SECONDS = 2.0
+"""For which a device keeps the clock that it had at work."""
+LOOKED_AT = (1, 3, 7)
+"""Samples whose results are judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A case to verify and, unless ``settings`` is None, to measure; ``verify`` says how many bodies are compared.
+
+    ``number`` tells it from all other jobs of the run. Where its median is above ``behind``, in seconds, the case
+    cannot be the fastest, and its sampling may stop. With ``again`` another process has just found the same kernel
+    right: it is judged once before the samples and after them. So is a kernel of one part that is ``repeated``, as an
+    anchor is, and was found right in this run.
+    """
+
+    number: int
+    case: Case
+    settings: Measure | None
+    verify: Verify | None = None
+    behind: float | None = None
+    again: bool = False
+    repeated: bool = False
+
+
+@dataclass(slots=True)
+class Station:
+    """What a session keeps from case to case: its variants' folders, what reads its devices, when it last measured.
+
+    ``open_seconds`` is how long its process took to its first usable device; None before that.
+    """
+
+    folders: tuple[Path, ...] = ()
+    read: Callable[[], Reading | None] = lambda: None
+    measured_at: float = -math.inf
+    import_seconds: float = 0.0
+    open_seconds: float | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether its devices have just been used, and have the clocks of that still."""
+        return time.monotonic() - self.measured_at < WARM_SECONDS
+
+
+@dataclass(slots=True)
+class State:
+    """A case on its way through the stages; each sets what those after it need.
+
+    ``toolkit`` computes the case, and ``holder`` has its arrays. ``is_over`` once there is nothing left to do.
+    """
+
+    job: Job
+    station: Station
+    found: Found = field(default_factory=Found)
+    variant: Variant = field(init=False)
+    bodies: Bodies = field(init=False)
+    toolkit: DeviceToolkit = field(init=False)
+    holder: DeviceToolkit = field(init=False)
+    prepared: Prepared = field(init=False)
+    on_gpu: bool = False
+    again: bool = False
+    judge: Judge = field(init=False)
+    timed: Timed = field(init=False)
+    batch: int = 1
+    is_over: bool = False
+
+
+class WrongError(Exception):
+    """The results of a case are wrong; the message says how."""
+
+
+def load(state: State) -> State:
+    """Load the variant and the bodies, and open the toolkit."""
+    case, found = state.job.case, state.found
+    state.variant = discover(state.station.folders)[case.variant]
+    state.bodies = initial_conditions.of_case(case)
+    found.preparation = Preparation(bodies_sha256=state.bodies.sha256)
+    if reason := unfit(state.bodies, case.dtype):
+        raise CaseError(f"{case.bodies}: {reason}")
+    began = time.monotonic()
+    interaction = interaction_files.find(case.interaction)
+    state.toolkit = toolkit = open_toolkit(case.toolkit, state.variant, case.dtype, interaction)
+    if state.station.open_seconds is None:
+        state.station.open_seconds = state.station.import_seconds + time.monotonic() - began
+    found.preparation = found.preparation.model_copy(
+        update={
+            "start_seconds": state.station.open_seconds,
+            "compute_capability": toolkit.compute_capability,
+            "compiler": toolkit.compiler,
+        }
+    )
+    return state
+
+
+def prepare(state: State) -> State:
+    """Have the variant compile its kernels and lay its bodies out, and make ready what judges and times it."""
+    case, toolkit, variant, bodies = state.job.case, state.toolkit, state.variant, state.bodies
+    began = perf_counter() - toolkit.compile_seconds
+    with counting_numba(toolkit):
+        state.prepared = prepared = variant.prepare(toolkit, bodies, **case.axes)
+    if toolkit.linked_by:
+        _note(state, gpus_linked_by=toolkit.linked_by)
+    if variant.suits_positions(case.axes):
+        _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compile_seconds - began})
+    known = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
+    state.found.inside = known
+    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
+    state.again = state.job.again or (state.job.repeated and of_one_part)
+    # Arrays on the host belong to the CPU, whichever toolkit computes.
+    state.holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
+    state.on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
+    state.judge = Judge(
+        state.holder,
+        prepared,
+        bodies,
+        variant.accepted(case.dtype, case.axes),
+        case.dtype,
+        most_rows=_most_rows(state.job.verify, bodies.n, on_gpu=state.on_gpu),
+        on_gpu=state.on_gpu,
+    )
+    state.timed = _timed(state)
+    return state
+
+
+def verify(state: State) -> State:
+    """Judge the first launch."""
+    with counting_numba(state.toolkit):
+        state.judge.launch()
+    _note(state, compile_seconds=state.toolkit.compile_seconds)
+    state.found.errors, objection = state.judge.verdict()
+    kernel = state.prepared.kernel
+    launch = getattr(kernel, "launch", None)
+    if isinstance(launch, Launch) and not launch.grid_blocks:
+        raise WrongError(objection or "the kernel that it names was never launched")
+    if kernel is not None:
+        state.found.resources = state.toolkit.resources(kernel)
+    _refuse(objection)
+    return state
+
+
+def race(state: State) -> State:
+    """Look whether a searched case can still be the fastest: what is far behind is never recommended."""
+    job = state.job
+    if job.settings is None or job.behind is None or job.case.timed != "force":
+        return state
+    first = protocol.measure(
+        state.timed.clock,
+        state.timed.launch,
+        job.settings,
+        state.station.read,
+        state.timed.kernels,
+        behind=job.behind,
+        look_once=True,
+        warm=state.station.is_warm,
+    )
+    state.station.measured_at = time.monotonic()
+    if first.outraced:
+        state.found.measurement = first
+        _refuse(left(state.judge, state.found))
+        state.is_over = True
+    return state
+
+
+def verify_more(state: State) -> State:
+    """Judge launches on other bodies, several in a row, and what is timed as it is timed."""
+    if not state.again:
+        _refuse(launched_again(state.judge, state.found))
+        _refuse(as_timed(state.job.case, state.toolkit, state.judge, state.timed, state.found))
+    state.is_over = state.job.settings is None
+    return state
+
+
+def warm_up(state: State) -> State:
+    """Launch until the device is warm and it is known how many launches one sample needs."""
+    assert state.job.settings is not None
+    state.timed.start()
+    state.batch = protocol.warmed_up(
+        state.timed.clock,
+        state.timed.launch,
+        state.job.settings,
+        state.timed.kernels,
+        state.station.read if state.station.is_warm else None,
+    )
+    return state
+
+
+def sample(state: State) -> State:
+    """Time samples until the median is known well enough, and judge what some of them leave."""
+    job, judge, timed = state.job, state.judge, state.timed
+    assert job.settings is not None
+    looks = state.prepared.cycle == 1 and timed.leaves_the_force and not state.again
+    is_spoilt = False
+
+    def look(samples: int) -> bool:
+        nonlocal is_spoilt
+        if not looks:
+            return False
+        if samples in LOOKED_AT and (objection := left(judge, state.found)):
+            raise WrongError(f"right at first, but after sample {samples}: {objection}")
+        if is_spoilt := samples + 1 in LOOKED_AT:
+            judge.spoil()
+        return samples in LOOKED_AT or is_spoilt
+
+    state.found.measurement = protocol.sampled(
+        timed.clock, timed.launch, job.settings, state.batch, state.station.read, look, behind=job.behind
+    )
+    if is_spoilt:  # and no sample followed
+        timed.launch()
+    state.toolkit.synchronize()
+    state.station.measured_at = time.monotonic()
+    return state
+
+
+def look_inside(state: State) -> State:
+    """Time the stages of an evaluation, and count what it computes, where the variant tells them apart."""
+    prepared, found = state.prepared, state.found
+    if state.again:
+        return state
+    if prepared.stages is not None:
+        seconds = protocol.stage_seconds(state.toolkit, state.timed.stages)
+        found.inside = found.inside.model_copy(update={"stages_seconds": seconds})
+    if prepared.insight is not None:
+        found.inside = counted(prepared.insight, state.bodies.n, found.inside)
+    return state
+
+
+def verify_again(state: State) -> State:
+    """Judge what is there after all samples: a race, or a sum that is not set back, may show only then."""
+    if state.again:
+        state.timed.start()  # steps moved the bodies
+        _refuse(at_last(state.judge.launched(), state.found))
+        return state
+    judge, timed, toolkit = state.judge, state.timed, state.toolkit
+    measurement = state.found.measurement
+    seconds = measurement.median_seconds
+    assert seconds is not None
+    # Launches that are judged are those of the force alone, and are timed by the host's clock.
+    force_alone = timed.leaves_the_force and timed.clock is toolkit
+    if timed.clock is toolkit:
+        known = judge.quickest if force_alone else math.inf
+        _refuse(checks.wall(toolkit, timed.launch, seconds, measurement.launch_seconds or 0.0, known))
+    if objection := timed.finish():
+        raise WrongError(f"right at first, but {objection}")
+    _refuse(at_last(judge.verdict(quantiles=False), state.found))
+    if judge.tolerance.of_rounding and timed.leaves_the_force:
+        _refuse(checks.speed(judge.toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
+    again = seconds if force_alone and toolkit is judge.toolkit else None
+    _refuse(judge.elsewhere(and_back=False))
+    # Those on other bodies were launched for the first time.
+    if not (again and state.prepared.cycle == 1 and judge.seconds <= checks.LONGER * again):
+        _refuse(checks.memory(judge.toolkit, state.prepared, judge.values, seconds, again))
+    state.found.stepping = timed.stepping()
+    return state
+
+
+STAGES: tuple[tuple[str, Callable[[State], State]], ...] = (
+    (LOADING, load),
+    (COMPILING, prepare),
+    (VERIFYING, verify),
+    (RACING, race),
+    (VERIFYING, verify_more),
+    (WARMING_UP, warm_up),
+    (MEASURING, sample),
+    (MEASURING, look_inside),
+    (VERIFYING_AGAIN, verify_again),
+)
+
+
+def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
+    """Do one job, stage after stage; everything that goes wrong in it becomes an outcome.
+
+    ``begin`` is told the name of each stage before it begins, and returns when it may.
+    """
+    state = State(job, station)
+    try:
+        for name, stage in STAGES:
+            begin(name)
+            state = stage(state)
+            if state.is_over:
+                break
+        outcome = Outcome("ok", None, state.found)
+    except WrongError as wrong:
+        outcome = Outcome("invalid", str(wrong), state.found)
+    except (ToolkitMissingError, InputError) as error:
+        outcome = Outcome("skipped", said(error), state.found)
+    except CaseError as error:
+        outcome = Outcome("failed", said(error), state.found)
+    except MemoryError as error:
+        outcome = Outcome("failed", f"out of memory: {said(error)}", state.found)
+    except (Exception, SystemExit) as error:
+        with suppress(Exception):  # of an error, or an output, that cannot be printed
+            traceback.print_exc()
+        outcome = Outcome("failed", f"{type(error).__name__}: {said(error)}", state.found)
+    begin(RELEASING)
+    toolkit = getattr(state, "toolkit", None)
+    del state
+    release(toolkit)
+    return outcome.recordable()
+
+
+def release(toolkit: DeviceToolkit | None) -> None:
+    """Give the memory of a case back, so that the next finds the device as the first did."""
+    gc.collect()
+    if toolkit is not None:
+        with suppress(Exception):  # after a fault the device refuses this too, and the session ends
+            toolkit.release()
+
+
+def _refuse(objection: str | None) -> None:
+    if objection:
+        raise WrongError(objection)
+
+
+def _note(state: State, **changes: object) -> None:
+    state.found.preparation = state.found.preparation.model_copy(update=changes)
+
+
+def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
+    """Return the number of bodies up to which all are compared."""
+    if verify == "all":
+        return n
+    return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
+
+
+def _timed(state: State) -> Timed:
+    """Make what ``case.timed`` names ready for the prepared variant."""
+    case = state.job.case
+    if case.timed == "call":
+        return Call(state.holder, state.prepared, state.bodies)
+    if case.integrator is not None and case.dt is not None:
+        return Stepper(
+            state.holder, state.prepared, state.bodies, case.integrator, case.dt, on_gpu=state.on_gpu
+        )
+    return Timed(state.holder, state.prepared)
