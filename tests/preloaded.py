@@ -1,8 +1,8 @@
-"""What the process that workers are forked from does once: import what they need, and make the judge of gravity."""
+"""What the process that sessions are forked from does once: import what they need, and make the judge of gravity."""
 
 import numpy as np
 
-import gravbench.measuring.worker  # noqa: F401
+import gravbench.measuring.stages  # noqa: F401
 from direct import direct_accelerations
 from gravbench.model.bodies import Bodies
 

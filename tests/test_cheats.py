@@ -17,12 +17,12 @@ import pytest
 from conftest import GPUS, ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import checks, worker
+from gravbench.measuring import checks, stages
 from gravbench.measuring import launches as launches_module
 from gravbench.measuring.comparing import Reference
 from gravbench.measuring.direct_sums import Sums
+from gravbench.measuring.stages import Job, Station
 from gravbench.measuring.verify import Judge
-from gravbench.measuring.worker import Job, work
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -265,13 +265,13 @@ def outcome_of(cheat, monkeypatch, n, toolkit="cpu", eps=1.0, settings=SETTINGS,
         return replace(prepared, launch=cheat(prepared, opened)) if cheat else prepared
 
     variants = {name: replace(VARIANTS[name], prepare=spoilt)}
-    monkeypatch.setattr(worker, "discover", lambda _: variants)
+    monkeypatch.setattr(stages, "discover", lambda _: variants)
     case = load("quick", [f"n={n}"], variants=[name], toolkits=[toolkit]).cases[0]
     # Of a million bodies each sample is a single launch, also where events lie.
     slow = {"min_samples": 3, "sample_seconds": 1e-6}
     if n >= 1_000_000:
         settings = settings.model_copy(update=slow)
-    return work(Job(case, settings, **asked), (), lambda: None, lambda _: None)
+    return stages.run(Job(0, case, settings, **asked), Station(), lambda _: None)
 
 
 def sizes(*names):
@@ -336,9 +336,9 @@ def test_a_kernel_that_is_named_and_never_launched_makes_a_case_invalid(wrong, m
         return replace(prepared, launch=launch, kernel=Named())
 
     variants = {"numpy_direct": replace(VARIANTS["numpy_direct"], prepare=spoilt)}
-    monkeypatch.setattr(worker, "discover", lambda _: variants)
+    monkeypatch.setattr(stages, "discover", lambda _: variants)
     case = load("quick", ["n=1000"], variants=["numpy_direct"], toolkits=["cpu"]).cases[0]
-    outcome = work(Job(case, SETTINGS), (), lambda: None, lambda _: None)
+    outcome = stages.run(Job(0, case, SETTINGS), Station(), lambda _: None)
     assert outcome.status == "invalid", outcome
     assert ("was never launched" in outcome.reason) != wrong
 
@@ -413,7 +413,6 @@ def test_before_timing_eight_launches_are_judged_and_three_of_those_that_take_lo
     def cheat(prepared, _):
         return lambda: count.append(True) or prepared.launch()
 
-    monkeypatch.setattr(worker, "rehearse", lambda *_: None)
     monkeypatch.setattr(launches_module, "QUICK", quick)
     assert outcome_of(cheat, monkeypatch, 300, settings=None).status == "ok"
     assert len(count) == launches

@@ -16,9 +16,9 @@ from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import comparing as reference
+from gravbench.measuring import stages
 from gravbench.measuring.direct_sums import direct_sums
 from gravbench.measuring.verify import Judge
-from gravbench.measuring.worker import Job, work
 from gravbench.model import generators, interaction, interaction_files, interaction_text
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
@@ -305,7 +305,7 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
     assert [case.interaction for case in sweep.cases] == [str(spring), "lennard_jones"]
     assert sweep.cases[0].label.endswith("block_shape=1d stagger=0 interaction=spring.py")
     assert [sweep.flops(case.interaction) for case in sweep.cases] == [29.0, 30.0]
-    outcome = work(Job(sweep.cases[0], None), (), lambda: None, lambda _: None)
+    outcome = stages.run(stages.Job(0, sweep.cases[0], None), stages.Station(), lambda _: None)
     assert outcome.status == "ok", outcome.reason
     assert set(outcome.found.errors.error_max_of) == {"f", "heat"}
     assert 0 < outcome.found.errors.error_max < 1e-3

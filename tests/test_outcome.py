@@ -14,10 +14,10 @@ from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.measuring import progress, runner, worker
+from gravbench.measuring import progress, runner, stages
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
 from gravbench.measuring.plan import plan
-from gravbench.measuring.worker import Job, work
+from gravbench.measuring.stages import Job, Station
 from gravbench.model.device import Device
 from gravbench.model.record import Errors, Inside, Preparation
 from gravbench.model.runs import RecordFile
@@ -36,9 +36,9 @@ def outcome_of(monkeypatch, change, settings=QUICK):
     """Work on numpy_direct with what ``change`` makes of its ``Prepared``; return the outcome and the phases."""
     one = discover(())["numpy_direct"]
     changed = replace(one, prepare=lambda *arguments, **axes: change(one.prepare(*arguments, **axes)))
-    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": changed})
+    monkeypatch.setattr(stages, "discover", lambda _: {"numpy_direct": changed})
     phases = []
-    return work(Job(case_of("numpy_direct"), settings), (), lambda: None, phases.append), phases
+    return stages.run(Job(0, case_of("numpy_direct"), settings), Station(), phases.append), phases
 
 
 NONSENSE = {
@@ -109,8 +109,8 @@ LOOSE = {"float32": Tolerance(max=0.5, rms=0.5)}
 def test_an_approximation_that_does_not_count_is_said_not_to(declared, change, expected, monkeypatch):
     own = discover(())["numpy_direct"]
     changed = replace(own, prepare=lambda *arguments: replace(own.prepare(*arguments), **change), **declared)
-    monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": changed})
-    found = work(Job(case_of("numpy_direct"), QUICK), (), lambda: None, lambda _: None)
+    monkeypatch.setattr(stages, "discover", lambda _: {"numpy_direct": changed})
+    found = stages.run(Job(0, case_of("numpy_direct"), QUICK), Station(), lambda _: None)
     assert found.status == "ok", found.reason
     assert found.found.inside.uncounted == expected
 
@@ -229,22 +229,22 @@ import sys
 
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import worker
+from gravbench.measuring import protocol, stages
 
-measure = worker.measure
+sampled = protocol.sampled
 
 
 def counted(*arguments, **options):
     before = set(sys.modules)
-    found = measure(*arguments, **options)
+    found = sampled(*arguments, **options)
     print(sorted(set(sys.modules) - before), "scipy.special" in before)
     return found
 
 
-worker.measure = counted
+protocol.sampled = counted
 (case,) = load("quick", ["n=40"], variants=["numpy_direct"]).cases
-job = worker.Job(case, Measure(budget_seconds=0.05, warm_up_seconds=0))
-outcome = worker.work(job, (), lambda: None, lambda _: None)
+job = stages.Job(1, case, Measure(budget_seconds=0.05, warm_up_seconds=0))
+outcome = stages.run(job, stages.Station(), lambda _: None)
 print(outcome.status)
 """
 
@@ -258,16 +258,15 @@ def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monke
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
     case = case_of("numpy_direct").model_copy(update={"variant": "compiles_late"})
     phases = []
-    outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, phases.append)
+    outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), phases.append)
     assert (outcome.status, outcome.reason) == ("ok", None)
-    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying", "verifying"]
+    assert phases == ["loading", "compiling", "verifying", "racing", "verifying", "releasing"]
     assert 0.01 < outcome.found.preparation.compile_seconds < 60
 
 
-def test_a_kernel_for_the_host_is_compiled_in_the_phase_of_that_name(monkeypatch, tmp_path):
+def test_what_is_compiled_for_the_host_counts(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
     phases = []
-    outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, phases.append)
+    outcome = stages.run(Job(0, case_of("numba_direct"), None), Station(), phases.append)
     assert outcome.status == "ok"
-    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying", "verifying"]
     assert outcome.found.preparation.compile_seconds > 0.01

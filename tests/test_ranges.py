@@ -7,11 +7,11 @@ import pytest
 
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import worker
+from gravbench.measuring import stages
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import plan
 from gravbench.measuring.runner import _record
-from gravbench.measuring.worker import Job, work
+from gravbench.measuring.stages import Job, Station
 from gravbench.model.bodies import RANGES, unfit, unfit_eps
 from gravbench.model.device import Device
 from gravbench.model.generators import GENERATORS, plummer
@@ -30,11 +30,11 @@ def outcome_of(monkeypatch, bodies, dtype="float32", zeros=False, settings=None)
         return replace(prepared, launch=lambda: prepared.accelerations.fill(0))
 
     if zeros:
-        monkeypatch.setattr(worker, "discover", lambda _: {"numpy_direct": replace(one, prepare=prepare)})
-    monkeypatch.setattr(worker.initial_conditions, "of_case", lambda _: bodies)
+        monkeypatch.setattr(stages, "discover", lambda _: {"numpy_direct": replace(one, prepare=prepare)})
+    monkeypatch.setattr(stages.initial_conditions, "of_case", lambda _: bodies)
     (case,) = load("quick", [f"n={bodies.n}"], variants=["numpy_direct"]).cases
     case = case.model_copy(update={"dtype": dtype, "eps": bodies.eps})
-    return work(Job(case, settings), (), lambda: None, lambda _: None)
+    return stages.run(Job(0, case, settings), Station(), lambda _: None)
 
 
 def written(tmp_path, text):

@@ -25,16 +25,15 @@ from rich.console import Console
 from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import lanes, process, protocol, runner
-from gravbench.measuring.crew import Crew
+from gravbench.measuring import protocol, runner, stages, supervisor
 from gravbench.measuring.plan import MANY, estimate_seconds, plan
 from gravbench.measuring.progress import ConsoleWatcher
-from gravbench.measuring.worker import Found, Job, Outcome, work
+from gravbench.measuring.stages import Job, Station
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.lock import LOCK
 from gravbench.model.method import METHOD
-from gravbench.model.record import Measurement, Record
+from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
 from gravbench.model.work import Work
@@ -112,7 +111,7 @@ class Impatient(runner.Watcher):
         self.passed = 0.0
         self.hanging = False
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.passed, time=time.time)
-        monkeypatch.setattr(process, "time", clock)
+        monkeypatch.setattr(supervisor, "time", clock)
 
     def begins(self, label, device):  # noqa: ARG002
         self.hanging = label.startswith("hangs ")
@@ -303,32 +302,6 @@ def test_a_signal_and_more_of_them_end_a_run_cleanly_and_it_says_how_to_resume(s
     assert not (stopped.out / LOCK).exists()
 
 
-def test_signals_are_held_back_while_a_worker_starts(tmp_path, monkeypatch):
-    """A process of multiprocessing's own lets it through as it starts, which must not be while a worker starts."""
-    order, held = [], []
-
-    class Ready:
-        def __init__(self, *_, **__):
-            order.append("worker")
-            held.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
-
-        def ask(self, *_):
-            return Outcome("skipped", "made up")
-
-        def end(self):
-            pass
-
-        def stop(self):
-            pass
-
-    monkeypatch.setattr(runner.resource_tracker, "ensure_running", lambda: order.append("tracker"))
-    monkeypatch.setattr(lanes, "Worker", Ready)
-    run(write_config(tmp_path, ["numpy_direct"]), tmp_path / "out")
-    assert order == ["tracker", "worker"]
-    assert held == [{signal.SIGINT, signal.SIGTERM, signal.SIGHUP}]
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
-
-
 class Terminal:
     """A terminal of its own for a process; what is written to it is read all the time."""
 
@@ -374,7 +347,7 @@ def test_a_terminated_run_leaves_the_terminal_with_its_cursor(tmp_path):
 def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error():
     case = load("quick", ["n=40"], variants=["numpy_direct"]).cases[0].model_copy(update={"variant": "late"})
     quick = Measure(budget_seconds=0.01, warm_up_seconds=0, min_samples=3)
-    verified, measured = (work(Job(case, settings), (FAULTY / "cpu",), lambda: None, lambda _: None)
+    verified, measured = (stages.run(Job(0, case, settings), Station((FAULTY / "cpu",)), lambda _: None)
                           for settings in (None, quick))  # fmt: skip
     assert verified.status == "ok"
     assert measured.status == "invalid"
@@ -389,7 +362,7 @@ def test_a_case_is_right_however_many_samples_it_has(samples, monkeypatch):
     monkeypatch.setattr(protocol, "median_interval", lambda found: Enough(found, samples))
     case = load("quick", ["n=40"], variants=["numpy_direct"]).cases[0]
     quick = Measure(budget_seconds=60, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
-    outcome = work(Job(case, quick), (), lambda: None, lambda _: None)
+    outcome = stages.run(Job(0, case, quick), Station(), lambda _: None)
     assert (outcome.status, outcome.reason) == ("ok", None)
     assert len(outcome.found.measurement.samples_seconds) == samples
 
@@ -540,95 +513,6 @@ def test_on_a_processor_the_last_variant_of_the_ladder_is_an_anchor_beside_a_sim
     assert len({task.case.n for task in tasks if task.anchor}) == 1
     few = plan(load("quick", ["n=64,128"], variants=variants), [PROCESSOR], None).tasks
     assert {task.case.variant for task in few if task.anchor} == {"numba_direct"}
-
-
-class FakeProcess:
-    """Finds what it is told to, in a tenth of a second each."""
-
-    def __init__(self, *outcomes):
-        self.outcomes = list(outcomes)
-        self.budgets = []
-        self.stopped = False
-
-    def begin(self):
-        """Nothing has to be imported."""
-
-    def ready(self):
-        """It always is."""
-
-    def ask(self, job):
-        self.budgets.append(job.settings.budget_seconds if job.settings else None)
-        return self.outcomes.pop(0)
-
-    def stop(self):
-        self.stopped = True
-
-
-def found_in(samples, seconds=0.1, status="ok", broken=False):
-    samples = [seconds] * samples
-    measured = Measurement(samples_seconds=samples, median_seconds=seconds, batch=1, stop_reason="interval")
-    return Outcome(status, None if status == "ok" else "why", Found(measurement=measured), broken)
-
-
-def crew_of(*processes):
-    waiting = iter(processes)
-    return Crew(len(processes), lambda: next(waiting), itertools.count(1))
-
-
-def test_a_case_is_measured_by_each_process_for_its_part_of_the_budget():
-    processes = [FakeProcess(found_in(5), found_in(5)) for _ in range(4)]
-    crew = crew_of(*processes)
-    job = Job(None, Measure(budget_seconds=20.0))
-    for _ in range(2):
-        outcome = crew.work(job, FakeProcess.ask)
-        assert outcome.found.measurement.processes == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
-    assert [one.budgets for one in processes] == [[5.0, 5.0]] * 4
-    crew.dismiss()
-    assert all(one.stopped for one in processes)
-
-
-def test_processes_start_together_and_nothing_is_measured_before_all_are_ready():
-    """One that still imports takes cores from the one that measures."""
-    order = []
-
-    class Told(FakeProcess):
-        def begin(self):
-            order.append("begin")
-
-        def ready(self):
-            order.append("ready")
-
-    broken = found_in(0, status="failed", broken=True)
-    waiting = iter([Told(*[found_in(5)] * 3), Told(*[found_in(5)] * 3), Told(found_in(5), broken), Told(found_in(5))])
-    crew = Crew(3, lambda: next(waiting), itertools.count(1))
-    assert not crew.is_complete
-    for complete in (True, False, True):
-        crew.work(Job(None, Measure(budget_seconds=20.0)), lambda one, job: order.append("ask") or one.ask(job))
-        assert crew.is_complete == complete
-    assert order == ["begin"] * 3 + ["ready"] * 3 + ["ask"] * 6 + ["begin", "ready"] + ["ask"] * 3
-
-
-def test_where_the_first_processes_spend_the_budget_no_other_follows():
-    processes = [FakeProcess(found_in(3, 2.0)) for _ in range(4)]
-    outcome = crew_of(*processes).work(Job(None, Measure(budget_seconds=8.0)), FakeProcess.ask)
-    assert outcome.found.measurement.processes == [1] * 3 + [2] * 3
-    assert [len(one.budgets) for one in processes] == [1, 1, 0, 0]
-
-
-def test_what_is_wrong_in_one_process_is_wrong_and_a_broken_one_is_replaced():
-    processes = [FakeProcess(found_in(5), found_in(5)), FakeProcess(found_in(0, status="failed", broken=True)),
-                 FakeProcess(found_in(5))]  # fmt: skip
-    waiting = iter(processes)
-    crew = Crew(2, lambda: next(waiting), itertools.count(11))
-    job = Job(None, Measure(budget_seconds=20.0))
-    assert (crew.work(job, FakeProcess.ask).status, processes[1].stopped) == ("failed", True)
-    assert crew.work(job, FakeProcess.ask).found.measurement.processes == [11] * 5 + [13] * 5
-
-
-def test_what_is_only_verified_needs_one_process():
-    processes = [FakeProcess(found_in(0)) for _ in range(4)]
-    assert crew_of(*processes).work(Job(None, None), FakeProcess.ask).status == "ok"
-    assert [len(one.budgets) for one in processes] == [1, 0, 0, 0]
 
 
 def test_each_repetition_of_an_anchor_has_processes_of_its_own_and_a_resumed_run_counts_on(tmp_path):

@@ -1,7 +1,7 @@
-"""Workers forked from one process that has imported what they need, where each would import it for itself.
+"""Sessions forked from one process that has imported what they need, where each would import it for itself.
 
 That takes a second and more of computing for each of the hundreds that the tests start. A run in a process of its own
-(``python -m gravbench run``, which some tests start) has workers as everybody has them.
+(``python -m gravbench run``, which some tests start) has sessions as everybody has them.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ def within(environment, target, *arguments):
 
 
 class Forking:
-    """Has of a context of multiprocessing what starts a worker; ``preloaded`` is the module that is imported once."""
+    """Has of a context of multiprocessing what starts a session; ``preloaded`` is the module that is imported once."""
 
     def __init__(self, preloaded: str):
         self.context = multiprocessing.get_context("forkserver")
@@ -39,10 +39,10 @@ class Forking:
 
 @contextmanager
 def forked() -> Iterator[None]:
-    """Let the workers that this process starts be forked."""
-    from gravbench.measuring import process
+    """Let the sessions that this process starts be forked."""
+    from gravbench.measuring import supervisor
 
     forking = Forking("preloaded")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "_context", lambda *, gpu: forking)  # noqa: ARG005
+        patch.setattr(supervisor, "CONTEXT", forking)
         yield

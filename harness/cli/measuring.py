@@ -76,7 +76,6 @@ def run(
     from gravbench.config.load import load
     from gravbench.measuring import runner, shards
     from gravbench.measuring.counters import add_missing
-    from gravbench.measuring.lanes import StrandedError
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
@@ -126,7 +125,7 @@ def run(
             with ConsoleWatcher(terminal) as watcher:
                 try:
                     records = runner.run(sweep, todo, store, watcher, cluster)
-                except StrandedError as error:
+                except runner.StrandedError as error:
                     # Not in the sentence, which would lose the middle of a long command.
                     terminal.print(hint, markup=False, highlight=False, soft_wrap=True)
                     raise InputError(error) from error

@@ -218,7 +218,7 @@ class DeviceSessions:
             outcome = yield from self._ask(session, part)
             measurement = outcome.found.measurement
             if outcome.status != "ok" or job.settings is None:
-                return _with(outcome, measurement, found, self._number_of[session], job.settings)
+                return _ended_by(outcome, self._number_of[session], job.settings)
             found[self._number_of[session]] = measurement
             first = first or outcome
             spent += sum(measurement.samples_seconds) * (measurement.batch or 1)
@@ -329,14 +329,9 @@ class DeviceSessions:
         return outcome
 
 
-def _with(
-    outcome: Outcome,
-    measurement: Measurement,
-    found: dict[int, Measurement],
-    number: int,
-    settings: Measure | None,
-) -> Outcome:
-    """Return the outcome of a process that ends a case: what it measured is its own, whatever others found."""
+def _ended_by(outcome: Outcome, number: int, settings: Measure | None) -> Outcome:
+    """Return the outcome of the process that ends a case: what it measured is its own, whatever others found."""
+    measurement = outcome.found.measurement
     if settings is None or not measurement.samples_seconds:
         return outcome
     return replace(outcome, found=replace(outcome.found, measurement=joined({number: measurement}, settings)))

@@ -39,6 +39,10 @@ from gravbench.version import VERSION
 WORKER_LOG = "worker.log"
 
 
+class StrandedError(InputError):
+    """Cases are left, and nobody is that could measure them."""
+
+
 class Watcher:
     """Who is told how a run goes on; this one keeps it to itself."""
 

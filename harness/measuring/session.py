@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from gravbench.model.device import Device
 
@@ -92,11 +92,11 @@ def _begin(connection: Connection, process: int, job: Job, stage: str) -> None:
         connection.recv()
 
 
-def _end_if_forked(process: int) -> None | NoReturn:
+def _end_if_forked(process: int) -> None:
     """End a process that a variant forked off the session: it has the session's connection, and no job."""
     if os.getpid() != process:
         os._exit(1)
-    return None
+    return
 
 
 def _ignore_interrupts() -> None:

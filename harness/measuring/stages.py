@@ -30,6 +30,7 @@ from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Reading
 from gravbench.model.record import Inside, Preparation
+from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, Variant, discover
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.driver import Launch
@@ -114,6 +115,7 @@ class WrongError(Exception):
 
 def load(state: State) -> State:
     """Load the variant and the bodies, and open the toolkit."""
+    median_interval((1.0,))  # imports what samples are judged by, which is not to happen between two of them
     case, found = state.job.case, state.found
     state.variant = discover(state.station.folders)[case.variant]
     state.bodies = initial_conditions.of_case(case)
@@ -371,7 +373,5 @@ def _timed(state: State) -> Timed:
     if case.timed == "call":
         return Call(state.holder, state.prepared, state.bodies)
     if case.integrator is not None and case.dt is not None:
-        return Stepper(
-            state.holder, state.prepared, state.bodies, case.integrator, case.dt, on_gpu=state.on_gpu
-        )
+        return Stepper(state.holder, state.prepared, state.bodies, case.integrator, case.dt, on_gpu=state.on_gpu)
     return Timed(state.holder, state.prepared)

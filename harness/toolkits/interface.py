@@ -179,7 +179,7 @@ class DeviceToolkit(ABC):
         finally:
             self.only_compiles = False
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027 - most libraries keep none
         """Give memory back that the library keeps for later."""
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:

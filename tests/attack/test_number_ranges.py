@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gravbench.config.load import load
-from gravbench.measuring import worker
-from gravbench.measuring.worker import Job, work
+from gravbench.measuring import stages
+from gravbench.measuring.stages import Job, Station
 from gravbench.model.bodies import SMALLEST_EPS, Bodies
 from gravbench.model.variant import discover
 
@@ -47,13 +47,13 @@ def test_zeros_are_never_right_and_refusals_have_a_sentence(dtype, attacks, monk
     statuses = set()
     for number in range(60 * attacks):
         bodies = drawn(random, LARGEST[dtype])
-        monkeypatch.setattr(worker.initial_conditions, "of_case", lambda _, bodies=bodies: bodies)
-        job = Job(case.model_copy(update={"n": bodies.n, "eps": bodies.eps}), None)
+        monkeypatch.setattr(stages.initial_conditions, "of_case", lambda _, bodies=bodies: bodies)
+        job = Job(0, case.model_copy(update={"n": bodies.n, "eps": bodies.eps}), None)
         for prepare in (one.prepare, nothing):
             changed = replace(one, prepare=prepare)
-            monkeypatch.setattr(worker, "discover", lambda _, changed=changed: {"numpy_direct": changed})
+            monkeypatch.setattr(stages, "discover", lambda _, changed=changed: {"numpy_direct": changed})
             with np.errstate(all="ignore"):
-                outcome = work(job, (), lambda: None, lambda _: None)
+                outcome = stages.run(job, Station(), lambda _: None)
             said = (number, outcome.status, outcome.reason)
             assert outcome.status != "skipped", said
             assert (outcome.reason is None) == (outcome.status == "ok"), said
