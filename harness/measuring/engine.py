@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
@@ -194,9 +195,9 @@ class DeviceSessions:
         self._anchors: set[object] = set()  # that the sessions have measured
 
     @property
-    def connections(self) -> list[object]:
-        """What to wait for."""
-        return [session.connection for session in self._sessions if session.is_awaited]
+    def waits_for(self) -> list[Connection | int]:
+        """What becomes ready when one of them has something to say."""
+        return [ready for session in self._sessions if session.is_awaited for ready in session.waits_for]
 
     def measured(self, task: Task, job: Job) -> Generator[str | None, None, Outcome]:
         """Have one job done by every process in turn, until the budget is spent, and join what they found.
@@ -261,8 +262,7 @@ class DeviceSessions:
             # Nothing is measured while one of them still imports.
             while starting := [session for session in self._sessions if session.is_awaited]:
                 for session in starting:
-                    if session.connection.poll():
-                        session.read()
+                    session.look()
                 yield None
 
     def _session(self, place: int) -> Session:
@@ -312,7 +312,7 @@ class DeviceSessions:
         yield STARTING
         outcome: Outcome | None = None
         while outcome is None:
-            content = session.read() if session.connection.poll() else session.limited()
+            content = session.look()
             if isinstance(content, Outcome):
                 outcome = content
             elif content in MEASURED:
@@ -439,9 +439,9 @@ class Engine:
 
     def _sleep(self, sequences: dict[DeviceSessions, Steps]) -> None:
         """Sleep until a session says something, or for a while."""
-        connections = [connection for sessions in sequences for connection in sessions.connections]
+        ready = [ready for sessions in sequences for ready in sessions.waits_for]
         seconds = SLEEP_SECONDS if len(self._busy) == len(sequences) else NAP_SECONDS
-        if connections:
-            wait(connections, seconds)  # type: ignore[arg-type]
+        if ready:
+            wait(ready, seconds)
         elif sequences:
-            wait([], seconds)
+            time.sleep(seconds)

@@ -24,21 +24,29 @@ TRIES = 250
 def end_marked(mark: str) -> None:
     """Kill all processes whose mark begins so, and what they start meanwhile; this one is left."""
     for _ in range(TRIES):
-        marked = list(_marked(mark))
-        if not marked:
+        found = list(marked(mark))
+        if not found:
             return
-        for process in marked:
+        for process in found:
             with suppress(psutil.Error):
                 process.kill()
         time.sleep(PAUSE)
 
 
-def _marked(mark: str) -> Iterator[psutil.Process]:
+def marked(mark: str, passed_over: set[psutil.Process] | None = None) -> Iterator[psutil.Process]:
+    """Find the processes whose mark begins so, but for this one.
+
+    Those that are ``passed_over`` are not asked for their marks again, and what is found to have another is added.
+    """
     for process in psutil.process_iter():
+        if process.pid == os.getpid() or (passed_over and process in passed_over):
+            continue
         with suppress(psutil.Error, OSError):
-            is_other = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
-            if is_other and process.environ().get(MARK, "").startswith(mark):
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK, "").startswith(mark):
                 yield process
+                continue
+        if passed_over is not None:
+            passed_over.add(process)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +29,7 @@ from filelock import FileLock, Timeout
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.measuring.outcome import Outcome
-from gravbench.measuring.reaper import MARK, end_marked, reaping
+from gravbench.measuring.reaper import MARK, end_marked, marked, reaping
 from gravbench.measuring.session import READY, Message, Orders, serve
 from gravbench.measuring.stages import MEASURED, Job
 from gravbench.model.device import Device
@@ -109,7 +110,7 @@ class Limits:
 
 
 class Session:
-    """A session as its supervisor sees it. Its ``connection`` can be waited for; ``read`` says what came."""
+    """A session as its supervisor sees it: what is in ``waits_for`` can be waited for, and ``look`` says what is new."""
 
     def __init__(
         self,
@@ -133,7 +134,8 @@ class Session:
         self._job: Job | None = None
         self._stage = STARTING
         self._deadline = self._look_at = self._list_at = 0.0
-        self._started: dict[int, psutil.Process] = {}
+        self._started: set[psutil.Process] = set()
+        self._others: set[psutil.Process] = set()  # which are no processes of the session
         self.is_ready = self.is_lost = False
         orders = Orders(device, folders, self._output, workplace.folder, several, threads, time.time())
         self.connection, theirs = CONTEXT.Pipe()
@@ -144,6 +146,11 @@ class Session:
         theirs.close()
         assert self._process.pid is not None
         self._root = psutil.Process(self._process.pid)
+
+    @property
+    def waits_for(self) -> list[Connection | int]:
+        """What becomes ready when there is something to read, or the process has ended."""
+        return [self.connection, self._process.sentinel]
 
     @property
     def is_awaited(self) -> bool:
@@ -162,13 +169,21 @@ class Session:
         with suppress(OSError):
             self.connection.send(None)
 
-    def read(self) -> str | Outcome | None:
-        """Return what came: the stage that its job has begun, or the outcome; None where it was of no account."""
+    def look(self) -> str | Outcome | None:
+        """Return the stage that its job has begun, or the outcome; None where there is nothing new.
+
+        One that died, hangs or has taken too much gives an outcome, too, and is of no further use.
+        """
+        # What it started may hold its end of the connection, so that this does not show its death.
+        if not self._process.is_alive() and not self.connection.poll():
+            return self._died()
+        return self._read() if self.connection.poll() else self._limited()
+
+    def _read(self) -> str | Outcome | None:
         try:
             message = self.connection.recv()
         except (EOFError, OSError):
-            self.is_lost = True
-            return self._failed(f"the session died while {self._stage}: {self._exit()}")
+            return self._died()
         except Exception as error:  # not a message, so that nothing that follows can be trusted
             return self._failed(f"the session sent what cannot be read while {self._stage}: {type(error).__name__}")
         if message == READY:
@@ -182,7 +197,11 @@ class Session:
             self._stage = message.content
         return message.content
 
-    def limited(self) -> Outcome | None:
+    def _died(self) -> Outcome:
+        self.is_lost = True
+        return self._failed(f"the session died while {self._stage}: {self._exit()}")
+
+    def _limited(self) -> Outcome | None:
         """Return the outcome of a job that has taken too much; None where it may go on."""
         now = time.monotonic()
         if self._job is None:
@@ -208,7 +227,8 @@ class Session:
         """Have one job done, and wait for its outcome; ``begin`` is told each stage."""
         self.give(job)
         while True:
-            content = self.read() if self.connection.poll(NAP_SECONDS) else self.limited()
+            wait(self.waits_for, NAP_SECONDS)
+            content = self.look()
             if isinstance(content, Outcome):
                 return content
             if content:
@@ -229,11 +249,11 @@ class Session:
     def end(self) -> None:
         """End it with everything that it started, and return when nothing of that is left."""
         self._list()
-        for process in [self._root, *self._started.values()]:
+        for process in [self._root, *self._started]:
             with suppress(psutil.Error):
                 process.kill()
         self._process.join()
-        psutil.wait_procs(list(self._started.values()), timeout=10)
+        psutil.wait_procs(list(self._started), timeout=10)
         end_marked(self._mark)
         self.connection.close()
         if self._output.exists():
@@ -266,16 +286,17 @@ class Session:
         return f"signal {name}" + (", which the system sends when memory runs out" if name == "SIGKILL" else "")
 
     def _list(self) -> None:
-        """Note which processes it has started; those stay known whose parents end."""
+        """Note which processes it has started, also those whose parents have ended."""
         with suppress(psutil.Error):
-            self._started |= {process.pid: process for process in self._root.children(recursive=True)}
+            self._started |= {*self._root.children(recursive=True)}
+        self._started |= {*marked(self._mark, self._others)} - {self._root}
 
     def _uses_more_memory(self) -> bool:
         """Tell whether it and all that it started use more than they may, without files that are only mapped.
 
         To add up what each has counts twice what two share, and rules out only.
         """
-        tree = [self._root, *self._started.values()]
+        tree = [self._root, *self._started]
         if sum(map(_own_bytes, tree)) <= self._limits.memory_bytes:
             return False
         return sum(map(_shared_out_bytes, tree)) > self._limits.memory_bytes
