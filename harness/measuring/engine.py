@@ -192,7 +192,7 @@ class DeviceSessions:
         self._sessions: list[Session] = []
         self._number_of: dict[Session, int] = {}
         self._standby: Session | None = None
-        self._anchors: set[object] = set()  # that the sessions have measured
+        self._measured: set[object] = set()  # the cases that its sessions have measured
 
     @property
     def waits_for(self) -> list[Connection | int]:
@@ -213,6 +213,7 @@ class DeviceSessions:
             if place and self.device.is_gpu:  # which has one session at a time
                 self._replace()
             session = self._session(place)
+            self._measured.add(task.case.identity)
             part = replace(job, number=next(self._jobs), again=job.again or place > 0)
             if job.settings:
                 part = replace(part, settings=part_of(job.settings, size, again=place > 0))
@@ -248,14 +249,12 @@ class DeviceSessions:
     def _made_ready(self, task: Task, size: int) -> Generator[None, None, None]:
         """Replace sessions that may not do a task, and start those that are missing."""
         several = task.case.gpus > 1
-        if several != self._several or (task.fresh and task.case.identity in self._anchors):
+        if several != self._several or (task.fresh and task.case.identity in self._measured):
             while self._sessions:
                 self._end(self._sessions[-1])
             if several != self._several and self._standby:
                 self._take_standby().end()
         self._several = several
-        if task.fresh:
-            self._anchors.add(task.case.identity)
         if not self.device.is_gpu:
             while len(self._sessions) < size:
                 self._session(len(self._sessions))
@@ -304,7 +303,7 @@ class DeviceSessions:
         self._sessions.remove(session)
         session.end()
         if not self._sessions:
-            self._anchors.clear()
+            self._measured.clear()
 
     def _ask(self, session: Session, job: Job) -> Generator[str | None, None, Outcome]:
         """Have a session do a job; one that is of no further use afterwards is ended."""

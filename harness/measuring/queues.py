@@ -141,7 +141,7 @@ class Queue:
         """Take the last case of the device of a kind that has most left; its last one stays with it."""
         alike = [name for name, other in self._devices.items() if other != device and other.kind == device.kind]
         longest = max((self._left[name] for name in alike), key=len, default=deque[Task]())
-        places = [place for place, task in enumerate(longest) if not task.anchor]
+        places = [place for place, task in enumerate(longest) if not task.anchor and task.case.gpus == 1]
         if len(places) < 2:
             return None
         task = longest[places[-1]]

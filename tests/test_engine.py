@@ -1,0 +1,352 @@
+"""What always holds while sessions work, on random schedules: the numbered list of ``gravbench.measuring.engine``.
+
+Sessions are pretended here. Each notes when it opens a device, measures and ends, and takes as many rounds of the engine
+for a stage as chance wants.
+"""
+
+import itertools
+import random
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gravbench.config.load import load
+from gravbench.config.settings import Measure
+from gravbench.measuring import engine as engine_module
+from gravbench.measuring.engine import Began, Does, Done, Engine, Setup
+from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring.plan import Task
+from gravbench.measuring.queues import Queue
+from gravbench.measuring.stages import COMPILING, LOADING, MEASURED, MEASURING, VERIFYING, VERIFYING_AGAIN, WARMING_UP
+from gravbench.model.device import Device
+from gravbench.model.record import Fingerprint, Measurement
+from gravbench.model.variant import CPU
+
+PROCESSOR = Device(CPU, "a processor")
+STAGES = (LOADING, COMPILING, VERIFYING, WARMING_UP, MEASURING, VERIFYING_AGAIN)
+ENDS = ("ok", "invalid", "failed", "dies", "hangs")
+(CASE,) = load("quick", ["n=64"], variants=["numpy_direct"]).cases
+PRINT = Fingerprint(code_sha256=None, flags=[], toolkit_version=None, driver=None, device=None, device_uuid=None)
+
+
+def gpu(number):
+    return Device(f"cuda:{number}", "a card", f"GPU-{number}", "580")
+
+
+def task_of(number, device, *, gpus=1, anchor=0):
+    """Make a task; those of one ``number`` are of the same case."""
+    axes = {"gpus": gpus} if gpus > 1 else {}
+    update = {"n": 64 + number, "axes": axes, "toolkit": CPU if device == PROCESSOR else "cupy"}
+    return Task(CASE.model_copy(update=update), PRINT, device, anchor=anchor, fresh=anchor > 0)
+
+
+class World:
+    """What a pretended host has: sessions, builds, and a clock that goes on when the engine sleeps."""
+
+    def __init__(self, chance, ends=(), needs_host=()):
+        self.chance = chance
+        self.ends = dict(ends)
+        self.needs_host = set(needs_host)
+        self.rounds = 0
+        self.sessions = []
+        self.are_suspended = False
+        self.are_closed = False
+        self.is_building = True
+
+    # What the engine asks of builds
+
+    def want(self, tasks):
+        assert tasks
+
+    def is_done(self, task):  # noqa: ARG002
+        return not self.are_suspended and self.chance.random() < 0.5
+
+    def suspend(self):
+        self.are_suspended = True
+
+    def resume(self):
+        self.are_suspended = False
+
+    def close(self):
+        self.are_closed = True
+
+    # What happens
+
+    def sleep(self, *_):
+        self.rounds += 1
+        assert self.rounds < 3000, "nothing goes on any more"
+
+    @property
+    def alive(self):
+        return [session for session in self.sessions if not session.has_ended]
+
+    def check(self):
+        """Check what holds at every moment, whatever has just happened."""
+        opened = [device for session in self.alive if session.is_open for device in session.sees]
+        # Those that see all devices are idle in between, and so are the others meanwhile.
+        busy = [session for session in self.alive if session.job]
+        for device, count in Counter(opened).items():
+            users = [session for session in busy if session.is_open and device in session.sees]
+            assert len(users) <= 1, f"{device} is used by {len(users)} sessions"
+            owners = [session for session in self.alive if session.is_open and session.device == device]
+            assert device == PROCESSOR or len(owners) <= 1, f"{count} sessions have {device} open"
+        measuring = [session for session in self.alive if session.measures]
+        if measuring:
+            assert self.are_suspended or self.are_closed
+            without_device = [session for session in self.alive if session.device != PROCESSOR and not session.started]
+            assert all(session.is_suspended for session in without_device)
+        for session in busy:
+            if session.has_host_alone:
+                assert busy == [session], "a case has the host alone"
+        if any(session.device == PROCESSOR for session in self.alive):
+            assert self.are_closed
+            assert all(session.device == PROCESSOR for session in self.alive), "a session of a GPU is left"
+
+
+class Pretended:
+    """A session that takes some rounds for each stage, and ends as the world says."""
+
+    world = None
+
+    def __init__(self, place, device, folders, log, limits, *, several=False, threads=None):  # noqa: ARG002
+        self.device = device
+        self.sees = [gpu(number) for number in range(3)] if several else [device]
+        self.several = several
+        self.is_ready = self.is_lost = self.is_suspended = self.has_ended = False
+        self.is_open = self.started = self.measures = self.waits_to_go_on = False
+        self.job = None
+        self.left = []
+        self.anchors = []
+        self.due = self.later()
+        self.world.sessions.append(self)
+
+    def later(self):
+        return self.world.rounds + self.world.chance.randint(0, 4)
+
+    @property
+    def waits_for(self):
+        return [self]
+
+    @property
+    def is_awaited(self):
+        return not self.is_lost and (self.job is not None or not self.is_ready)
+
+    @property
+    def has_host_alone(self):
+        return self.job.case.n in self.world.needs_host or self.job.case.gpus > 1 or self.device == PROCESSOR
+
+    def give(self, job):
+        assert self.job is None
+        assert not self.has_ended
+        assert not self.is_suspended
+        self.job, self.started = job, True
+        self.left = list(STAGES if job.settings else STAGES[:3])
+
+    def go_on(self):
+        assert self.waits_to_go_on
+        self.waits_to_go_on = False
+        self.measures = True
+        self.world.check()
+
+    def look(self):
+        if self.is_suspended or self.waits_to_go_on or self.world.rounds < self.due:
+            return None
+        self.due = self.later()
+        if not self.is_ready:
+            self.is_ready = True
+            return None
+        if self.job is None:
+            return None
+        if not self.left:
+            return self.outcome()
+        stage = self.left.pop(0)
+        self.is_open |= stage == LOADING
+        if stage == VERIFYING and (ends_with := self.ends_with) in ("dies", "hangs"):
+            self.is_lost, self.job = ends_with == "dies", None
+            return Outcome("failed", ends_with, broken=True)
+        if stage not in MEASURED:
+            self.measures = False
+        else:
+            self.waits_to_go_on = True
+        self.world.check()
+        return stage
+
+    @property
+    def ends_with(self):
+        return self.world.ends.get(self.job.case.n, "ok")
+
+    def outcome(self):
+        ended, job, self.job = self.ends_with, self.job, None
+        found = Found()
+        if job.settings:
+            seconds = job.settings.budget_seconds / 5
+            samples = Measurement(samples_seconds=[seconds] * 5, median_seconds=seconds, batch=1, stop_reason="interval")
+            found = Found(measurement=samples)
+        broken = ended == "failed" and self.device != PROCESSOR
+        return Outcome(ended, None if ended == "ok" else "why", found, broken)
+
+    def suspend(self):
+        self.is_suspended = True
+
+    def resume(self):
+        self.is_suspended = False
+
+    def end(self):
+        assert not self.has_ended
+        self.has_ended = True
+        self.is_open = self.measures = False
+        self.world.check()
+
+
+def events_of(world, tasks, *, processes=None, verify_only=False, queue=None):
+    """Have the engine work through tasks in a world; return what it says."""
+    measure = Measure(budget_seconds=1.0, processes=processes)
+    queue = queue or Queue(tasks, lambda task, device: task.fingerprint)  # noqa: ARG005
+    setup = Setup((), None, measure, None if verify_only else measure)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pretended, "world", world)
+        patch.setattr(engine_module, "Session", Pretended)
+        patch.setattr(engine_module, "wait", world.sleep)
+        patch.setattr(engine_module, "time", SimpleNamespace(sleep=world.sleep))
+        made = Engine(setup, queue, lambda task: task.case.n in world.needs_host, first_number=1, builds=world)
+        for event in made.events():
+            world.check()
+            yield event
+
+
+@st.composite
+def runs(draw):
+    """Draw devices, tasks of theirs with anchors, how each case ends, and which need the host."""
+    cards = [gpu(number) for number in range(draw(st.integers(0, 3)))]
+    devices = [*cards, *([PROCESSOR] if not cards or draw(st.booleans()) else [])]
+    tasks, numbers = [], itertools.count()
+    for device in devices:
+        anchor = next(numbers)
+        times = itertools.count(1)
+        for is_anchor in draw(st.lists(st.booleans(), min_size=1, max_size=6)):
+            gpus = draw(st.sampled_from([1, 1, 1, 2])) if device != PROCESSOR and len(cards) > 1 else 1
+            number = anchor if is_anchor else next(numbers)
+            tasks.append(task_of(number, device, gpus=1 if is_anchor else gpus, anchor=next(times) if is_anchor else 0))
+    sizes = sorted({task.case.n for task in tasks})
+    ends = {n: draw(st.sampled_from(ENDS)) for n in sizes if draw(st.integers(0, 3)) == 0}
+    needs_host = [n for n in sizes if draw(st.integers(0, 3)) == 0]
+    return World(random.Random(draw(st.integers(0, 1 << 32))), ends, needs_host), tasks, draw(st.integers(1, 3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(runs())
+def test_on_random_schedules_what_always_holds_does(drawn):
+    world, tasks, processes = drawn
+    events = list(events_of(world, tasks, processes=processes))
+    done = [event for event in events if isinstance(event, Done)]
+    began = [event.task for event in events if isinstance(event, Began)]
+    # Every task gets one outcome, but for the repetitions of anchors that were given up.
+    assert [event.task for event in sorted(done, key=lambda event: began.index(event.task))] == began
+    assert len(done) + sum(event.dropped for event in done) == len(tasks)
+    for event in done:
+        ended = world.ends.get(event.task.case.n, "ok")
+        assert event.outcome.status == (ended if ended in ("ok", "invalid") else "failed")
+    # A case that dies costs its own alone, and nothing is left.
+    assert not world.alive
+    check_anchors(done)
+
+
+def check_anchors(done):
+    """Check that processes which measured a repetition of an anchor measured none before."""
+    measured = set()
+    for event in done:
+        processes = set(event.outcome.found.measurement.processes)
+        if event.task.anchor and processes:
+            assert not measured & {(event.task.case.n, number) for number in processes}
+            measured |= {(event.task.case.n, number) for number in processes}
+
+
+@settings(max_examples=50, deadline=None)
+@given(runs(), st.integers(0, 40))
+def test_a_run_that_is_stopped_at_any_moment_leaves_nothing(drawn, moment):
+    world, tasks, processes = drawn
+    events = events_of(world, tasks, processes=processes)
+    for _ in itertools.islice(events, moment):
+        pass
+    events.close()
+    assert not world.alive
+
+
+def test_a_device_does_its_tasks_in_order_by_one_session_and_says_each_stage():
+    world, tasks = World(random.Random(1)), [task_of(number, gpu(0)) for number in range(4)]
+    events = list(events_of(world, tasks))
+    assert [event.task for event in events if isinstance(event, Done)] == tasks
+    opened = [session for session in world.sessions if session.started]
+    assert len(opened) == 1
+    stages = [event.stage for event in events if isinstance(event, Does) and event.task == tasks[2]]
+    assert [stage for stage in stages if stage not in ("building", "starting")] == list(STAGES)
+
+
+def test_a_session_stands_by_and_takes_over_where_another_was_lost():
+    world = World(random.Random(2), ends={65: "dies"})
+    done = [e for e in events_of(world, [task_of(n, gpu(0)) for n in range(4)]) if isinstance(e, Done)]
+    assert [event.outcome.status for event in done] == ["ok", "failed", "ok", "ok"]
+    opened = [session for session in world.sessions if session.started]
+    assert len(opened) == 2
+    numbers = [event.outcome.found.measurement.processes for event in done if event.outcome.status == "ok"]
+    assert [set(processes) for processes in numbers] == [{1}, {2}, {2}]
+
+
+def test_cases_of_several_gpus_come_last_and_see_all_of_them():
+    world = World(random.Random(3))
+    tasks = [task_of(0, gpu(0), gpus=2), task_of(1, gpu(0)), task_of(2, gpu(1))]
+    assert tasks[0].case.gpus == 2
+    done = [event.task for event in events_of(world, tasks) if isinstance(event, Done)]
+    assert done.index(tasks[0]) > done.index(tasks[1])
+    assert [session.several for session in world.sessions if session.started].count(True) == 1
+
+
+@pytest.mark.parametrize(("processes", "expected"), [(1, [[1], [1]]), (3, [[1, 2, 3], [1, 2, 3]])])
+def test_a_processor_measures_each_case_by_as_many_sessions_as_it_has(processes, expected):
+    world = World(random.Random(4))
+    done = [e for e in events_of(world, [task_of(n, PROCESSOR) for n in range(2)], processes=processes)
+            if isinstance(e, Done)]  # fmt: skip
+    numbers = [list(dict.fromkeys(event.outcome.found.measurement.processes)) for event in done]
+    assert numbers == expected
+
+
+def test_several_processes_on_a_gpu_have_it_one_after_another():
+    world = World(random.Random(5))
+    (done,) = [e for e in events_of(world, [task_of(0, gpu(0))], processes=3) if isinstance(e, Done)]
+    assert list(dict.fromkeys(done.outcome.found.measurement.processes)) == [1, 2, 3]
+    assert sum(session.started for session in world.sessions) == 3
+
+
+def test_what_is_only_verified_is_done_by_one_process():
+    world = World(random.Random(6))
+    done = [e for e in events_of(world, [task_of(n, PROCESSOR) for n in range(2)], processes=3, verify_only=True)
+            if isinstance(e, Done)]  # fmt: skip
+    assert [event.outcome.status for event in done] == ["ok", "ok"]
+    assert len(world.sessions) == 1
+
+
+def test_where_the_first_processes_spend_the_budget_no_other_follows():
+    class Slow(Pretended):
+        def outcome(self):
+            outcome = super().outcome()
+            outcome.found.measurement = outcome.found.measurement.model_copy(
+                update={"samples_seconds": [0.6] * 3, "median_seconds": 0.6}
+            )
+            return outcome
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("test_engine.Pretended", Slow)
+        world = World(random.Random(7))
+        (done,) = [e for e in events_of(world, [task_of(0, PROCESSOR)], processes=4) if isinstance(e, Done)]
+    assert done.outcome.found.measurement.processes == [1] * 3
+
+
+def test_a_device_that_has_nothing_left_helps_one_of_its_kind():
+    world = World(random.Random(8))
+    tasks = [task_of(number, gpu(0)) for number in range(8)] + [task_of(8, gpu(1))]
+    done = [event.task for event in events_of(world, tasks) if isinstance(event, Done)]
+    assert Counter(task.device.selector for task in done)["cuda:1"] > 1
+    assert sorted(task.case.n for task in done) == [64 + number for number in range(9)]
