@@ -118,10 +118,10 @@ def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
 
 def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
     unknown = numba.typed.List([1.0])
-    with pytest.raises(kept._UnknownError, match="List"):
-        list(kept._content(unknown, []))
-    with pytest.raises(kept._UnknownError, match="module"):
-        list(kept._content(sys.modules[__name__], []))
+    with pytest.raises(kept.UnknownContentError, match="List"):
+        kept.content(unknown)
+    with pytest.raises(kept.UnknownContentError, match="module"):
+        kept.content(sys.modules[__name__])
 
 
 def test_functions_of_others_are_left_alone(folder):
@@ -149,13 +149,6 @@ def test_without_a_folder_functions_are_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     kept.keep()
     assert made()(2.0) == 7.0
-
-
-def test_only_so_many_files_stay(folder, monkeypatch):
-    monkeypatch.setattr(kept, "MOST_FILES", 3)
-    for constant in range(4):
-        made(float(constant))
-    assert len(list(folder.iterdir())) == 3
 
 
 def test_names_in_machine_code_do_not_repeat_between_processes():
