@@ -413,7 +413,6 @@ def test_before_timing_eight_launches_are_judged_and_three_of_those_that_take_lo
     def cheat(prepared, _):
         return lambda: count.append(True) or prepared.launch()
 
-    monkeypatch.setattr(worker, "rehearse", lambda *_: None)
     monkeypatch.setattr(launches_module, "QUICK", quick)
     assert outcome_of(cheat, monkeypatch, 300, settings=None).status == "ok"
     assert len(count) == launches

@@ -257,17 +257,13 @@ def test_nothing_is_imported_while_the_first_case_is_measured():
 def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
     case = case_of("numpy_direct").model_copy(update={"variant": "compiles_late"})
-    phases = []
-    outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, phases.append)
+    outcome = work(Job(case, None), (ROOT / "tests" / "faulty" / "cpu",), lambda: None, lambda _: None)
     assert (outcome.status, outcome.reason) == ("ok", None)
-    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying", "verifying"]
     assert 0.01 < outcome.found.preparation.compile_seconds < 60
 
 
-def test_a_kernel_for_the_host_is_compiled_in_the_phase_of_that_name(monkeypatch, tmp_path):
+def test_a_kernel_for_the_host_counts_as_compiling(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # it is not compiled yet
-    phases = []
-    outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, phases.append)
+    outcome = work(Job(case_of("numba_direct"), None), (), lambda: None, lambda _: None)
     assert outcome.status == "ok"
-    assert phases == ["loading", "compiling", "verifying", "compiling", "verifying", "verifying"]
     assert outcome.found.preparation.compile_seconds > 0.01

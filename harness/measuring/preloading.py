@@ -1,14 +1,10 @@
-"""What the process that workers are forked from imports last: CuPy and its compiler, which most cases need.
+"""What the process that workers are forked from imports last: CuPy, which most cases need.
 
-SciPy is imported by a worker while the driver starts, and Numba by the variants that use it. numba.cuda, which takes
-longest, compiles what kernels are judged by, and is imported here where nothing is kept yet of that.
+SciPy is imported by a worker while the driver starts, and Numba by the variants that use it.
 """
 
 import importlib
 from contextlib import suppress
-
-from gravbench.measuring import gpu_sums
-from gravbench.toolkits import cupy
 
 
 def _each(name: str) -> None:
@@ -18,7 +14,3 @@ def _each(name: str) -> None:
 
 _each("cupy")
 _each("pynvml")
-with suppress(Exception):  # no folder for what is kept
-    if not gpu_sums.one_is_kept():
-        _each("numba.cuda")
-cupy.load_compiler()

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +25,6 @@ from gravbench.measuring.guard import Limits, begin_case, guarded
 from gravbench.measuring.launches import as_timed, at_last, launched_again, left
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
 from gravbench.measuring.protocol import measure, stage_seconds
-from gravbench.measuring.rehearsal import rehearse
 from gravbench.measuring.shared_sums import SHARED
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.tally import COMPILING, LOADING, MEASURING, VERIFYING, WARMING_UP, Phases
@@ -199,23 +197,9 @@ def _work(
     }
     found.preparation = found.preparation.model_copy(update=opened)
     began = perf_counter() - toolkit.compile_seconds
-    toolkit.on_compiling = begin.compiling
     warm: bool | None = None
-
-    def before_launch() -> None:
-        nonlocal warm
-        if warm is None:
-            warm = turn(Turn.MEASURE)
-            begin(COMPILING)  # again, after waiting
-
-    # What launches while it is prepared would disturb the case that is measured.
-    toolkit.on_launch = before_launch
     with counting_numba(toolkit):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
-        if prepared.stages is None and not prepared.on_host:
-            # A whole cycle: leaving out single launches would shift those that are judged.
-            for _ in range(prepared.cycle):
-                toolkit.compile_first(prepared.launch)
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
     if prepared.on_host:
         _check_main_module(on_host=True)
@@ -228,10 +212,6 @@ def _work(
         found.preparation = found.preparation.model_copy(update={"untimed_seconds": {"preparing": spent}})
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    if prepared.on_host or case.toolkit == CPU:
-        begin(VERIFYING)
-        with counting_numba(toolkit):
-            rehearse(toolkit, variant, bodies, case.axes, partial(turn, Turn.NOTHING))
     on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
     first_use.make_ready(toolkit.interaction, case.dtype, on_gpu=on_gpu, turn=turn if warm is None else None)
     judge = Judge(
