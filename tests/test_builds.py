@@ -99,6 +99,14 @@ NUMBA = dedent(
     from gravbench.model.variant import discover
     from gravbench.toolkits import numba as toolkit
 
+    if sys.argv[1] == "all":
+        # Compiling them all takes long, and goes as for the first.
+        toolkit._Overloads.stored = lambda overloads, types: overloads.can_be_kept
+        for case in load("quick").cases:
+            if case.toolkit == "numba" and case.n == 1024:
+                built = build(case, Target("sm_90", 132), ())
+                assert built.reason is None and built.present, (case.variant, built)
+        sys.exit()
     case = next(one for one in load("quick").cases if (one.variant, one.toolkit) == ("naive", "numba"))
     if sys.argv[1] == "build":
         print(build(case, Target("sm_90", 132), ()))
@@ -137,6 +145,12 @@ def test_a_kernel_of_numba_cuda_is_built_without_a_device_and_loaded_by_its_disp
     assert run_numba(script, "load") == ["True True True", "True False"]
     # Another setting of the compiler is another kernel.
     assert run_numba(script, "build", NUMBA_OPT="1") == ["Built(compiled=1, present=0, reason=None)"]
+
+
+def test_every_kernel_of_numba_cuda_can_be_built_ahead(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(NUMBA)
+    assert run_numba(script, "all", NUMBA_CACHE_DIR="") == [], "with the trees of the host from the cache of all tests"
 
 
 def test_the_simulator_builds_nothing_and_others_compile_in_the_session():

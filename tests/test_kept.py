@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import numba
 import pytest
+from numba.extending import intrinsic
 
 from gravbench.toolkits import kept
 
@@ -122,6 +123,18 @@ def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
         kept.content(unknown)
     with pytest.raises(kept.UnknownContentError, match="module"):
         kept.content(sys.modules[__name__])
+
+
+def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_their_content():
+    def described(constant):
+        @intrinsic
+        def generates(typing_context, x):  # noqa: ARG001
+            return numba.float64(x), lambda *_: constant
+
+        return kept.content(generates)
+
+    assert described(1) == described(1) != described(2)
+    assert kept.content(numba.int32) == kept.content(numba.int32) != kept.content(numba.int64)
 
 
 def test_functions_of_others_are_left_alone(folder):

@@ -40,10 +40,10 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/worker.py": "150fb5a0",
         "model/statistics.py": "bc104387",
         "toolkits/cpu.py": "966aeda6",
-        "toolkits/cupy.py": "67c567a3",
+        "toolkits/cupy.py": "b639866f",
         "toolkits/interface.py": "615ea6ec",
         "toolkits/jax.py": "57cf7338",
-        "toolkits/numba.py": "7e120295",
+        "toolkits/numba.py": "046b5505",
         "toolkits/pycuda.py": "13838a5b",
     },
 )

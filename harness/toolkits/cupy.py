@@ -38,7 +38,13 @@ AS_CUPY_COMPILES = ("--device-as-default-execution-space",)
 
 
 def build_ahead(job: Job, architecture: str) -> bool:
-    """Compile a kernel of CUDA C without a device, for sessions that find it; return whether it was compiled now."""
+    """Compile a kernel of CUDA C without a device, for sessions that find it; return whether it was compiled now.
+
+    Raises:
+        NotImplementedError: it is no CUDA C.
+    """
+    if hasattr(job.source.module, "cupy_kernel"):
+        raise NotImplementedError("CuPy compiles operations on whole arrays in the session")
     source = job.source.cuda_source(job.interaction)
     return compiled(source, cuda_options(job.constants, job.dtype), architecture)[1]
 

@@ -31,8 +31,13 @@ NOT_IN_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
 """Those of them that say nothing about compiled code."""
 OURS = "gravbench"
 """What the names of our modules begin with, and those that variants of one's own get."""
-LIBRARIES = ("numba", "numpy", "math", "cmath", "operator", "builtins")
+LIBRARIES = ("numba", "llvmlite", "numpy", "math", "cmath", "operator", "builtins")
 """Modules whose functions are what their version says."""
+
+PLAIN = (bool, int, float, complex, str, bytes, np.generic, np.dtype)
+"""Types of values that are what is printed of them."""
+INTRINSIC = "_Intrinsic"
+"""The class, of Numba and of numba.cuda, of a function that generates code of the compiler for a call of it."""
 
 
 class UnknownContentError(Exception):
@@ -145,6 +150,9 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
             yield name
             yield from _content(option, seen)
         yield from _content(value.py_func, seen)
+    elif type(value).__name__ == INTRINSIC:
+        seen.append(value)
+        yield from _content(value._defn, seen)
     elif isinstance(value, FunctionType) and not _of_library(value):
         seen.append(value)
         yield f"function {value.__qualname__} {value.__defaults__} {value.__kwdefaults__}"
@@ -167,7 +175,7 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
             yield from _content(one, seen)
     elif isinstance(value, set | frozenset):
         yield f"set {sorted(map(repr, value))}"
-    elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | np.dtype):
+    elif value is None or isinstance(value, PLAIN) or _is_type_of_numba(value):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, ModuleType | type | FunctionType | BuiltinFunctionType | np.ufunc) and _of_library(value):
         yield f"{getattr(value, '__module__', '')} {value.__name__}"
@@ -178,6 +186,11 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
 def _is_dispatcher(value: Any) -> bool:
     """Tell whether it is a function that Numba or numba.cuda compiles, which have no common base class."""
     return not isinstance(value, type) and hasattr(value, "py_func") and hasattr(value, "targetoptions")
+
+
+def _is_type_of_numba(value: Any) -> bool:
+    """Tell whether it stands for a type of values in compiled code; what is printed of one names it."""
+    return any(base.__name__ == "Type" and base.__module__.startswith("numba.") for base in type(value).__mro__)
 
 
 def _of_library(value: Any) -> bool:

@@ -86,7 +86,7 @@ def build_ahead(job: Job, architecture: str) -> bool:
     """Compile a kernel without a device, for sessions that find it; return whether it was compiled now.
 
     Raises:
-        RuntimeError: numba.cuda is its simulator in this process.
+        RuntimeError: numba.cuda is its simulator in this process, or the kernel cannot be kept.
     """
     from numba import cuda
 
@@ -99,10 +99,14 @@ def build_ahead(job: Job, architecture: str) -> bool:
     overloads = _Overloads(dispatcher, architecture)
     if overloads.stored(types):
         return False
+    if not overloads.can_be_kept:
+        raise RuntimeError(f"{job.stem} refers to something of which it is not known whether it changed")
     with _without_device(_capability(architecture)):
         kernel = Compiled(dispatcher.py_func, types, **dispatcher.targetoptions)
         kernel.library.get_cubin()
     overloads.save_overload(types, kernel)
+    if not overloads.stored(types):
+        raise RuntimeError(f"{job.stem} by numba.cuda cannot be kept, and is compiled in the session")
     return True
 
 
@@ -139,6 +143,11 @@ class _Overloads:
         self._key: list[str] | None = None
         with suppress(UnknownContentError):  # such a kernel is compiled in every process
             self._key = [*content(dispatcher), architecture, *_compiler()]
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Tell whether all is known that decides what the kernel does."""
+        return self._key is not None
 
     def stored(self, types: Sequence[Any]) -> Binary | None:
         """Return the compiled form for such arguments; None where there is none."""
