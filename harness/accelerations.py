@@ -25,7 +25,7 @@ from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Ke
 from gravbench.toolkits import buffers, forked, parts
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
-from gravbench.toolkits.opening import open_toolkit
+from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
@@ -246,9 +246,7 @@ def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
 @cache
 def _opened(toolkit: str, variant: str, dtype: Dtype) -> DeviceToolkit:
     """Open once per process: its kernels are compiled once for all n and eps2, which are arguments."""
-    opened = _open(toolkit, discover()[variant], dtype)
-    opened.keeps_kernels = True
-    return opened
+    return keeping_kernels(_open(toolkit, discover()[variant], dtype))
 
 
 def _open(toolkit: str, source: Source, dtype: Dtype) -> DeviceToolkit:

@@ -118,9 +118,6 @@ class FakeGpu(CudaToolkit):
 
         return launch
 
-    keeps_kernels = False
-    is_compiling = False
-
     def compile(self, stem, /, **constants):
         return self.build(stem, constants)
 

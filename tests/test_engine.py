@@ -1,7 +1,7 @@
 """What always holds while sessions work, on random schedules: the numbered list of ``gravbench.measuring.engine``.
 
-Sessions are pretended here. Each notes when it opens a device, measures and ends, and takes as many rounds of the engine
-for a stage as chance wants.
+Sessions are pretended here. Each notes when it opens a device, measures and ends, and takes as many rounds of the
+engine for a stage as chance wants.
 """
 
 import itertools
@@ -58,8 +58,13 @@ class World:
 
     # What the engine asks of builds
 
-    def want(self, tasks):
+    waits_for = ()
+
+    def want(self, tasks, _):
         assert tasks
+
+    def step(self, _):
+        """Builds go on by themselves."""
 
     def is_done(self, task):  # noqa: ARG002
         return not self.are_suspended and self.chance.random() < 0.5
@@ -183,7 +188,9 @@ class Pretended:
         found = Found()
         if job.settings:
             seconds = job.settings.budget_seconds / 5
-            samples = Measurement(samples_seconds=[seconds] * 5, median_seconds=seconds, batch=1, stop_reason="interval")
+            samples = Measurement(
+                samples_seconds=[seconds] * 5, median_seconds=seconds, batch=1, stop_reason="interval"
+            )
             found = Found(measurement=samples)
         broken = ended == "failed" and self.device != PROCESSOR
         return Outcome(ended, None if ended == "ok" else "why", found, broken)

@@ -2,9 +2,7 @@
 
 import os
 import re
-from collections import defaultdict
 from contextlib import contextmanager
-from importlib import import_module
 from io import StringIO
 from itertools import pairwise
 from types import SimpleNamespace
@@ -412,9 +410,6 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
             self.gpus, self.linked_by = count, HOST if count > 1 else None
             return super().devices(count)
 
-        def compile_first(self, launch):
-            pass
-
     class EnoughError(Exception):
         pass
 
@@ -437,9 +432,6 @@ def test_what_steps_is_compiled_before_a_turn(sweep, monkeypatch):
     class Opened(Recorder):
         compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
 
-        def compile_first(self, launch):
-            pass
-
     events = []
     monkeypatch.setattr(first_use, "OPENED", set())
     monkeypatch.setattr(first_use, "open_toolkit", lambda *_: Opened("float32"))
@@ -448,57 +440,6 @@ def test_what_steps_is_compiled_before_a_turn(sweep, monkeypatch):
     case = sweep([1]).cases[0].model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.01})
     worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, lambda asked: events.append(asked))
     assert events[: len(OPENING) + 2] == [*OPENING, "step", Turn.VERIFY], "a step is verified beside others, too"
-
-
-def test_a_variant_that_launches_while_it_is_prepared_waits_for_its_turn_first(sweep, monkeypatch):
-    """It would slow down the case that another process is measuring on this GPU."""
-    events = []
-
-    class Opened(Recorder):
-        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
-
-        def compile(self, stem, **constants):
-            kernel = super().compile(stem, **constants)
-
-            def launched(*arguments):
-                self.on_launch()
-                events.append("launch")
-                return kernel(*arguments)
-
-            return launched
-
-    def turn(asked):
-        events.append(asked)
-        return True
-
-    monkeypatch.setattr(first_use, "OPENED", set())
-    monkeypatch.setattr(first_use, "open_toolkit", lambda *_: Opened("float32"))
-    monkeypatch.setattr(first_use, "make_ready", lambda *_, **__: None)
-    one = {"variant": "resident_tree", "axes": discover()["resident_tree"].complete({})}
-    case = sweep([1]).cases[0].model_copy(update=one)
-    worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, turn)
-    assert events[:4] == [*OPENING, Turn.MEASURE, "launch"]
-    assert {*events[4:]} == {"launch"}
-
-
-@pytest.mark.parametrize("module", ["cupy", "pycuda", "numba"])
-def test_a_toolkit_is_told_before_the_first_launch_of_a_kernel_alone(module):
-    told = []
-    kernels = import_module(f"gravbench.toolkits.{module}")
-    toolkit = SimpleNamespace(
-        on_launch=lambda: told.append("before"), on_compiling=lambda _: None, is_compiling=False, compile_seconds=0.0,
-        only_compiles=False,
-    )  # fmt: skip
-    launched = lambda *_, **__: told.append("launched")  # noqa: E731
-    made = {
-        "cupy": [launched],
-        "pycuda": [launched, b"", "stem"],
-        "numba": [SimpleNamespace(specialize=lambda: defaultdict(lambda: launched))],
-    }
-    kernel = kernels._Kernel(toolkit, *made[module])
-    for _ in range(3):
-        kernel(4, 128)
-    assert told == ["before", *["launched"] * 3]
 
 
 def test_what_gpus_say_that_share_an_evaluation_is_added_up():

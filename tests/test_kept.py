@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import numba
 import pytest
+from numba.extending import intrinsic
 
 from gravbench.toolkits import kept
 
@@ -118,10 +119,22 @@ def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
 
 def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
     unknown = numba.typed.List([1.0])
-    with pytest.raises(kept._UnknownError, match="List"):
-        list(kept._content(unknown, []))
-    with pytest.raises(kept._UnknownError, match="module"):
-        list(kept._content(sys.modules[__name__], []))
+    with pytest.raises(kept.UnknownContentError, match="List"):
+        kept.content(unknown)
+    with pytest.raises(kept.UnknownContentError, match="module"):
+        kept.content(sys.modules[__name__])
+
+
+def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_their_content():
+    def described(constant):
+        @intrinsic
+        def generates(typing_context, x):  # noqa: ARG001
+            return numba.float64(x), lambda *_: constant
+
+        return kept.content(generates)
+
+    assert described(1) == described(1) != described(2)
+    assert kept.content(numba.int32) == kept.content(numba.int32) != kept.content(numba.int64)
 
 
 def test_functions_of_others_are_left_alone(folder):
@@ -149,13 +162,6 @@ def test_without_a_folder_functions_are_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     kept.keep()
     assert made()(2.0) == 7.0
-
-
-def test_only_so_many_files_stay(folder, monkeypatch):
-    monkeypatch.setattr(kept, "MOST_FILES", 3)
-    for constant in range(4):
-        made(float(constant))
-    assert len(list(folder.iterdir())) == 3
 
 
 def test_names_in_machine_code_do_not_repeat_between_processes():

@@ -32,6 +32,7 @@ from gravbench.explain.waterfall import Part
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.toolkits import nvrtc
 
 GRAVITY = find("gravity")
 CUDA_C = [name for name, variant in discover().items() if variant.has_cuda_c]
@@ -403,7 +404,7 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_counts_on_an_h200(name):
-    exact = assembling.compiler() == COMPILER
+    exact = nvrtc.version() == COMPILER
     found = {loop.function: loop for loop in loops_of(name)}
     assert found.keys() == COUNTS[name].keys()
     for function, (slots, fma, xu, load_store, tensor, turn) in COUNTS[name].items():
@@ -728,7 +729,7 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
     try:
         code, text = command("naive")
         assert (code, text) == (2, "explain needs nvdisasm; install it with: pip install 'gravbench[explain]'")
-        monkeypatch.setattr(assembling, "_has_nvrtc", lambda: False)
+        monkeypatch.setattr(nvrtc, "is_usable", lambda: False)
         code, text = command("naive")
         assert code == 2
         assert text.startswith("explain needs NVRTC")
@@ -811,16 +812,16 @@ def test_every_number_of_the_document_is_of_the_command():
 
 @pytest.mark.parametrize("told", REFERENCES, ids=lambda told: told["what"])
 def test_the_document_says_what_the_command_finds(told):
-    if assembling.compiler() != COMPILER:
-        pytest.skip(f"the document was made by {COMPILER}; this is {assembling.compiler()}")
+    if nvrtc.version() != COMPILER:
+        pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
     digits = len(told["number"].partition(".")[2])
     assert f"{quantity(told['what']):,.{digits}f}" == told["number"]
 
 
 @pytest.mark.parametrize(("line", "written"), BLOCKS, ids=[line for line, _ in BLOCKS])
 def test_what_the_document_prints_is_printed(line, written, monkeypatch):
-    if assembling.compiler() != COMPILER:
-        pytest.skip(f"the document was made by {COMPILER}; this is {assembling.compiler()}")
+    if nvrtc.version() != COMPILER:
+        pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
     monkeypatch.setenv("COLUMNS", "100")
     text = command(*shlex.split(line)[2:])[1]
     assert [row.rstrip() for row in text.splitlines()] == written.splitlines()

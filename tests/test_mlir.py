@@ -20,7 +20,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import buffers
-from gravbench.toolkits.images import Image, Job
+from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.mlir import image
 from gravbench.toolkits.numba import NumbaToolkit
 from gravbench.toolkits.parts import Part
@@ -161,7 +161,9 @@ def test_its_integrator_and_float64_compile(real):
     rows, column = np.zeros((64, 4), real), np.zeros(64, real)
     moved = (*rows.T[:3], *[column] * 3, *rows.T[:3], np.int32(64), real(0.1), real(1), real(0.1))
     constants = {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4}
-    assert image(Job(Part("integrate"), "integrate", constants, real, 128, moved), "sm_90").code.startswith(b"\x7fELF")
+    job = Job(Part("integrate"), "integrate", constants, real, find(GRAVITY), 128, moved)
+    assert image(job, "sm_90").code.startswith(b"\x7fELF")
     constants = {"P": 64, "UNROLL": 8, "COLUMNS": 64, "STAGGER": 1}
     launched = (rows, rows, np.int32(64), real(0.1))
-    assert image(Job(VARIANTS["tiled"], "tiled", constants, real, 64, launched), "sm_90").code.startswith(b"\x7fELF")
+    job = Job(VARIANTS["tiled"], "tiled", constants, real, find(GRAVITY), 64, launched)
+    assert image(job, "sm_90").code.startswith(b"\x7fELF")

@@ -24,9 +24,10 @@ from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits import driver
+from gravbench.toolkits.binaries import Binary
 from gravbench.toolkits.driver import HOLD, DriverError
-from gravbench.toolkits.images import Image, ImageToolkit
-from gravbench.toolkits.interface import LONGEST_HOLD, CompiledError, FirstCall
+from gravbench.toolkits.images import ImageToolkit
+from gravbench.toolkits.interface import LONGEST_HOLD, DeviceToolkit, FirstCall
 from gravbench.toolkits.opening import open_toolkit
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
@@ -47,13 +48,8 @@ def library(toolkit):
 class Compiling:
     """A toolkit as far as counting the time to compile needs one."""
 
-    compile_seconds, is_compiling, only_compiles = 0.0, False, False
-
-    def on_compiling(self, _):
-        pass
-
-    def on_launch(self):
-        pass
+    compile_seconds, is_compiling, built_ahead = 0.0, False, None
+    count = DeviceToolkit.count
 
 
 # Each of these runs a peer's kernel on the host and returns the accelerations.
@@ -264,9 +260,9 @@ def test_a_kernel_is_compiled_at_its_first_launch_for_that_launch():
         def start(self):
             self.cupy, self.jobs = FakeCupy(), []
 
-        def image(self, job):
+        def compiled(self, job):
             self.jobs.append(job)
-            return Image(b"code", f"{job.stem}_0")
+            return Binary(b"code", f"{job.stem}_0", 0.5), False
 
     toolkit = Own(VARIANTS["cute_tiles"], "float32", find(GRAVITY))
     kernel = toolkit.compile("cute_tiles", P=64, R=2)
@@ -284,7 +280,7 @@ def test_a_kernel_is_compiled_at_its_first_launch_for_that_launch():
         ("launch", (3,), (64, 1), (np.float32(1),)),
         ("launch", (5,), (64, 1), (np.float32(2),)),
     ]
-    assert toolkit.compile_seconds > 0
+    assert (toolkit.compile_seconds, toolkit.built_ahead) == (0.5, True)
     assert kernel.launch.grid_blocks == 5
 
 
@@ -322,16 +318,12 @@ def test_the_first_call_compiles_and_no_other():
     toolkit = Compiling()
     calls = []
     kernel = FirstCall(toolkit, lambda *arguments: calls.append(arguments))
-    toolkit.on_launch = lambda: calls.append("launches")
     kernel(1)
     first = toolkit.compile_seconds
     kernel(2)
-    assert calls == ["launches", (1,), (2,)], "of a variant that launches while it is prepared, its turn comes first"
+    assert calls == [(1,), (2,)]
     assert toolkit.compile_seconds == first > 0
-    toolkit.only_compiles = True
-    with pytest.raises(CompiledError):
-        kernel(3)
-    assert len(calls) == 3, "what has been compiled is not launched"
+    assert toolkit.built_ahead is False
 
 
 # Events and the holding kernel, by a made-up driver

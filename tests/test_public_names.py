@@ -76,9 +76,9 @@ def test_the_force_of_arrays_on_a_device_waits_for_none_of_their_values(largest,
 
 def test_a_toolkit_compiles_a_kernel_once_where_it_may_keep_it():
     from gravbench.model.variant import discover
-    from gravbench.toolkits.opening import open_toolkit
+    from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 
     opened = open_toolkit("cpu", discover()["numba_direct"], "float64")
     assert opened.compile("numba_direct") is not opened.compile("numba_direct")
-    opened.keeps_kernels = True
+    keeping_kernels(opened)
     assert opened.compile("numba_direct") is opened.compile("numba_direct")

@@ -1,5 +1,7 @@
 """What a session may use, and that nothing it started outlives it."""
 
+# ruff: noqa: ARG001 - what pretended sessions do takes the same arguments
+
 import contextlib
 import os
 import signal
@@ -13,13 +15,14 @@ import pytest
 
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import runner, supervisor
+from gravbench.measuring import processes, runner, supervisor
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import plan
+from gravbench.measuring.processes import workplace
 from gravbench.measuring.reaper import MARK
 from gravbench.measuring.session import READY, Message
 from gravbench.measuring.stages import Job
-from gravbench.measuring.supervisor import Limits, Session, workplace
+from gravbench.measuring.supervisor import Limits, Session
 from gravbench.model.device import Device
 from gravbench.model.variant import CPU
 from gravbench.toolkits.devices import processor_name
@@ -102,7 +105,6 @@ def starts_processes(connection, job):
         os.write(writes, str(orphan).encode())
         os._exit(0)
     pids = [os.getpid(), *started, child, int(os.read(reads, 20))]
-    print(*pids, flush=True)
     connection.send(Message(job.number, " ".join(map(str, pids))))
     time.sleep(600)
 
@@ -170,13 +172,15 @@ def begun_stage(session, number=1):
                 return content
 
 
-def test_no_process_of_a_session_is_left_once_it_is_ended(begin):
+def test_no_process_of_a_session_is_left_once_it_is_ended(begin, monkeypatch):
+    monkeypatch.setattr(processes, "CONTEXT", processes.multiprocessing.get_context("spawn"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
     session = begin("starts_processes")
     pids = [int(word) for word in begun_stage(session).split()]
     assert len(pids) == 5
     assert all(map(alive, pids))
-    session._list()
-    assert len(session._started) >= 3
+    session.process.list_others()
+    assert len(session.process.others) >= 3
     session.end()
     assert not [pid for pid in pids if alive(pid)]
 
@@ -193,7 +197,7 @@ def test_a_session_that_dies_says_how_and_what_it_printed_is_in_the_log(begin, t
 def test_a_session_that_is_killed_may_have_run_out_of_memory(begin):
     session = begin("waits")
     session.give(job())
-    os.kill(session._process.pid, signal.SIGKILL)
+    os.kill(session.process.root.pid, signal.SIGKILL)
     while not isinstance(outcome := session.look(), Outcome):
         pass
     assert outcome.reason.endswith(": signal SIGKILL, which the system sends when memory runs out")
@@ -214,7 +218,7 @@ def test_what_is_forked_off_a_session_ends_and_sends_nothing(begin):
     session = begin("forks")
     for number in range(1, 5):
         assert session.ask(job(number)).status == "ok"
-    wait_until(lambda: not [child for child in session._root.children() if alive(child.pid)])
+    wait_until(lambda: not [child for child in session.process.root.children() if alive(child.pid)])
     assert not session.connection.poll(0.1)
 
 
@@ -260,7 +264,7 @@ def test_without_a_limit_of_its_own_a_session_may_use_nine_tenths_of_the_memory_
 def test_ctrl_c_does_not_reach_a_session(begin):
     session = begin("nothing")
     assert session.ask(job()).status == "ok"
-    os.kill(session._process.pid, signal.SIGINT)
+    os.kill(session.process.root.pid, signal.SIGINT)
     assert session.ask(job(2)).status == "ok"
 
 
@@ -290,7 +294,7 @@ print([record.status for record in gravbench.run(sweep, sys.argv[1], devices=["c
 
 ENDED = """
 import os, signal, subprocess, sys
-from gravbench.measuring.supervisor import _marked, workplace
+from gravbench.measuring.processes import _marked, workplace
 with workplace() as place:
     with _marked(place.mark + "1."):
         # One that has left its parent behind, and has a session of its own.
@@ -316,7 +320,7 @@ def test_nothing_that_a_run_started_is_left_once_it_has_ended_or_was_killed(ende
 
 
 def test_the_folder_of_a_run_that_goes_on_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: str(tmp_path))
     mine = tmp_path / "gravbench-run-mine"
     mine.mkdir()
     with workplace() as first, workplace() as second:
@@ -329,7 +333,7 @@ def test_the_folder_of_a_run_that_goes_on_is_left(tmp_path, monkeypatch):
 @pytest.mark.timeout(900)
 def test_what_uses_too_much_or_leaves_processes_fails_with_a_sentence_and_the_sweep_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAVBENCH_TEST_PROCESSES", str(tmp_path / "processes"))
-    monkeypatch.setattr(supervisor, "CONTEXT", supervisor.multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(processes, "CONTEXT", processes.multiprocessing.get_context("spawn"))
     config = tmp_path / "faults.yaml"
     config.write_text(
         f"variant_folders: [{FAULTY}]\nn: 40\n"

@@ -33,7 +33,7 @@ from gravbench.model.variant import BUILT_IN, discover
 from gravbench.report.terminal.ladder import render
 from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.interface import FLAGS
-from gravbench.toolkits.opening import open_toolkit
+from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import Part
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda
 
@@ -179,7 +179,8 @@ def test_the_integrator_agrees_with_the_formula(toolkit, layout, need_toolkit):
     for dtype in DTYPES:
         opened = open_toolkit(toolkit, Part("integrate"), dtype)
         # Numba compiles for one layout of arrays, and those of a single body are laid out otherwise.
-        opened.keeps_kernels = toolkit != "numba"
+        if toolkit != "numba":
+            keeping_kernels(opened)
         for n in (1, 2, 31, 129):
             with saying(f"{dtype}, n = {n}"):
                 check_integrator(opened, layout, n)

@@ -30,7 +30,7 @@ from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits.devices import gpus
 from gravbench.toolkits.driver import HOLD
 from gravbench.toolkits.interface import FLAGS, DeviceToolkit, ToolkitMissingError
-from gravbench.toolkits.opening import open_toolkit
+from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.variants.cpu import numba_direct, numba_parallel
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda, ptx_of_all
 from recorder import asked_for, possible
@@ -60,8 +60,7 @@ def opened_for(need_toolkit):
         if toolkit == "cpu":  # once in all tests: compiling for the processor takes seconds
             opened.compile = lambda stem, **constants: compiled_for_cpu(name, dtype, stem, tuple(constants.items()))
         # CUDA C knows no layout of arrays; what Numba and XLA compile is for one.
-        opened.keeps_kernels = catalogue()[toolkit].cuda_c
-        return opened
+        return keeping_kernels(opened) if catalogue()[toolkit].cuda_c else opened
 
     return opened_for
 

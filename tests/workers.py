@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from gravbench.measuring.reaper import MARK
+
 
 def within(environment, target, *arguments):
     """Call ``target`` with the environment of the process that asked, which the one that forks does not have."""
@@ -33,6 +35,8 @@ class Forking:
         """Make a process that calls ``target``."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+            # It is of no run: the end of one would end it.
+            patch.delenv(MARK, raising=False)
             forkserver.ensure_running()
         return self.context.Process(target=within, args=(dict(os.environ), target, *args), daemon=daemon)
 
@@ -40,9 +44,9 @@ class Forking:
 @contextmanager
 def forked() -> Iterator[None]:
     """Let the sessions that this process starts be forked."""
-    from gravbench.measuring import supervisor
+    from gravbench.measuring import processes
 
     forking = Forking("preloaded")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor, "CONTEXT", forking)
+        patch.setattr(processes, "CONTEXT", forking)
         yield

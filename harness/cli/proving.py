@@ -161,7 +161,8 @@ def show_errors(
     """
     from gravbench.explain import ceilings as kept
     from gravbench.explain import own_record
-    from gravbench.explain.assembling import compiler, missing
+    from gravbench.explain.assembling import missing
+    from gravbench.toolkits import nvrtc
 
     if lacking := missing():
         raise InputError(lacking)
@@ -179,7 +180,7 @@ def show_errors(
         raise typer.Exit(1)
     if figures:
         with writing(figures):
-            own_record.write(found, compiler(), figures)
+            own_record.write(found, nvrtc.version(), figures)
 
 
 def print_errors(found: Sequence[Errors], without: Mapping[str, str], terminal: Console) -> None:
@@ -218,12 +219,13 @@ def keep_limits(run: str, ceilings: Path | None) -> None:
         InputError: there is no such run, what the model needs is not installed, or the file cannot be written.
     """
     from gravbench.explain import ceilings as kept
-    from gravbench.explain.assembling import compiler, missing
+    from gravbench.explain.assembling import missing
     from gravbench.explain.limiting import limits_of
     from gravbench.model import run_names
     from gravbench.model.limiting import Limits
     from gravbench.model.lock import alone
     from gravbench.report.terminal.printing import say_lines
+    from gravbench.toolkits import nvrtc
 
     folder, terminal = find_run(run), console()
     if run_names.is_of_the_clone(folder):
@@ -235,7 +237,7 @@ def keep_limits(run: str, ceilings: Path | None) -> None:
         raise InputError(lacking)
     with alone(folder), terminal.status("explaining") if terminal.is_terminal else nullcontext():
         found, without = limits_of(read_records(folder), kept.read(ceilings or folder))
-        path = Limits(compiler=compiler(), limits=found).write(folder) if found else None
+        path = Limits(compiler=nvrtc.version(), limits=found).write(folder) if found else None
     if path is None:
         terminal.print(f"{folder}: no record is of a direct sum with the CUDA C in this checkout", markup=False)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,7 @@ from gravbench.errors import InputError, few, listed, shortened
 from gravbench.explain.machine_code import Code, NoKernelError, parse
 from gravbench.model.compiler_log import sentences
 from gravbench.model.variant import CUDA_C
+from gravbench.toolkits import nvrtc
 
 INSTALL = "install it with: pip install 'gravbench[explain]'"
 NO_NVRTC = f"explain needs NVRTC and its Python bindings; {INSTALL}"
@@ -37,7 +38,7 @@ class CompileError(InputError):
     """NVRTC refuses a text; ``log`` is what it says."""
 
     def __init__(self, architecture: str, log: str) -> None:
-        self.log = log.replace("\0", "").strip()
+        self.log = log
         lines = [line.strip() for line in self.log.splitlines() if line.strip()]
         # The assembler's errors name no line, and stand behind its remarks.
         lines = [line for line in lines if "error" in line] or lines
@@ -152,10 +153,7 @@ def compiled(source: str, architecture: str, options: Sequence[str]) -> Compiled
     """
     flags = [f"-arch={architecture}", "--ptxas-options=-v", "-lineinfo", *options]
     with _program(source, architecture, flags) as (program, log):
-        from cuda.bindings import nvrtc
-
-        image = _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-    return Compiled(architecture, image, log)
+        return Compiled(architecture, nvrtc.cubin(program), log)
 
 
 def hasty_ptx(source: str, architecture: str, options: Sequence[str]) -> str:
@@ -166,9 +164,7 @@ def hasty_ptx(source: str, architecture: str, options: Sequence[str]) -> str:
     """
     flags = [f"-arch={architecture.replace('sm', 'compute')}", "--minimal", "--Ofast-compile=max", *options]
     with _program(source, architecture, flags) as (program, _):
-        from cuda.bindings import nvrtc
-
-        return _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode(errors="replace")
+        return nvrtc.ptx(program).decode(errors="replace")
 
 
 @contextmanager
@@ -194,72 +190,30 @@ def naming(stem: Path) -> Iterator[None]:
 @contextmanager
 def _program(source: str, architecture: str, flags: Sequence[str]) -> Iterator[tuple[Any, str]]:
     """Compile a text; gives the program and the compiler's remarks."""
-    if not _has_nvrtc():
+    if not nvrtc.is_usable():
         raise InputError(NO_NVRTC)
-    from cuda.bindings import nvrtc
-
     if not ARCHITECTURE.fullmatch(architecture):
-        raise InputError(f"--arch {shortened(architecture)}: no such architecture; accepted: {', '.join(_known())}")
-    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+        accepted = ", ".join(nvrtc.architectures())
+        raise InputError(f"--arch {shortened(architecture)}: no such architecture; accepted: {accepted}")
     try:
-        (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
-        log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace")
-        if error == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-            raise InputError(f"--arch {architecture}: not known to this NVRTC; accepted: {', '.join(_known())}")
-        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(architecture, log)
-        yield program, log
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _text(program: Any, ask_size: Callable[[Any], tuple[Any, int]], get: Callable[[Any, bytearray], Any]) -> bytes:
-    """Have NVRTC write something of a program into a buffer of the size that it names."""
-    _, size = ask_size(program)
-    made = bytearray(size)
-    get(program, made)
-    return bytes(made)
-
-
-def compiler() -> str:
-    """Name NVRTC and its version; what it makes of a text may be another in the next one."""
-    from cuda.bindings import nvrtc
-
-    _, major, minor = nvrtc.nvrtcVersion()
-    return f"NVRTC {major}.{minor}"
+        with nvrtc.program(source, flags) as program_and_log:
+            yield program_and_log
+    except nvrtc.UnknownOptionError as error:
+        accepted = ", ".join(nvrtc.architectures())
+        raise InputError(f"--arch {architecture}: not known to this NVRTC; accepted: {accepted}") from error
+    except nvrtc.CompileError as error:
+        raise CompileError(architecture, str(error)) from error
 
 
 def missing() -> str | None:
     """Say what is not installed of what the ledger needs; None where all is."""
-    if not _has_nvrtc():
+    if not nvrtc.is_usable():
         return NO_NVRTC
     try:
         disassembler()
     except InputError as error:
         return str(error)
     return None
-
-
-@cache
-def _has_nvrtc() -> bool:
-    # The bindings come with packages of other toolkits, which may lack the library itself.
-    if not find_spec("cuda") or not find_spec("cuda.bindings"):
-        return False
-    from cuda.bindings import nvrtc
-
-    try:
-        nvrtc.nvrtcVersion()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _known() -> list[str]:
-    from cuda.bindings import nvrtc
-
-    _, count = nvrtc.nvrtcGetNumSupportedArchs()
-    _, numbers = nvrtc.nvrtcGetSupportedArchs()
-    return [f"sm_{number}" for number in list(numbers)[:count]]
 
 
 @cache

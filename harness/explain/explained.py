@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError
 from gravbench.explain.asking import asked_of
-from gravbench.explain.assembling import compiler, missing
+from gravbench.explain.assembling import missing
 from gravbench.explain.bounds import Bound, bound
 from gravbench.explain.ledger import Inner, Ledger, ledgers
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import AxisValue, Dtype, Variant
+from gravbench.toolkits import nvrtc
 
 MULTIPROCESSORS = 132
 MHZ = 1980.0
@@ -162,4 +163,4 @@ def explain(
         sides.append(tuple(own))
         counted = {ledger.kernel for ledger in own}
         without |= {kernel.stem: None for kernel in kernels if kernel.stem not in counted}
-    return Explained(tuple(asked), tuple(sides), compiler(), tuple(without), multiprocessors, mhz)
+    return Explained(tuple(asked), tuple(sides), nvrtc.version(), tuple(without), multiprocessors, mhz)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from gravbench.errors import InputError, listed, shortened
-from gravbench.explain.asking import Asking, asked_of
+from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import Compiled, compiled, linked, listing, naming
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import PACKAGE, catalogue, check_offered
 from gravbench.model.variant import Axes, Variant
-from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.recording import RecordingToolkit
 
 BODIES = 64
 """For which a kernel is asked for; no constant of one depends on more."""
@@ -79,13 +78,8 @@ def generated(variant: Variant, axes: Axes, architecture: str, by: str | None = 
 
 def job_of(variant: Variant, axes: Axes) -> Job:
     """Return what a variant asks a compiler for with these axes: its one kernel, and the launch of it."""
-    toolkit = Asking("float32", find(GRAVITY))
+    toolkit = RecordingToolkit("float32", find(GRAVITY))
     prepared = variant.prepare(toolkit, generators.plummer(BODIES, 1, 0.025), **variant.complete(axes))
     prepared.launch()
-    ((stem, arguments),) = toolkit.launched
-    (asked,) = toolkit.asked
-    # What is written for tiles has a grid and no threads.
-    grid_and_block = [one for one in arguments if not isinstance(one, np.ndarray | np.generic)]
-    own = arguments[len(grid_and_block) :]
-    threads = grid_and_block[1] if len(grid_and_block) > 1 else 0
-    return Job(variant, stem, dict(asked.constants), toolkit.real, threads, own)
+    (kernel,) = toolkit.kernels
+    return kernel.job(variant, toolkit.real, toolkit.interaction)

@@ -6,7 +6,7 @@ record. Its results are wrong and are not looked at; so nothing of this is a rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError, shortened
-from gravbench.explain.asking import Asked
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import Change, changes
 from gravbench.explain.model import Problem, costs_of, predict_launch
@@ -34,6 +33,7 @@ from gravbench.model.statistics import interval_of
 from gravbench.model.variant import Axes, AxisValue, Dtype, Prepared, Variant
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit
+from gravbench.toolkits.recording import RecordedKernel
 
 FILE = "knock_outs.json"
 ORIGINAL = "original"
@@ -131,7 +131,7 @@ class Made:
     ``kernels`` are the launches of an evaluation.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[RecordedKernel, ...]
     shape: Shape
     kernels: int
     architecture: str
@@ -147,7 +147,7 @@ class _Candidate:
     registers: int | None = None
     reason: str | None = None
     predicted: float | None = None
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RecordedKernel, ...] = ()
     rounds: list[list[float]] | None = None
     clocks: list[int] | None = None
 
@@ -212,11 +212,11 @@ def knock_out(
 def _prepare(one: _Candidate, variant: Variant, axes: dict[str, AxisValue], bodies: Any, opens: Opens) -> None:
     try:
         toolkit = opens(Changed(variant, one.change.text), one.change.options)
-        asked: list[Asked] = []
+        asked: list[RecordedKernel] = []
         compile_one = toolkit.compile
 
         def noting(stem: str, /, **constants: int) -> Any:
-            asked.append(Asked(stem, tuple(constants.items())))
+            asked.append(RecordedKernel(stem, tuple(constants.items())))
             return compile_one(stem, **constants)
 
         toolkit.compile = noting  # type: ignore[method-assign]
@@ -314,7 +314,7 @@ def opened(dtype: Dtype, interaction: Interaction) -> Opens:
 
     def opens(changed: Changed, options: tuple[str, ...]) -> CudaToolkit:
         class Toolkit(CupyToolkit):
-            def options(self, constants: dict[str, int]) -> list[str]:
+            def options(self, constants: Mapping[str, int]) -> list[str]:
                 return [*super().options(constants), *options]
 
         return Toolkit(changed, dtype, interaction)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gravbench.errors import exit_code_of
 from gravbench.explain.asking import asked_of
-from gravbench.explain.assembling import Assembled, compiler, disassembled
+from gravbench.explain.assembling import Assembled, disassembled
 from gravbench.explain.generated import compilers, generated
 from gravbench.explain.ledger import inner_loops, ledger
 from gravbench.explain.places import Places
@@ -34,6 +34,7 @@ from gravbench.report.here import Here
 from gravbench.report.names import escaped
 from gravbench.report.numbers import number, times
 from gravbench.report.terminal.table import Column, markdown_table
+from gravbench.toolkits import nvrtc
 
 ARCHITECTURE = "sm_90"
 BODIES = 65536
@@ -125,7 +126,7 @@ def markdown(found: Sequence[Row], here: Here) -> str:
     head = f"{records[0].device}, {records[0].bodies}, N = {BODIES:,}, float32: the fastest case of each variant"
     foot = (
         f"Instructions are those of the inner loop for {ARCHITECTURE}, with the default of each axis, as made by "
-        f"{', '.join([compiler(), *made])}."
+        f"{', '.join([nvrtc.version(), *made])}."
     )
 
     def speed(row: Row) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from gravbench.explain.asking import Asked
 from gravbench.explain.assembling import Assembled, assemble, hasty_ptx, naming
 from gravbench.explain.chains import bank_conflicts, longest_chain
 from gravbench.explain.machine_code import Instruction, Loop, around, innermost
@@ -25,6 +24,7 @@ from gravbench.explain.trips import trips
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Dtype, Variant
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.recording import RecordedKernel
 
 ROOT = "rsqrt"
 """What the inverse square root is called in PTX."""
@@ -99,7 +99,7 @@ class Ledger:
 
 
 def ledger(
-    variant: Variant, asked: Sequence[Asked], dtype: Dtype, interaction: Interaction, architecture: str
+    variant: Variant, asked: Sequence[RecordedKernel], dtype: Dtype, interaction: Interaction, architecture: str
 ) -> Ledger | None:
     """Compile the first kernel that has an inner loop over interactions, and count; None where none has.
 
@@ -110,7 +110,11 @@ def ledger(
 
 
 def ledgers(
-    variant: Variant, asked: Sequence[Asked], dtype: Dtype, interaction: Interaction, architectures: Sequence[str]
+    variant: Variant,
+    asked: Sequence[RecordedKernel],
+    dtype: Dtype,
+    interaction: Interaction,
+    architectures: Sequence[str],
 ) -> list[Ledger]:
     """Compile every kernel for each architecture, and count those that have an inner loop over interactions.
 
@@ -125,13 +129,13 @@ def ledgers(
     real = ["-DFLOAT64=1"] if dtype == "float64" else []
     each = list(dict.fromkeys(architectures))
 
-    def options_of(one: Asked) -> list[str]:
+    def options_of(one: RecordedKernel) -> list[str]:
         return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
 
-    def has_roots(one: Asked) -> bool:
+    def has_roots(one: RecordedKernel) -> bool:
         return len(unique) == 1 or ROOT in hasty_ptx(source, each[0], options_of(one))
 
-    def counted(one: Asked, architecture: str) -> Ledger | None:
+    def counted(one: RecordedKernel, architecture: str) -> Ledger | None:
         built = assemble(source, one.stem, architecture, options_of(one))
         inner = inner_loops(built, where, variant.mutual)
         if not inner:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from gravbench.errors import InputError, exit_code_of
 from gravbench.explain import ceilings as kept
-from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import missing
 from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import Change, changes
@@ -37,6 +36,7 @@ from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Variant, discover
+from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
 
 
 def again(found: KnockOuts, ceilings: Ceilings) -> KnockOuts:
@@ -65,14 +65,14 @@ def again(found: KnockOuts, ceilings: Ceilings) -> KnockOuts:
 def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, ceilings: Ceilings) -> float | None:
     axes = variant.complete({**found.axes, **change.axes})
     architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
-    toolkit = Asking(found.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
+    toolkit = RecordingToolkit(found.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
     bodies = generators.plummer(found.n, 1, 0.025)
     prepared = variant.prepare(toolkit, bodies, **axes)
     toolkit.launched.clear()
     with contextlib.suppress(Exception):  # what looks at results that were not computed
         prepared.launch()
     launched = {stem: arguments[:2] for stem, arguments in reversed(toolkit.launched)}
-    for asked in toolkit.asked:
+    for asked in toolkit.kernels:
         if asked.stem not in launched:
             continue
         blocks, threads = (prod(each) if isinstance(each, tuple) else int(each) for each in launched[asked.stem])
@@ -90,7 +90,7 @@ def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, c
 
 
 def _shape(
-    asked: Asked,
+    asked: RecordedKernel,
     change: Change,
     found: KnockOuts,
     one: Outcome,

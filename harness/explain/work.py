@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from gravbench.errors import InputError
 from gravbench.explain import parts_of_tensor, parts_of_walk
-from gravbench.explain.asking import Asked, Asking
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
@@ -31,6 +30,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.variant import Axes, Variant, discover
 from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
 
 TENSOR = "tensor"
 """The kernel whose work the bodies decide."""
@@ -125,7 +125,7 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
 def _walk(
     variant: Variant,
     source: str,
-    one: Asked,
+    one: RecordedKernel,
     architecture: str,
     options: tuple[str, ...],
     record: Record,
@@ -170,7 +170,7 @@ def _bodies_of(record: Record) -> Bodies:
         raise UnmodelledError(f"it depends on its bodies, which are not available: {error}") from error
 
 
-def counting(one: Asked, bodies: Callable[[], Bodies], axes: Axes, shape: Shape) -> Count | None:
+def counting(one: RecordedKernel, bodies: Callable[[], Bodies], axes: Axes, shape: Shape) -> Count | None:
     """Return what counts the work of a kernel launched in this shape; None where its text says all of it."""
     if one.stem != TENSOR:
         return None
@@ -200,7 +200,7 @@ _MET: dict[tuple[object, ...], Met] = {}
 def work_of_text(
     variant: Variant,
     source: str,
-    one: Asked,
+    one: RecordedKernel,
     architecture: str,
     options: tuple[str, ...],
     launches: int,
@@ -234,7 +234,9 @@ def _placed(work: Work, built: Assembled) -> Work:
     return replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
 
 
-def shared_of(source: str, one: Asked, architecture: str, dtype: str, options: tuple[str, ...]) -> tuple[int, int]:
+def shared_of(
+    source: str, one: RecordedKernel, architecture: str, dtype: str, options: tuple[str, ...]
+) -> tuple[int, int]:
     """Return the bytes of shared memory of a block of a kernel, and the registers of a thread.
 
     Raises:
@@ -245,7 +247,9 @@ def shared_of(source: str, one: Asked, architecture: str, dtype: str, options: t
     return built.shared, built.registers
 
 
-def _work(variant: Variant, source: str, one: Asked, built: Assembled, launches: int, roots_each: int) -> Work | None:
+def _work(
+    variant: Variant, source: str, one: RecordedKernel, built: Assembled, launches: int, roots_each: int
+) -> Work | None:
     code, loops = built.code.instructions, built.code.loops()
     constants = dict(one.constants)
     where = places(source)
@@ -332,15 +336,15 @@ def _bodies(n: int) -> Bodies:
 @lru_cache(maxsize=4096)
 def _asked(
     name: str, axes: tuple[tuple[str, object], ...], dtype: str, interaction: str, n: int, multiprocessors: int
-) -> tuple[tuple[Asked, ...], int]:
+) -> tuple[tuple[RecordedKernel, ...], int]:
     """Return the kernels that a case asks for, and how many it launches."""
     variant = discover()[name]
-    toolkit = Asking(dtype, find(interaction), multiprocessors)  # type: ignore[arg-type]
+    toolkit = RecordingToolkit(dtype, find(interaction), multiprocessors)  # type: ignore[arg-type]
     prepared = variant.prepare(toolkit, _bodies(n), **dict(axes))
     toolkit.launched.clear()
     with contextlib.suppress(Exception):  # what looks at results that were not computed
         prepared.launch()
-    return tuple(toolkit.asked), max(len(toolkit.launched), prepared.kernels)
+    return tuple(toolkit.kernels), max(len(toolkit.launched), prepared.kernels)
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from gravbench.config.settings import Measure
 from gravbench.measuring import environment
+from gravbench.measuring.processes import workplace
 from gravbench.measuring.stages import Job
-from gravbench.measuring.supervisor import Limits, Session, workplace
+from gravbench.measuring.supervisor import Limits, Session
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
 from gravbench.model.toolkits import catalogue

@@ -25,19 +25,20 @@ import datetime
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Protocol
 
 from gravbench.config.settings import Measure, Verify
+from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.plan import Task
+from gravbench.measuring.processes import Workplace, workplace
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.stages import MEASURED, Job
-from gravbench.measuring.supervisor import STARTING, Limits, Session, Workplace, workplace
+from gravbench.measuring.supervisor import STARTING, Limits, Session
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
 from gravbench.toolkits.devices import cores
@@ -80,45 +81,6 @@ Steps = Generator[Event | None, None, None]
 """What a device does, step by step; None while it waits."""
 
 
-class Builds(Protocol):
-    """What compiles kernels ahead, in processes without a device."""
-
-    def want(self, tasks: Sequence[Task]) -> None:
-        """Have the kernels of these tasks compiled, in this order."""
-
-    def is_done(self, task: Task) -> bool:
-        """Tell whether nothing is left to compile for a task, or compiling it ahead has failed."""
-
-    def suspend(self) -> None:
-        """Compile nothing for a while."""
-
-    def resume(self) -> None:
-        """Go on compiling."""
-
-    def close(self) -> None:
-        """End what compiles."""
-
-
-class NoBuilds:
-    """Kernels are compiled by the sessions."""
-
-    def want(self, tasks: Sequence[Task]) -> None:
-        """Compile nothing."""
-
-    def is_done(self, task: Task) -> bool:  # noqa: ARG002
-        """Tell that nothing is compiled ahead."""
-        return True
-
-    def suspend(self) -> None:
-        """Nothing compiles."""
-
-    def resume(self) -> None:
-        """Nothing compiles."""
-
-    def close(self) -> None:
-        """Nothing compiles."""
-
-
 @dataclass(frozen=True, slots=True)
 class Setup:
     """How cases are measured, by all sessions; ``settings`` is None where they are verified alone."""
@@ -142,7 +104,7 @@ class Setup:
 class Quiet:
     """Who measures at this moment; while somebody does, builds and sessions without a device are suspended."""
 
-    builds: Builds
+    builds: BuildPool
     standbys: set[Session] = field(default_factory=set)
     measuring: set[Device] = field(default_factory=set)
 
@@ -340,7 +302,7 @@ class Engine:
     """Works through what is left to do on the devices of this host."""
 
     def __init__(
-        self, setup: Setup, queue: Queue, needs_host: Callable[[Task], bool], *, first_number: int, builds: Builds
+        self, setup: Setup, queue: Queue, needs_host: Callable[[Task], bool], *, first_number: int, builds: BuildPool
     ) -> None:
         """``needs_host`` tells which tasks need the host's cores. Processes are numbered from ``first_number`` on."""
         self._setup = setup
@@ -359,8 +321,8 @@ class Engine:
         others = [device for device in self._queue.devices if not device.is_gpu]
         with workplace() as place:
             quiet = Quiet(self._builds)
-            yield from self._phase(gpus, place, quiet)
-            self._builds.close()
+            with closing(self._builds):
+                yield from self._phase(gpus, place, quiet)
             yield from self._phase(others, place, quiet)
 
     def _phase(self, devices: Sequence[Device], place: Workplace, quiet: Quiet) -> Iterator[Event]:
@@ -371,8 +333,9 @@ class Engine:
             for device in devices:
                 sessions = DeviceSessions(device, self._setup, place, quiet, self._numbers, self._jobs, threads)
                 stack.callback(sessions.end)
-                sequences[sessions] = self._work(sessions)
+                sequences[sessions] = self._work(sessions, place)
             while sequences:
+                self._builds.step(place)
                 for sessions, steps in list(sequences.items()):
                     try:
                         while (event := next(steps)) is not None:
@@ -381,7 +344,7 @@ class Engine:
                         del sequences[sessions]
                 self._sleep(sequences)
 
-    def _work(self, sessions: DeviceSessions) -> Steps:
+    def _work(self, sessions: DeviceSessions, place: Workplace) -> Steps:
         """What a device does, from its first task to its last."""
         device = sessions.device
         while True:
@@ -394,7 +357,7 @@ class Engine:
                 continue
             task, behind = upcoming
             yield Began(task)
-            yield from self._built(task, device)
+            yield from self._built(task, device, place)
             yield from self._free(task, device)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
@@ -415,9 +378,9 @@ class Engine:
             dropped = self._queue.give_up(task) if task.anchor and outcome.status != "ok" else 0
             yield Done(task, outcome, started, dropped)
 
-    def _built(self, task: Task, device: Device) -> Steps:
+    def _built(self, task: Task, device: Device, place: Workplace) -> Steps:
         """Wait until the kernels of a task have been built."""
-        self._builds.want([task, *self._queue.upcoming(device)])
+        self._builds.want([task, *self._queue.upcoming(device)], place)
         if not self._builds.is_done(task):
             yield Does(task, BUILDING)
         while not self._builds.is_done(task):
@@ -438,7 +401,7 @@ class Engine:
 
     def _sleep(self, sequences: dict[DeviceSessions, Steps]) -> None:
         """Sleep until a session says something, or for a while."""
-        ready = [ready for sessions in sequences for ready in sessions.waits_for]
+        ready = [ready for sessions in sequences for ready in sessions.waits_for] + list(self._builds.waits_for)
         seconds = SLEEP_SECONDS if len(self._busy) == len(sequences) else NAP_SECONDS
         if ready:
             wait(ready, seconds)

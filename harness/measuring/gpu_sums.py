@@ -10,8 +10,7 @@ import ctypes
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import MATH
 from gravbench.model.variant import Dtype
-from gravbench.toolkits import driver, kept
+from gravbench.toolkits import binaries, driver, kept
+from gravbench.toolkits.binaries import Binary
 
 ROWS_AT_ONCE = 1 << 18
 """Rows per launch: enough to fill a GPU, and few enough not to hold one that also draws a screen for long."""
@@ -32,9 +32,6 @@ PARTS = 32
 """Threads that share the exact sum of such a row; its plain sum has a warp of its own."""
 LEAST_PART = 256
 """Bodies that one of them adds up, at least."""
-
-SUFFIX = ".cubin"
-"""Of the names of files of kernels."""
 
 ALIGNED = 256
 """Bytes from which each array in the device's memory begins at a multiple."""
@@ -84,13 +81,6 @@ class Texts(NamedTuple):
     exact: str
     plain: str
     terms: str
-
-
-class _Image(NamedTuple):
-    """A kernel as the driver loads it."""
-
-    name: str
-    content: bytes
 
 
 Launch = Callable[[int, int, tuple[Any, ...], int], None]
@@ -154,19 +144,13 @@ def made(text: str, **known: Any) -> Callable[..., None]:
 
 def launcher(texts: Texts, sums: int, dtype: Dtype) -> Launch:
     """Return what launches the kernel; it is compiled, or loaded, at the first launch."""
-    which = texts, sums, dtype
-    images: list[_Image] = []
+    images: list[Binary] = []
 
     def launch(blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:
         if not images:
-            if image := _load(*which):
-                with suppress(driver.DriverError):  # a file that is not whole
-                    driver.load_function(image.content, image.name)
-                    images.append(image)
-            if not images:
-                images.append(_compiled(*which, arguments))
-                _save(*which, images[0])
-        kernel = driver.load_function(images[0].content, images[0].name)
+            key = _key(texts, sums, dtype)
+            images.append(binaries.binary(key, lambda: _compiled(texts, sums, dtype, arguments))[0])
+        kernel = driver.load_function(images[0].code, images[0].kernel)
         _launch(kernel, blocks, block, arguments, results)
 
     return launch
@@ -214,42 +198,24 @@ def _launch(kernel: int, blocks: int, block: int, arguments: tuple[Any, ...], re
         array[...] = view
 
 
-def _compiled(texts: Texts, sums: int, dtype: Dtype, arguments: tuple[Any, ...]) -> _Image:
+def _compiled(texts: Texts, sums: int, dtype: Dtype, arguments: tuple[Any, ...]) -> tuple[bytes, str]:
     from numba import cuda, typeof
     from numba.cuda import libdevice
 
     kernel = cuda.jit(function(texts, sums, dtype, cuda, libdevice)).compile(tuple(map(typeof, arguments)))
     image = kernel.library.get_cubin()
-    return _Image(kernel.entry_name, bytes(getattr(image, "code", image)))
-
-
-def one_is_kept() -> bool:
-    """Tell whether any such kernel has been compiled on this host."""
-    return any(kept.folder().glob(f"*{SUFFIX}"))
+    return bytes(getattr(image, "code", image)), kernel.entry_name
 
 
 def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
     """Tell whether the kernel has been compiled before, for the GPU of the current context."""
-    return _load(texts, sums, dtype) is not None
+    with suppress(OSError, driver.DriverError):  # there is no driver, or no context
+        return binaries.stored(_key(texts, sums, dtype)) is not None
+    return False
 
 
-@lru_cache(maxsize=16)
-def _load(texts: Texts, sums: int, dtype: Dtype) -> _Image | None:
-    """Load what was compiled before: the kernel's name on a line, and then the image."""
-    with suppress(OSError, ValueError, driver.DriverError):
-        name, _, content = _path(texts, sums, dtype).read_bytes().partition(b"\n")
-        return _Image(name.decode(), content) if content else None
-    return None
-
-
-def _save(texts: Texts, sums: int, dtype: Dtype, image: _Image) -> None:
-    with suppress(OSError):  # it can be used without: the folder may be one that cannot be written
-        kept.write(_path(texts, sums, dtype), image.name.encode() + b"\n" + image.content)
-
-
-def _path(texts: Texts, sums: int, dtype: Dtype) -> Path:
-    content = *texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()
-    return kept.path(*content).with_suffix(SUFFIX)
+def _key(texts: Texts, sums: int, dtype: Dtype) -> list[str]:
+    return [*texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()]
 
 
 @cache

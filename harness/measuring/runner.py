@@ -15,12 +15,13 @@ from pathlib import Path
 from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.engine import Began, Does, Done, Engine, Event, NoBuilds, Setup
+from gravbench.measuring.builds import BuildPool
+from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.processes import check_may_start
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.shards import check_resumed, extent
-from gravbench.measuring.supervisor import check_may_start
 from gravbench.measuring.tally import Tally
 from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
@@ -34,6 +35,7 @@ from gravbench.model.work import Work, work_of
 from gravbench.search.contests import told_apart
 from gravbench.search.strategies import start
 from gravbench.search.strategy import Strategy
+from gravbench.toolkits.devices import target_of
 from gravbench.version import VERSION
 
 WORKER_LOG = "worker.log"
@@ -140,7 +142,9 @@ def _run(
 
     queue = Queue(todo.tasks, fingerprint, searched, each=todo.each)
     setup = Setup(sweep.variant_folders, log, sweep.measure, None if verify_only else sweep.measure)
-    engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=NoBuilds())
+    targets = {device: target for device in queue.devices if (target := target_of(device))}
+    builds = BuildPool(sweep.variant_folders, targets)
+    engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=builds)
     tally = Tally()
     # Closed however this ends, which ends what was started.
     with closing(site(setup, queue, sweep) if site else engine.events()) as events:

@@ -171,7 +171,7 @@ def verify(state: State) -> State:
     """Judge the first launch."""
     with counting_numba(state.toolkit):
         state.judge.launch()
-    _note(state, compile_seconds=state.toolkit.compile_seconds)
+    _note(state, compile_seconds=state.toolkit.compile_seconds, built_ahead=state.toolkit.built_ahead)
     state.found.errors, objection = state.judge.verdict()
     kernel = state.prepared.kernel
     launch = getattr(kernel, "launch", None)

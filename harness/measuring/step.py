@@ -9,6 +9,7 @@ bodies are not put back in between. Damped Euler (Lee 2008) is v = (v + a dt) da
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,20 @@ ROUNDINGS = 8
 """Roundings of the device's number type that one step may be away from its formula in float64."""
 
 Array = NDArray[np.float64]
+
+
+def integrator_constants(prepared: Prepared) -> dict[str, int]:
+    """Return what the integrator is compiled with for the layout of a variant."""
+    return {
+        "BODY_STRIDE": buffers.stride(prepared.bodies),
+        "ACCELERATION_STRIDE": buffers.stride(prepared.accelerations),
+    }
+
+
+def integrator_arguments(prepared: Prepared, velocities: tuple[Any, ...], n: int) -> tuple[Any, ...]:
+    """Return what the integrator is launched with, except for three numbers: kick, damping and drift."""
+    columns = (*buffers.columns(prepared.bodies), *velocities, *buffers.columns(prepared.accelerations))
+    return (*columns, np.int32(n))
 
 
 class Stepper(Timed):
@@ -68,18 +83,8 @@ class Stepper(Timed):
         self._energy_drift: float | None = None
         self._last: Bodies | None = None  # after DRIFT_STEPS
         opened = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype)
-        self._kernel = opened.compile(
-            "integrate",
-            BODY_STRIDE=buffers.stride(prepared.bodies),
-            ACCELERATION_STRIDE=buffers.stride(prepared.accelerations),
-        )
-        self._moved = (
-            *buffers.columns(prepared.bodies),
-            *self._velocities,
-            *buffers.columns(prepared.accelerations),
-            np.int32(self.n),
-        )
-        opened.compile_first(lambda: self._integrate(0.0))
+        self._kernel = opened.compile("integrate", **integrator_constants(prepared))
+        self._moved = integrator_arguments(prepared, self._velocities, self.n)
 
     @property
     def kernels(self) -> int:

@@ -35,6 +35,14 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """What kernels are compiled for: an architecture such as ``sm_90``, and the multiprocessors of the device."""
+
+    architecture: str
+    multiprocessors: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a GPU says of itself at one moment; None for what it does not tell."""
 

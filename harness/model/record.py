@@ -56,7 +56,9 @@ class Preparation(BaseModel, frozen=True):
     ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is the time, by name, that a variant
     spends once on preparation for these positions before it is timed, such as sorting the bodies. ``start_seconds`` is
     the time from the start of the worker process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
-    evaluation are connected (by peer access, or through the host); it is None for a single GPU.
+    evaluation are connected (by peer access, or through the host); it is None for a single GPU. ``built_ahead`` says
+    whether all kernels were compiled before the session had the case; it is None where none is compiled for a GPU, and
+    in older records. Then ``compile_seconds`` is what compiling took when it was done.
     """
 
     bodies_sha256: Hash | None = None
@@ -65,6 +67,7 @@ class Preparation(BaseModel, frozen=True):
     start_seconds: Amount | None = None
     gpus_linked_by: Text | None = None
     compile_seconds: Amount | None = None
+    built_ahead: bool | None = None
     untimed_seconds: dict[Text, Amount] = Field(default_factory=dict)
 
 

@@ -1,10 +1,9 @@
-"""CuPy: CUDA C compiled by NVRTC."""
+"""CuPy: CUDA C compiled by NVRTC, for which no device is needed, and launched by CuPy."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -14,15 +13,17 @@ from numpy.typing import NDArray
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import devices, driver
-from gravbench.toolkits.interface import FLAGS, FirstCall, ToolkitMissingError, compiling
+from gravbench.toolkits import binaries, devices, driver, nvrtc
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.interface import FLAGS, FirstCall, ToolkitMissingError, cuda_options
+from gravbench.toolkits.jobs import Job
 from gravbench.toolkits.several import Mark, SeveralToolkit, links
 
 ENTRY = Entry(
     place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     extras=("cuda13", "cuda12"),
     companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
-    # Every compilation is a real one; see build.
+    # What CuPy compiles by itself, for whole arrays, it compiles in every process.
     in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),), only_context=True
 )  # fmt: skip
 
@@ -32,21 +33,55 @@ ALREADY_ENABLED = 704
 """cudaErrorPeerAccessAlreadyEnabled."""
 
 
+AS_CUPY_COMPILES = ("--device-as-default-execution-space",)
+"""What CuPy adds to the options of a kernel, beside its headers, ``-ftz=true`` and the architecture."""
+
+
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel of CUDA C without a device, for sessions that find it; return whether it was compiled now.
+
+    Raises:
+        NotImplementedError: it is no CUDA C.
+    """
+    if hasattr(job.source.module, "cupy_kernel"):
+        raise NotImplementedError("CuPy compiles operations on whole arrays in the session")
+    source = job.source.cuda_source(job.interaction)
+    return compiled(source, cuda_options(job.constants, job.dtype), architecture)[1]
+
+
+def compiled(source: str, options: Sequence[str], architecture: str) -> tuple[Binary, bool]:
+    """Return the machine code of a text of CUDA C, as CuPy would compile it, and whether it was compiled now.
+
+    Raises:
+        CompileError: NVRTC refuses the text.
+    """
+    flags = [*options, f"-arch={architecture}", *AS_CUPY_COMPILES]
+
+    def compile_text() -> tuple[bytes, str]:
+        with nvrtc.program(source, flags) as (program, _):
+            return nvrtc.cubin(program), ""  # it has all kernels of the text
+
+    return binaries.binary([source, *flags, *nvrtc.include_options(), nvrtc.version()], compile_text)
+
+
+def _check_nvrtc() -> None:
+    if not nvrtc.is_usable():
+        extras = " or ".join(f"pip install 'gravbench[{extra}]'" for extra in ENTRY.extras)
+        raise ToolkitMissingError(f"CuPy's kernels need NVRTC and its bindings for Python; install them with: {extras}")
+
+
 class _Kernel:
-    def __init__(self, toolkit: CupyToolkit, raw: Any) -> None:
-        self.toolkit = toolkit
-        self.raw = raw
+    def __init__(self, function: Any) -> None:
+        self.function = function
         self.launch = driver.Launch(0, 0)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
-        if not self.launch.grid_blocks:
-            self.toolkit.on_launch()
         self.launch = driver.Launch(grid, block)
         if stream is None:
-            self.raw((grid,), self.launch.extents, arguments)
+            self.function((grid,), self.launch.extents, arguments)
         else:
             with stream:
-                self.raw((grid,), self.launch.extents, arguments)
+                self.function((grid,), self.launch.extents, arguments)
 
 
 class _Mark:
@@ -59,14 +94,6 @@ class _Mark:
 
     def wait(self) -> None:
         self.current_stream().wait_event(self.event)
-
-
-def load_compiler() -> None:
-    """Load NVRTC, and compile nothing: that would initialize CUDA, which does not survive a fork."""
-    with suppress(Exception):  # of a library that is not there, or of another version: a case will say so
-        from cupy.cuda import nvrtc
-
-        nvrtc.destroyProgram(nvrtc.createProgram('extern "C" __global__ void empty() {}', "empty.cu", (), ()))
 
 
 class CupyToolkit(SeveralToolkit):
@@ -113,12 +140,17 @@ class CupyToolkit(SeveralToolkit):
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         if hasattr(self.variant.module, "cupy_kernel"):
             return FirstCall(self, self.maker(stem)(self.cupy, self.real, **constants))
-        with compiling(self._first):
-            # A unique text, or the compile time would be that of a lookup in CuPy's cache.
-            source = f"{self.variant.cuda_source(self.interaction)}\n// {time.time_ns()}\n"
-            raw = self.cupy.RawKernel(source, stem, options=tuple(self.options(constants)))
-            raw.compile()
-        return _Kernel(self, raw)
+        _check_nvrtc()
+        source = self.variant.cuda_source(self.interaction)
+        binary, compiled_now = compiled(source, self.options(constants), self.architecture)
+        self._first.count_binary(binary, compiled_now=compiled_now)
+        return _Kernel(self.load(binary.code, stem))
+
+    def load(self, code: bytes, kernel: str) -> Any:
+        """Load a kernel into the current context; what is returned is launched as CuPy launches a function."""
+        module = self.cupy.cuda.function.Module()
+        module.load(code)
+        return module.get_function(kernel)
 
     def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
@@ -143,7 +175,6 @@ class CupyToolkit(SeveralToolkit):
             with self.cupy.cuda.Device(number):
                 other = type(self)(self.variant, self.dtype, self.interaction)
                 other._own_stream, other._first = other.stream(), self
-            other.keeps_kernels = self.keeps_kernels
             self._others.append(other)
         chosen = self._others[: count - 1]
         direct = {number: self.reaches(other) and other.reaches(self) for number, other in enumerate(chosen, start=1)}
@@ -219,8 +250,9 @@ class CupyToolkit(SeveralToolkit):
     def resources(self, kernel: Any) -> Resources:
         if isinstance(kernel, FirstCall):
             return Resources()
-        return driver.resources(int(kernel.raw.kernel.ptr), kernel.launch)
+        return driver.resources(int(kernel.function.ptr), kernel.launch)
 
     @property
     def compiler(self) -> str:
-        return "NVRTC {}.{}".format(*self.cupy.cuda.nvrtc.getVersion())
+        _check_nvrtc()
+        return nvrtc.version()

@@ -1,13 +1,17 @@
 """CuTe DSL: kernels written in Python over CuTe's layouts, compiled by CUTLASS, over arrays of CuPy."""
 
 # Without annotations from __future__: CuTe DSL reads those of what it compiles, and a text says nothing to it.
+import inspect
 import tempfile
 from typing import Any
 
 import numpy as np
 
 from gravbench.model.toolkits import Entry, versions
-from gravbench.toolkits.images import Image, ImageToolkit, Job
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.images import ImageToolkit, compiled
+from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.kept import content
 
 DISTRIBUTION = "nvidia-cutlass-dsl"
 
@@ -48,6 +52,18 @@ def _argument(cutlass: Any, value: Any) -> Any:
     return cutlass.cute.runtime.make_ptr(kind, 0, cutlass.cute.AddressSpace.gmem, assumed_align=ALIGNED)
 
 
+def _compiled(job: Job, architecture: str) -> tuple[Binary, bool]:
+    kernel = job.source.module.cute_kernel
+    # CuTe DSL reads the text of what it compiles from the file, which may have changed since that was imported.
+    described = [*content(kernel), inspect.getsource(kernel)]
+    return compiled(image, described, versions((DISTRIBUTION,)), job, architecture)
+
+
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel without a device, for sessions that find it; return whether it was compiled now."""
+    return _compiled(job, architecture)[1]
+
+
 class CuteToolkit(ImageToolkit):
     """CuTe DSL on CuPy's current device and stream."""
 
@@ -58,8 +74,8 @@ class CuteToolkit(ImageToolkit):
         super().start()
         import cutlass.cute  # noqa: F401 - what cannot be imported is a reason to skip
 
-    def image(self, job: Job) -> Image:
-        return image(job, self.architecture)
+    def compiled(self, job: Job) -> tuple[Binary, bool]:
+        return _compiled(job, self.architecture)
 
     @property
     def compiler(self) -> str:

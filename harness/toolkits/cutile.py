@@ -11,8 +11,8 @@ import numpy as np
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits.cupy import CupyToolkit
-from gravbench.toolkits.images import Image, Job
 from gravbench.toolkits.interface import FirstCall
+from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.torch import passed
 
 COMPILER = "nvidia-cuda-tileiras"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gravbench.errors import InputError, guess, shortened
-from gravbench.model.device import Device, Reading, together
+from gravbench.model.device import Device, Reading, Target, together
 from gravbench.model.variant import CPU
 
 ENERGY_EVERY = 0.1
@@ -37,6 +37,10 @@ CLOCK_REASONS = {
     0x200: "board limit",
     0x400: "reliability",
 }
+LANES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+MOST_LANES = 128
+"""Lanes for float32 per multiprocessor, which NVML calls cores: by compute capability, and of all others."""
+
 # Harmless reasons for a lower clock: nothing to do, or a clock that somebody chose.
 HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
 
@@ -124,6 +128,20 @@ def others_like(device: Device) -> list[Device]:
     if not device.is_gpu or device.selector.count(":") > 1:
         return []
     return [one for one in gpus()[0] if one.kind == device.kind and one.uuid != device.uuid]
+
+
+def target_of(device: Device) -> Target | None:
+    """Return what kernels for a GPU are compiled for, by what NVML says; None where it does not."""
+    if device.uuid is None:
+        return None
+    try:
+        with _nvml() as nvml:
+            handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
+            major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+            lanes = nvml.nvmlDeviceGetNumGpuCores(handle)
+    except Exception:  # as in ``gpus``
+        return None
+    return Target(f"sm_{major}{minor}", lanes // LANES.get((major, minor), MOST_LANES))
 
 
 def too_few(wanted: int, found: int) -> str:

@@ -7,42 +7,40 @@ architecture; what prints machine code calls the same function.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from gravbench.model.record import Resources
-from gravbench.model.variant import Kernel, Source
-from gravbench.toolkits import driver
+from gravbench.model.variant import Kernel
+from gravbench.toolkits import binaries, driver
+from gravbench.toolkits.binaries import Binary
 from gravbench.toolkits.cupy import CupyToolkit
-from gravbench.toolkits.interface import CompiledError, compiling
+from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.kept import surroundings
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A kernel to be compiled: its stem, its constants, and the launch that it is compiled for.
+def compiled(
+    image: Callable[[Job, str], Image], content: Sequence[str], versions: Sequence[str], job: Job, architecture: str
+) -> tuple[Binary, bool]:
+    """Return what ``image`` makes of a job, and whether it was compiled now.
 
-    ``arguments`` are those of the launch: arrays, of which only the type of the elements counts, and numbers of NumPy.
-    ``threads`` are those of a block.
+    ``content`` is the text that it compiles, or a description of it, and ``versions`` name the compiler.
     """
+    launch = [str(job.threads), *(_kind(argument) for argument in job.arguments)]
+    constants = sorted(f"{name}={value}" for name, value in job.constants.items())
+    key = [*content, job.stem, *constants, job.dtype, *launch, architecture, *versions, *surroundings()]
 
-    source: Source
-    stem: str
-    constants: Mapping[str, int]
-    real: type[np.floating[Any]]
-    threads: int
-    arguments: Sequence[Any]
+    def compile_image() -> tuple[bytes, str]:
+        made = image(job, architecture)
+        return made.code, made.kernel
+
+    return binaries.binary(key, compile_image)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A compiled kernel: a cubin or a text of PTX, and the name that the kernel has in it."""
-
-    code: bytes
-    kernel: str
+def _kind(argument: Any) -> str:
+    return f"{'number' if isinstance(argument, np.generic) else 'array'} {np.dtype(argument.dtype).name}"
 
 
 class _Kernel:
@@ -58,12 +56,14 @@ class _Kernel:
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
         launch = driver.Launch(grid, block)
         if self.function is None:
-            with compiling(self.toolkit):
-                own = self.toolkit
-                job = Job(own.variant, self.stem, self.constants, own.real, prod(launch.extents), arguments)
-                self.function = own.load(own.image(job))
-        if self.toolkit.only_compiles:
-            raise CompiledError
+            toolkit = self.toolkit
+            job = Job(
+                toolkit.variant, self.stem, self.constants, toolkit.real, toolkit.interaction, prod(launch.extents),
+                arguments,
+            )  # fmt: skip
+            binary, compiled_now = toolkit.compiled(job)
+            toolkit.count_binary(binary, compiled_now=compiled_now)
+            self.function = toolkit.load(binary.code, binary.kernel)
         self.launch = launch
         self.function((grid,), launch.extents, arguments)
 
@@ -71,25 +71,9 @@ class _Kernel:
 class ImageToolkit(CupyToolkit):
     """A compiler beside CuPy, on CuPy's current device and stream."""
 
-    compiles_at_launch = True
-
     @abstractmethod
-    def image(self, job: Job) -> Image:
-        """Compile a kernel for the current device."""
-
-    @property
-    def architecture(self) -> str:
-        """The current device's, such as ``sm_90``."""
-        return f"sm_{driver.compute_capability().replace('.', '')}"
+    def compiled(self, job: Job) -> tuple[Binary, bool]:
+        """Return a kernel compiled for the current device, and whether it was compiled now."""
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, stem, constants)
-
-    def load(self, image: Image) -> Any:
-        """Load a kernel into the current context; what is returned is launched as CuPy launches a function."""
-        module = self.cupy.cuda.function.Module()
-        module.load(image.code)
-        return module.get_function(image.kernel)
-
-    def resources(self, kernel: Any) -> Resources:
-        return driver.resources(int(kernel.function.ptr), kernel.launch)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import driver
+from gravbench.toolkits.binaries import Binary
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 """Compiler flags of every CUDA C kernel on every toolkit.
@@ -30,6 +31,12 @@ instructions on sm_90.
 """
 
 LONGEST_HOLD = 100_000
+
+
+def cuda_options(constants: Mapping[str, int], dtype: Dtype) -> list[str]:
+    """List the compiler's options for a kernel of CUDA C with these constants."""
+    defined = {"FLOAT64": 1, **constants} if dtype == "float64" else constants
+    return [*FLAGS, *(f"-D{name}={value}" for name, value in defined.items())]
 
 
 class ToolkitMissingError(RuntimeError):
@@ -61,10 +68,6 @@ def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[]
     return Timing(seconds, None)
 
 
-class CompiledError(BaseException):
-    """A kernel has been compiled, and nothing after it is to run; not for ``except Exception``."""
-
-
 class DeviceToolkit(ABC):
     """A toolkit on one device, for one variant, number type and interaction.
 
@@ -78,12 +81,6 @@ class DeviceToolkit(ABC):
     """GPUs that work for what was prepared last."""
     linked_by: str | None = None
     """How these are linked; None for a single one."""
-    compiles_at_launch = False
-    """Whether a kernel is compiled when it is launched first, and that needs no device; see ``compile_first``."""
-    only_compiles = False
-    """Whether a kernel that is launched is compiled and then raises ``CompiledError``."""
-    keeps_kernels = False
-    """For callers whose arrays always have the same layout: what Numba compiles is for one, what XLA for one shape."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
@@ -95,12 +92,11 @@ class DeviceToolkit(ABC):
         self.dtype = dtype
         self.interaction = interaction
         self.compile_seconds = 0.0
+        """What compiling took: here, or when a binary that was loaded was made."""
+        self.built_ahead: bool | None = None
+        """Whether all kernels were compiled before they were asked for; None where there were none to compile."""
         self.is_compiling = False
-        self.on_compiling: Callable[[bool], None] = lambda _: None
-        """Told when compiling begins (true) and when it has ended."""
-        self.on_launch: Callable[[], None] = lambda: None
-        """Called before the first launch of each kernel of a CUDA toolkit: preparing a variant may need one."""
-        self._kernels: dict[tuple[str, tuple[tuple[str, int], ...]], Kernel] = {}
+        self._counted: set[Binary] = set()
         try:
             self.start()
         except Exception as error:
@@ -142,11 +138,8 @@ class DeviceToolkit(ABC):
         """Copy to the host."""
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
-        """Return a kernel of the variant: a new one or, with ``keeps_kernels``, the one that was compiled last."""
-        which = stem, tuple(sorted(constants.items()))
-        if not self.keeps_kernels or which not in self._kernels:
-            self._kernels[which] = self.build(stem, constants)
-        return self._kernels[which]
+        """Return a new kernel of the variant."""
+        return self.build(stem, constants)
 
     @abstractmethod
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
@@ -168,16 +161,16 @@ class DeviceToolkit(ABC):
     def synchronize(self) -> None:
         """Wait until everything launched has run; raises what went wrong in it."""
 
-    def compile_first(self, launch: Callable[[], None]) -> None:
-        """Where ``compiles_at_launch``, compile the first kernel that ``launch`` launches, and end there."""
-        if not self.compiles_at_launch:
-            return
-        self.only_compiles = True
-        try:
-            with suppress(CompiledError):
-                launch()
-        finally:
-            self.only_compiles = False
+    def count(self, seconds: float, *, compiled_now: bool) -> None:
+        """Count a kernel that took so many seconds to compile, now or when its binary was made."""
+        self.compile_seconds += seconds
+        self.built_ahead = not compiled_now and self.built_ahead is not False
+
+    def count_binary(self, binary: Binary, *, compiled_now: bool) -> None:
+        """Count a binary; one that has several kernels counts once."""
+        seconds = 0.0 if binary in self._counted else binary.seconds
+        self._counted.add(binary)
+        self.count(seconds, compiled_now=compiled_now)
 
     def release(self) -> None:  # noqa: B027 - most libraries keep none
         """Give memory back that the library keeps for later."""
@@ -214,6 +207,11 @@ class DriverToolkit(DeviceToolkit):
     @property
     def compute_capability(self) -> str | None:
         return driver.compute_capability()
+
+    @property
+    def architecture(self) -> str:
+        """What kernels are compiled for, such as ``sm_90``."""
+        return f"sm_{driver.compute_capability().replace('.', '')}"
 
 
 class GpuToolkit(DriverToolkit):
@@ -268,10 +266,9 @@ class GpuToolkit(DriverToolkit):
 class CudaToolkit(GpuToolkit):
     """A toolkit with CUDA's own primitives: memory from the driver, streams, and copies queued in them."""
 
-    def options(self, constants: dict[str, int]) -> list[str]:
+    def options(self, constants: Mapping[str, int]) -> list[str]:
         """List the compiler's options for a kernel of CUDA C with these constants."""
-        defined = {"FLOAT64": 1, **constants} if self.dtype == "float64" else constants
-        return [*FLAGS, *(f"-D{name}={value}" for name, value in defined.items())]
+        return cuda_options(constants, self.dtype)
 
     @abstractmethod
     def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
@@ -339,14 +336,12 @@ def compiling(toolkit: DeviceToolkit) -> Iterator[None]:
         yield
         return
     toolkit.is_compiling = True
-    toolkit.on_compiling(True)
     began = perf_counter()
     try:
         yield
     finally:
-        toolkit.compile_seconds += perf_counter() - began
         toolkit.is_compiling = False
-        toolkit.on_compiling(False)
+        toolkit.count(perf_counter() - began, compiled_now=True)
 
 
 class FirstCall:
@@ -359,25 +354,11 @@ class FirstCall:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it; on a GPU this returns before what it launched has run."""
-        only_compiles = self.toolkit.only_compiles
         if self.called:
-            if only_compiles:
-                raise CompiledError
             return self.function(*arguments)
-        if not only_compiles:
-            self.toolkit.on_launch()
         with compiling(self.toolkit), warnings.catch_warnings():
             # A compiler's advice on performance is part of what is measured, not a mistake to warn about.
             warnings.simplefilter("ignore")
-            result = (self.compile if only_compiles else self.function)(*arguments)
-        if only_compiles:
-            raise CompiledError
+            result = self.function(*arguments)
         self.called = True
         return result
-
-    def compile(self, *arguments: Any) -> None:
-        """Compile it for such arguments, where ``compiles_at_launch``: this returns or raises ``CompiledError``.
-
-        Here it is called, and what it calls raises that before it launches.
-        """
-        self.function(*arguments)

@@ -8,63 +8,40 @@ found is what would be compiled, and nothing ever has to be marked as out of dat
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import pickle
 import platform
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-MOST_FILES = 1000
-"""Of those that were written earlier, so many stay; one has about 100 kB."""
+from gravbench.toolkits import binaries
+from gravbench.toolkits.binaries import Binary
+
 SETTINGS = "NUMBA_"
 """What the names of Numba's environment variables begin with."""
 NOT_IN_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
 """Those of them that say nothing about compiled code."""
 OURS = "gravbench"
 """What the names of our modules begin with, and those that variants of one's own get."""
-LIBRARIES = ("numba", "numpy", "math", "cmath", "operator", "builtins")
+LIBRARIES = ("numba", "llvmlite", "numpy", "math", "cmath", "operator", "builtins")
 """Modules whose functions are what their version says."""
 
+PLAIN = (bool, int, float, complex, str, bytes, np.generic, np.dtype)
+"""Types of values that are what is printed of them."""
+INTRINSIC = "_Intrinsic"
+"""The class, of Numba and of numba.cuda, of a function that generates code of the compiler for a call of it."""
 
-class _UnknownError(Exception):
+
+class UnknownContentError(Exception):
     """A function refers to something that has no known content."""
-
-
-def folder() -> Path:
-    """Return where compiled functions are kept: where ``NUMBA_CACHE_DIR`` says, or in the user's folder for caches."""
-    if told := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(told) / "gravbench"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gravbench" / "numba"
-
-
-def path(*content: str) -> Path:
-    """Return where to keep what was made of all this."""
-    return folder() / hashlib.sha256("\0".join(content).encode()).hexdigest()
-
-
-def write(where: Path, content: bytes) -> None:
-    """Write a whole file, or none; of many, delete those that were written first.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    where.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=where.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    Path(name).replace(where)
-    _prune(where.parent)
 
 
 @cache
@@ -101,7 +78,7 @@ class _Kept:
 
     @property
     def cache_path(self) -> str:
-        return str(folder())
+        return str(binaries.folder())
 
     def enable(self) -> None:
         """It is always enabled."""
@@ -117,9 +94,9 @@ class _Kept:
         from numba.core.compiler import CompileResult
 
         target.refresh()
-        with suppress(Exception):  # a file that was cut off, or an error of what reads it
-            content = self._path(signature, target.codegen()).read_bytes()
-            return CompileResult._rebuild(target, *pickle.loads(content))
+        with suppress(Exception):  # something unknown, or an error of what reads it
+            if stored := binaries.stored(self._key(signature, target.codegen())):
+                return CompileResult._rebuild(target, *pickle.loads(stored.code))
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
@@ -128,20 +105,12 @@ class _Kept:
 
         if compiled.objectmode or compiled.lifted or compiled.library.has_dynamic_globals:
             return
-        # It can be used without: the folder may be one that cannot be written.
-        with suppress(_UnknownError, OSError):
-            write(self._path(signature, compiled.library.codegen), dumps(compiled._reduce()))
+        with suppress(UnknownContentError):
+            code = dumps(compiled._reduce())
+            binaries.store(self._key(signature, compiled.library.codegen), Binary(code, "", 0.0))
 
-    def _path(self, signature: Any, codegen: Any) -> Path:
-        content = (*_surroundings(), codegen.magic_tuple(), signature, *_content(self._dispatcher, []))
-        return path(*map(repr, content))
-
-
-def _prune(kept: Path) -> None:
-    """Delete the files that were written first, beyond so many."""
-    files = sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime)
-    for path in files[:-MOST_FILES]:
-        path.unlink(missing_ok=True)
+    def _key(self, signature: Any, codegen: Any) -> list[str]:
+        return [*_surroundings(), *map(repr, (codegen.magic_tuple(), signature)), *content(self._dispatcher)]
 
 
 @cache
@@ -163,22 +132,27 @@ def surroundings(*distributions: str) -> tuple[str, ...]:
     )
 
 
-def _content(value: Any, seen: list[Any]) -> Iterator[str]:
-    """Describe all that decides what a function does: itself, or something that it refers to.
+def content(function: Any) -> list[str]:
+    """Describe all that decides what a function does: its code, and whatever that refers to.
 
     Raises:
-        _UnknownError: it refers to something else than numbers, functions, types and modules of libraries.
+        UnknownContentError: it refers to something else than numbers, functions, types and modules of libraries.
     """
-    from numba.core.dispatcher import Dispatcher
+    return list(_content(function, []))
 
+
+def _content(value: Any, seen: list[Any]) -> Iterator[str]:
     if any(value is one for one in seen):
         yield f"number {next(place for place, one in enumerate(seen) if one is value)}"
-    elif isinstance(value, Dispatcher):
+    elif _is_dispatcher(value):
         seen.append(value)
-        for name, option in sorted((value.targetoptions | value.locals).items()):
+        for name, option in sorted((value.targetoptions | getattr(value, "locals", {})).items()):
             yield name
             yield from _content(option, seen)
         yield from _content(value.py_func, seen)
+    elif type(value).__name__ == INTRINSIC:
+        seen.append(value)
+        yield from _content(value._defn, seen)
     elif isinstance(value, FunctionType) and not _of_library(value):
         seen.append(value)
         yield f"function {value.__qualname__} {value.__defaults__} {value.__kwdefaults__}"
@@ -201,12 +175,22 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
             yield from _content(one, seen)
     elif isinstance(value, set | frozenset):
         yield f"set {sorted(map(repr, value))}"
-    elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | np.dtype):
+    elif value is None or isinstance(value, PLAIN) or _is_type_of_numba(value):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, ModuleType | type | FunctionType | BuiltinFunctionType | np.ufunc) and _of_library(value):
         yield f"{getattr(value, '__module__', '')} {value.__name__}"
     else:
-        raise _UnknownError(type(value).__name__)
+        raise UnknownContentError(type(value).__name__)
+
+
+def _is_dispatcher(value: Any) -> bool:
+    """Tell whether it is a function that Numba or numba.cuda compiles, which have no common base class."""
+    return not isinstance(value, type) and hasattr(value, "py_func") and hasattr(value, "targetoptions")
+
+
+def _is_type_of_numba(value: Any) -> bool:
+    """Tell whether it stands for a type of values in compiled code; what is printed of one names it."""
+    return any(base.__name__ == "Type" and base.__module__.startswith("numba.") for base in type(value).__mro__)
 
 
 def _of_library(value: Any) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from gravbench.model.interaction import GRAVITY
-from gravbench.model.interaction_files import find
+from collections.abc import Sequence
+from typing import Any
+
 from gravbench.model.toolkits import Entry, versions
-from gravbench.toolkits.images import Image, Job
+from gravbench.toolkits.interface import compiling
+from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.numba import NumbaToolkit
 
 DISTRIBUTIONS = ("numba-cuda-mlir",)
@@ -21,7 +23,7 @@ def image(job: Job, architecture: str) -> Image:
     """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
     from numba_cuda_mlir import cuda, tools
 
-    kernel = job.source.module.mlir_kernel(cuda, job.real, find(GRAVITY), **job.constants)
+    kernel = job.source.module.mlir_kernel(cuda, job.real, job.interaction, **job.constants)
     kernel.targetoptions["chip"] = architecture
     device = tools._cached_cc
     # Even when it is told an architecture it asks for that of the device, to link for it.
@@ -45,6 +47,10 @@ class MlirToolkit(NumbaToolkit):
 
         cuda.current_context()
         self.cuda = cuda
+
+    def specialized(self, dispatcher: Any, arguments: Sequence[Any]) -> Any:
+        with compiling(self):
+            return dispatcher.specialize(*arguments)
 
     def function(self, handle: int) -> int:
         return handle

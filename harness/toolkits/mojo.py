@@ -9,7 +9,9 @@ from pathlib import Path
 
 from gravbench.model import files
 from gravbench.model.toolkits import Entry, versions
-from gravbench.toolkits.images import Image, ImageToolkit, Job
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.images import ImageToolkit, compiled
+from gravbench.toolkits.jobs import Image, Job
 
 SUFFIX = ".mojo"
 
@@ -38,8 +40,7 @@ def image(job: Job, architecture: str) -> Image:
     """
     from mojo.run import subprocess_run_mojo
 
-    stem = Path(str(job.source.module.__file__))
-    text = files.text(stem.with_suffix(SUFFIX)) + MAIN.format(kernel=job.stem, architecture=architecture)
+    text = _text(job) + MAIN.format(kernel=job.stem, architecture=architecture)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / f"{job.stem}{SUFFIX}"
         program.write_text(text, "utf-8")
@@ -53,14 +54,27 @@ def image(job: Job, architecture: str) -> Image:
     return Image(done.stdout.encode(), found[1])
 
 
+def _text(job: Job) -> str:
+    return files.text(Path(str(job.source.module.__file__)).with_suffix(SUFFIX))
+
+
+def _compiled(job: Job, architecture: str) -> tuple[Binary, bool]:
+    return compiled(image, [_text(job)], versions(ENTRY.distributions + ENTRY.companions), job, architecture)
+
+
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel without a device, for sessions that find it; return whether it was compiled now."""
+    return _compiled(job, architecture)[1]
+
+
 class MojoToolkit(ImageToolkit):
     """Mojo on CuPy's current device and stream."""
 
     name = "mojo"
     refusal = "Mojo cannot start"
 
-    def image(self, job: Job) -> Image:
-        return image(job, self.architecture)
+    def compiled(self, job: Job) -> tuple[Binary, bool]:
+        return _compiled(job, self.architecture)
 
     @property
     def compiler(self) -> str:

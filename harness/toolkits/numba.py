@@ -1,25 +1,32 @@
-"""numba.cuda: kernels written in Python, compiled by NVVM, or run in Numba's simulator."""
+"""numba.cuda: kernels written in Python, compiled by NVVM, or run in Numba's simulator.
+
+A kernel is compiled without a device, too, and kept on the disk under a hash of what it was compiled from. Its
+dispatcher takes it from there, and launches it as one that it has compiled.
+"""
 
 from __future__ import annotations
 
+import pickle
 import re
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import GRAVITY
-from gravbench.model.interaction_files import find
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import driver
-from gravbench.toolkits.images import Image, Job
-from gravbench.toolkits.interface import CompiledError, CudaToolkit, Timing, compiling, time_on_host
+from gravbench.toolkits import binaries, driver
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
+from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.kept import UnknownContentError, content, surroundings
 
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
@@ -44,9 +51,8 @@ def image(job: Job, architecture: str) -> Image:
         raise RuntimeError("numba.cuda is its simulator, because NUMBA_ENABLE_CUDASIM is set")
     from numba.cuda.cudadrv.driver import _Linker
 
-    number = architecture.removeprefix("sm_")
-    capability = int(number[:-1]), int(number[-1])
-    kernel = job.source.module.numba_kernel(cuda, job.real, find(GRAVITY), **job.constants)
+    capability = _capability(architecture)
+    kernel = job.source.module.numba_kernel(cuda, job.real, job.interaction, **job.constants)
     asks = dispatcher.get_current_device
     # What a kernel calls is compiled for the device in use, whatever the kernel is compiled for.
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
@@ -76,6 +82,105 @@ def is_simulated(cuda: Any) -> bool:
     return "simulator" in cuda.jit.__module__
 
 
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel without a device, for sessions that find it; return whether it was compiled now.
+
+    Raises:
+        RuntimeError: numba.cuda is its simulator in this process, or the kernel cannot be kept.
+    """
+    from numba import cuda
+
+    if is_simulated(cuda):
+        raise RuntimeError("numba.cuda is its simulator, because NUMBA_ENABLE_CUDASIM is set")
+    from numba.cuda.dispatcher import _Kernel as Compiled
+
+    dispatcher = job.source.module.numba_kernel(cuda, job.real, job.interaction, **job.constants)
+    types = tuple(map(dispatcher.typeof_pyval, job.arguments))
+    overloads = _Overloads(dispatcher, architecture)
+    if overloads.stored(types):
+        return False
+    if not overloads.can_be_kept:
+        raise RuntimeError(f"{job.stem} refers to something of which it is not known whether it changed")
+    with _without_device(_capability(architecture)):
+        kernel = Compiled(dispatcher.py_func, types, **dispatcher.targetoptions)
+        kernel.library.get_cubin()
+    overloads.save_overload(types, kernel)
+    if not overloads.stored(types):
+        raise RuntimeError(f"{job.stem} by numba.cuda cannot be kept, and is compiled in the session")
+    return True
+
+
+def _capability(architecture: str) -> tuple[int, int]:
+    number = architecture.removeprefix("sm_")
+    return int(number[:-1]), int(number[-1])
+
+
+@contextmanager
+def _without_device(capability: tuple[int, int]) -> Iterator[None]:
+    """Have numba.cuda compile for a compute capability, where it asks the device in use for its own."""
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import devices
+
+    device = SimpleNamespace(compute_capability=capability)
+    get_device, get_context = dispatcher.get_current_device, devices.get_context
+    dispatcher.get_current_device = lambda: device
+    devices.get_context = lambda: SimpleNamespace(device=device)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device, devices.get_context = get_device, get_context
+
+
+class _Overloads:
+    """The compiled forms of a kernel on the disk, as its dispatcher asks for them; see ``numba.cuda.core.caching``.
+
+    ``loaded`` is the one that was there, and ``seconds`` what compiling a new one took.
+    """
+
+    def __init__(self, dispatcher: Any, architecture: str) -> None:
+        self.loaded: Binary | None = None
+        self._began = perf_counter()
+        self._key: list[str] | None = None
+        with suppress(UnknownContentError):  # such a kernel is compiled in every process
+            self._key = [*content(dispatcher), architecture, *_compiler()]
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Tell whether all is known that decides what the kernel does."""
+        return self._key is not None
+
+    def stored(self, types: Sequence[Any]) -> Binary | None:
+        """Return the compiled form for such arguments; None where there is none."""
+        return binaries.stored([*self._key, *map(repr, types)]) if self._key else None
+
+    def load_overload(self, types: Sequence[Any], target: Any) -> Any:
+        """Return the compiled kernel, or None where it has to be compiled."""
+        from numba.cuda.dispatcher import _Kernel as Compiled
+
+        target.refresh()
+        with suppress(Exception):  # of what reads it: it is compiled instead
+            if binary := self.stored(types):
+                kernel = Compiled._rebuild(**pickle.loads(binary.code))
+                self.loaded = binary
+                return kernel
+        return None
+
+    def save_overload(self, types: Sequence[Any], kernel: Any) -> None:
+        """Keep a compiled kernel, where it can be."""
+        from numba.cuda.serialize import dumps
+
+        if self._key is None or getattr(kernel, "launch_config_sensitive", False):
+            return
+        with suppress(Exception):  # it refers to arrays on the device, or to files
+            code = dumps(kernel._reduce_states())
+            made = Binary(code, kernel.entry_name, perf_counter() - self._began)
+            binaries.store([*self._key, *map(repr, types)], made)
+
+
+def _compiler() -> tuple[str, ...]:
+    return surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12")
+
+
 class _Kernel:
     """A dispatcher that is compiled at its first launch, when the types of the arguments are known."""
 
@@ -90,12 +195,7 @@ class _Kernel:
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
         launch = driver.Launch(grid, block)
         if self.compiled is None:
-            with compiling(self.toolkit):
-                self.compiled = self.dispatcher.specialize(*arguments)
-        if self.toolkit.only_compiles:
-            raise CompiledError
-        if not self.launch.grid_blocks:
-            self.toolkit.on_launch()
+            self.compiled = self.toolkit.specialized(self.dispatcher, arguments)
         if (launch, stream) != (self.launch, self.stream):
             self.launch, self.stream = launch, stream
             with warnings.catch_warnings():
@@ -127,7 +227,6 @@ class NumbaToolkit(CudaToolkit):
 
     name = "numba"
     refusal = "numba.cuda cannot start"
-    compiles_at_launch = True
 
     def start(self) -> None:
         from numba import cuda
@@ -148,6 +247,24 @@ class NumbaToolkit(CudaToolkit):
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
         return _Kernel(self, self.maker(stem)(self.cuda, self.real, self.interaction, **constants))
+
+    def specialized(self, dispatcher: Any, arguments: Sequence[Any]) -> Any:
+        """Return a dispatcher for arguments of one kind, compiled now or ahead; see its ``specialize``."""
+        if self.simulated:
+            with compiling(self):
+                return dispatcher.specialize(*arguments)
+        from numba.cuda.dispatcher import CUDADispatcher
+
+        overloads = _Overloads(dispatcher, self.architecture)
+        specialized = CUDADispatcher(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
+        specialized._cache = overloads
+        began = perf_counter()
+        specialized.compile(tuple(map(dispatcher.typeof_pyval, arguments)))
+        specialized.disable_compile()
+        specialized._specialized = True
+        seconds = overloads.loaded.seconds if overloads.loaded else perf_counter() - began
+        self.count(seconds, compiled_now=overloads.loaded is None)
+        return specialized
 
     def synchronize(self) -> None:
         self.cuda.synchronize()

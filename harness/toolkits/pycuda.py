@@ -1,7 +1,9 @@
-"""PyCUDA: CUDA C compiled by nvcc."""
+"""PyCUDA: CUDA C compiled by nvcc, which needs no device."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,10 @@ from numpy.typing import NDArray
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import driver
-from gravbench.toolkits.interface import FLAGS, CudaToolkit, compiling
+from gravbench.toolkits import binaries, driver
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.interface import FLAGS, CudaToolkit, cuda_options
+from gravbench.toolkits.jobs import Job
 
 ENTRY = Entry(
     place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
@@ -19,17 +23,41 @@ ENTRY = Entry(
 )  # fmt: skip
 
 
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel of CUDA C without a device, for sessions that find it; return whether it was compiled now."""
+    source = job.source.cuda_source(job.interaction)
+    return compiled(source, cuda_options(job.constants, job.dtype), architecture)[1]
+
+
+def compiled(source: str, options: Sequence[str], architecture: str) -> tuple[Binary, bool]:
+    """Return what nvcc makes of a text of CUDA C, and whether it was compiled now."""
+    import pycuda.compiler
+
+    def compile_text() -> tuple[bytes, str]:
+        image = pycuda.compiler.compile(
+            source, options=[*options], no_extern_c=True, arch=architecture, cache_dir=False
+        )
+        return bytes(image), ""  # it has all kernels of the text
+
+    return binaries.binary([source, *options, architecture, _nvcc()], compile_text)
+
+
+@cache
+def _nvcc() -> str:
+    """Ask nvcc for its version once per process: that starts it."""
+    import pycuda.compiler
+
+    return str(pycuda.compiler.get_nvcc_version("nvcc"))
+
+
 class _Kernel:
-    def __init__(self, toolkit: PycudaToolkit, function: Any, image: bytes, name: str) -> None:
-        self.toolkit = toolkit
+    def __init__(self, function: Any, image: bytes, name: str) -> None:
         self.function = function
         self.image = image
         self.name = name
         self.launch = driver.Launch(0, 0)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any, stream: Any = None) -> None:
-        if not self.launch.grid_blocks:
-            self.toolkit.on_launch()
         self.launch = driver.Launch(grid, block)
         self.function(*arguments, grid=(grid, 1, 1), block=(*self.launch.extents, 1), stream=stream)
 
@@ -59,12 +87,11 @@ class PycudaToolkit(CudaToolkit):
         return np.asarray(array.get())
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
-        with compiling(self):
-            source = self.variant.cuda_source(self.interaction)
-            options = self.options(constants)
-            image = self.pycuda.compiler.compile(source, options=options, no_extern_c=True, cache_dir=False)
-            function = self.pycuda.driver.module_from_buffer(image).get_function(stem)
-        return _Kernel(self, function, image, stem)
+        source = self.variant.cuda_source(self.interaction)
+        binary, compiled_now = compiled(source, self.options(constants), self.architecture)
+        self.count_binary(binary, compiled_now=compiled_now)
+        function = self.pycuda.driver.module_from_buffer(binary.code).get_function(stem)
+        return _Kernel(function, binary.code, stem)
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
@@ -90,5 +117,5 @@ class PycudaToolkit(CudaToolkit):
 
     @property
     def compiler(self) -> str:
-        lines = str(self.pycuda.compiler.get_nvcc_version("nvcc")).splitlines()
+        lines = _nvcc().splitlines()
         return "nvcc: " + next((line for line in lines if "release" in line), "version unknown")

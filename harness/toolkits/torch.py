@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import driver
-from gravbench.toolkits.interface import CompiledError, FirstCall, GpuToolkit
+from gravbench.toolkits.interface import FirstCall, GpuToolkit
 
 ENTRY = Entry(
     place=5, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
@@ -31,8 +29,6 @@ class TorchToolkit(GpuToolkit):
 
     name = "torch"
     refusal = "PyTorch cannot start"
-    _ends: tuple[bool, ...] = ()
-    """For each kernel, whether a launch that only compiles ends before anything is launched."""
 
     def start(self) -> None:
         ENTRY.load()
@@ -56,43 +52,9 @@ class TorchToolkit(GpuToolkit):
         return np.asarray(array.cpu().numpy())
 
     def build(self, stem: str, constants: dict[str, int]) -> Kernel:
-        with suppress(ImportError):  # what compiles is imported by the first launch otherwise, which holds the device
-            importlib.import_module("torch._inductor.compile_fx")
-        with self._ending_compilation():
-            function = self.maker(stem)(self.torch, self.real, **constants)
+        function = self.maker(stem)(self.torch, self.real, **constants)
         # A NumPy scalar would become an array on the host.
         return FirstCall(self, lambda *arguments: function(*map(plain, arguments)))
-
-    @contextmanager
-    def _ending_compilation(self) -> Iterator[None]:
-        """Have what ``torch.compile`` makes end before its first launch where kernels are only compiled."""
-        from torch._dynamo import lookup_backend
-
-        def inductor(graph: Any, inputs: Any) -> Callable[..., Any]:
-            made: Callable[..., Any] = lookup_backend("inductor")(graph, inputs)
-
-            def run(*arguments: Any) -> Any:
-                if self.only_compiles:
-                    raise CompiledError
-                return made(*arguments)
-
-            return run
-
-        def wrapped(*arguments: Any, **options: Any) -> Any:
-            # A decorator calls this again, with all options there are.
-            default = options.get("backend") in (None, "inductor", inductor)
-            own.append(not default or any(options.get(name) is not None for name in ("mode", "options")))
-            return compile_(*arguments, **(options if own[-1] else options | {"backend": inductor}))
-
-        own: list[bool] = []
-        compile_, self.torch.compile = self.torch.compile, wrapped
-        try:
-            yield
-        finally:
-            self.torch.compile = compile_
-        # With options of one's own, compiling may launch.
-        self._ends = (*self._ends, own != [] and not any(own))
-        self.compiles_at_launch = all(self._ends)
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()

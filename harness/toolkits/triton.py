@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,14 +13,14 @@ import numpy as np
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import driver
-from gravbench.toolkits.images import Image, Job
-from gravbench.toolkits.interface import FirstCall
+from gravbench.toolkits import binaries, driver
+from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.torch import TorchToolkit, passed
 
 ENTRY = Entry(
     place=6, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
-    companions=("torch",), probe="triton_tiles", environment=(("TRITON_ALWAYS_COMPILE", "1"),), needs=("torch",)
+    companions=("torch",), probe="triton_tiles", needs=("torch",)
 )  # fmt: skip
 
 WARP_SIZE = 32
@@ -58,23 +61,80 @@ def image(job: Job, architecture: str) -> Image:
     return Image(compiled.asm["cubin"], compiled.metadata.name)
 
 
-class _Kernel(FirstCall):
+class _Kernel:
     def __init__(self, toolkit: TritonToolkit, jitted: Any) -> None:
-        super().__init__(toolkit, self._launch)
+        self.toolkit = toolkit
         self.jitted = jitted
         self.compiled: Any = None
         self.launch = driver.Launch(0, 0)
         # Triton treats every Python float as float32, so a real number is passed as an array of one element.
         self.array_of_one = lru_cache(lambda value: toolkit.upload(np.array([value])))
 
+    def __call__(self, grid: int, block: int, *arguments: Any) -> None:
+        if self.compiled is None:
+            seconds, compiled_now = _cached(lambda: self._launch(grid, block, *arguments))
+            self.toolkit.count(seconds, compiled_now=compiled_now)
+        else:
+            self._launch(grid, block, *arguments)
+
     def _launch(self, grid: int, block: int, *arguments: Any) -> None:
         self.compiled = self.jitted[(grid,)](*passed(arguments, self.array_of_one), **_options(block))
         self.launch = driver.Launch(grid, block)
 
-    def compile(self, *arguments: Any) -> None:
-        grid, block, *rest = arguments
-        compiled = self.jitted.warmup(*passed(rest, self.array_of_one), grid=(grid,), **_options(block))
-        getattr(compiled, "run", None)  # makes what launches it, too
+
+def _cached(compile_or_load: Callable[[], object]) -> tuple[float, bool]:
+    """Have Triton look into its own cache first; return what compiling takes in seconds, and whether it did that now.
+
+    The seconds are kept with other binaries, under the hash by which Triton finds a kernel.
+    """
+    import triton
+
+    kernels: dict[str, bool] = {}
+
+    def note(*, metadata: Mapping[str, Any], cache_hit: bool, **_: Any) -> None:
+        kernels[str(metadata["hash"])] = cache_hit
+
+    began = perf_counter()
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.always_compile = False
+        triton.knobs.compilation.listener = note
+        compile_or_load()
+    seconds = perf_counter() - began
+    key = ["triton", *kernels]
+    if kernels and all(kernels.values()):
+        stored = binaries.stored(key)
+        return (stored.seconds if stored else seconds), False
+    binaries.store(key, Binary(b"", "", seconds))
+    return seconds, True
+
+
+class _Standing:
+    """Stands for an array in the device's memory while a kernel is compiled for it, as Triton looks at one."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def data_ptr(self) -> int:
+        return 0  # a multiple of all that Triton asks for, as an array of PyTorch is
+
+
+def build_ahead(job: Job, architecture: str) -> bool:
+    """Compile a kernel without a device, for sessions that find it; return whether it was compiled now.
+
+    It is in Triton's own cache then. This process can use no device with Triton from now on.
+    """
+    from triton.backends.compiler import GPUTarget
+
+    triton = _library()
+    target = GPUTarget("cuda", int(architecture.removeprefix("sm_")), WARP_SIZE)
+    # What Triton asks a driver for while it compiles.
+    triton.runtime.driver.set_active(
+        SimpleNamespace(get_current_target=lambda: target, get_current_device=lambda: 0, get_current_stream=lambda _: 0)
+    )
+    jitted = job.source.module.triton_kernel(triton, job.real, **job.constants)
+    arguments = [_Standing(one.dtype) if isinstance(one, np.ndarray) else one for one in job.arguments]
+    given = passed(arguments, lambda _: _Standing(np.dtype(job.real)))
+    return _cached(lambda: jitted.warmup(*given, grid=(1,), **_options(job.threads)))[1]
 
 
 class TritonToolkit(TorchToolkit):
@@ -82,7 +142,6 @@ class TritonToolkit(TorchToolkit):
 
     name = "triton"
     refusal = "Triton cannot start"
-    compiles_at_launch = True
 
     def start(self) -> None:
         super().start()
