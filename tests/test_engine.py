@@ -20,7 +20,16 @@ from gravbench.measuring.engine import Began, Does, Done, Engine, Setup
 from gravbench.measuring.outcome import Found, Outcome
 from gravbench.measuring.plan import Task
 from gravbench.measuring.queues import Queue
-from gravbench.measuring.stages import COMPILING, LOADING, MEASURED, MEASURING, VERIFYING, VERIFYING_AGAIN, WARMING_UP
+from gravbench.measuring.stages import (
+    ANSWERED,
+    COMPILING,
+    LOADING,
+    MEASURED,
+    MEASURING,
+    VERIFYING,
+    VERIFYING_AGAIN,
+    WARMING_UP,
+)
 from gravbench.model.device import Device
 from gravbench.model.record import Fingerprint, Measurement
 from gravbench.model.variant import CPU
@@ -116,7 +125,7 @@ class Pretended:
 
     world = None
 
-    def __init__(self, place, device, folders, log, limits, *, several=False, threads=None):  # noqa: ARG002
+    def __init__(self, place, device, folders, log, limits, *, several=False, threads=None, toolkits=()):  # noqa: ARG002
         self.device = device
         self.sees = [gpu(number) for number in range(3)] if several else [device]
         self.several = several
@@ -153,7 +162,7 @@ class Pretended:
     def go_on(self):
         assert self.waits_to_go_on
         self.waits_to_go_on = False
-        self.measures = True
+        self.measures = self.stage in MEASURED
         self.world.check()
 
     def look(self):
@@ -167,15 +176,13 @@ class Pretended:
             return None
         if not self.left:
             return self.outcome()
-        stage = self.left.pop(0)
+        self.stage = stage = self.left.pop(0)
         self.is_open |= stage == LOADING
         if stage == VERIFYING and (ends_with := self.ends_with) in ("dies", "hangs"):
             self.is_lost, self.job = ends_with == "dies", None
             return Outcome("failed", ends_with, broken=True)
-        if stage not in MEASURED:
-            self.measures = False
-        else:
-            self.waits_to_go_on = True
+        self.measures &= stage in MEASURED
+        self.waits_to_go_on = stage in ANSWERED
         self.world.check()
         return stage
 
@@ -217,7 +224,7 @@ def events_of(world, tasks, *, processes=None, verify_only=False, queue=None):
         patch.setattr(Pretended, "world", world)
         patch.setattr(engine_module, "Session", Pretended)
         patch.setattr(engine_module, "wait", world.sleep)
-        patch.setattr(engine_module, "time", SimpleNamespace(sleep=world.sleep))
+        patch.setattr(engine_module, "time", SimpleNamespace(sleep=world.sleep, time=lambda: float(world.rounds)))
         made = Engine(setup, queue, lambda task: task.case.n in world.needs_host, first_number=1, builds=world)
         for event in made.events():
             world.check()

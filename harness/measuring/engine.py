@@ -23,10 +23,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -37,7 +39,7 @@ from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import Workplace, workplace
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.queues import Queue
-from gravbench.measuring.stages import MEASURED, Job
+from gravbench.measuring.stages import COMPILING, LOADING, MEASURED, Job
 from gravbench.measuring.supervisor import STARTING, Limits, Session
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
@@ -155,16 +157,18 @@ class DeviceSessions:
         self._number_of: dict[Session, int] = {}
         self._standby: Session | None = None
         self._measured: set[object] = set()  # the cases that its sessions have measured
+        self._measured_at = -math.inf
 
     @property
     def waits_for(self) -> list[Connection | int]:
         """What becomes ready when one of them has something to say."""
         return [ready for session in self._sessions if session.is_awaited for ready in session.waits_for]
 
-    def measured(self, task: Task, job: Job) -> Generator[str | None, None, Outcome]:
+    def measured(self, task: Task, job: Job, is_built: Callable[[], bool]) -> Generator[str | None, None, Outcome]:
         """Have one job done by every process in turn, until the budget is spent, and join what they found.
 
         Yields each stage that begins, and None while there is nothing to say. What goes wrong in one process decides.
+        Nothing is prepared before ``is_built``.
         """
         size = self._setup.processes(self.device)
         yield from self._made_ready(task, size)
@@ -174,12 +178,12 @@ class DeviceSessions:
         for place in range(size):
             if place and self.device.is_gpu:  # which has one session at a time
                 self._replace()
-            session = self._session(place)
+            session = self._session(place, (task.case.toolkit,))
             self._measured.add(task.case.identity)
-            part = replace(job, number=next(self._jobs), again=job.again or place > 0)
+            part = replace(job, number=next(self._jobs), again=job.again or place > 0, measured_at=self._measured_at)
             if job.settings:
                 part = replace(part, settings=part_of(job.settings, size, again=place > 0))
-            outcome = yield from self._ask(session, part)
+            outcome = yield from self._ask(session, part, is_built)
             measurement = outcome.found.measurement
             if outcome.status != "ok" or job.settings is None:
                 return _ended_by(outcome, self._number_of[session], job.settings)
@@ -192,10 +196,10 @@ class DeviceSessions:
         assert job.settings is not None
         return replace(first, found=replace(first.found, measurement=joined(found, job.settings)))
 
-    def stand_by(self) -> None:
-        """Have a session import what it needs, which takes seconds, without opening the device."""
+    def stand_by(self, toolkits: Iterable[str]) -> None:
+        """Have a session import what it and ``toolkits`` need, which takes seconds, without opening the device."""
         if self.device.is_gpu and self._standby is None:
-            self._standby = self._start()
+            self._standby = self._start(tuple(dict.fromkeys(toolkits)))
             self._quiet.standbys.add(self._standby)
             if self._quiet.measuring:
                 self._standby.suspend()
@@ -219,27 +223,27 @@ class DeviceSessions:
         self._several = several
         if not self.device.is_gpu:
             while len(self._sessions) < size:
-                self._session(len(self._sessions))
+                self._session(len(self._sessions), ())
             # Nothing is measured while one of them still imports.
             while starting := [session for session in self._sessions if session.is_awaited]:
                 for session in starting:
                     session.look()
                 yield None
 
-    def _session(self, place: int) -> Session:
+    def _session(self, place: int, toolkits: tuple[str, ...]) -> Session:
         if not self.device.is_gpu:
             while len(self._sessions) <= place:
-                self._add(self._start())
+                self._add(self._start(toolkits))
             return self._sessions[place]
         if not self._sessions:
-            self._add(self._take_standby() if self._standby else self._start())
+            self._add(self._take_standby() if self._standby else self._start(toolkits))
         return self._sessions[0]
 
     def _add(self, session: Session) -> None:
         self._sessions.append(session)
         self._number_of[session] = next(self._numbers)
 
-    def _start(self) -> Session:
+    def _start(self, toolkits: tuple[str, ...]) -> Session:
         limits = Limits.of(self._setup.measure)
         return Session(
             self._place,
@@ -249,6 +253,7 @@ class DeviceSessions:
             limits,
             several=self._several,
             threads=self._threads,
+            toolkits=toolkits,
         )
 
     def _take_standby(self) -> Session:
@@ -267,7 +272,7 @@ class DeviceSessions:
         if not self._sessions:
             self._measured.clear()
 
-    def _ask(self, session: Session, job: Job) -> Generator[str | None, None, Outcome]:
+    def _ask(self, session: Session, job: Job, is_built: Callable[[], bool]) -> Generator[str | None, None, Outcome]:
         """Have a session do a job; one that is of no further use afterwards is ended."""
         session.give(job)
         yield STARTING
@@ -284,10 +289,21 @@ class DeviceSessions:
                 if content:
                     self._quiet.end(self.device)
                 yield content
+                if content == COMPILING:
+                    yield from self._wait_until(is_built)
+                    session.go_on()
         self._quiet.end(self.device)
+        if outcome.found.measurement.samples_seconds:
+            self._measured_at = time.time()
         if outcome.broken:
             self._end(session)
         return outcome
+
+    def _wait_until(self, is_built: Callable[[], bool]) -> Generator[str | None, None, None]:
+        if not is_built():
+            yield BUILDING
+        while not is_built():
+            yield None
 
 
 def _ended_by(outcome: Outcome, number: int, settings: Measure | None) -> Outcome:
@@ -357,18 +373,19 @@ class Engine:
                 continue
             task, behind = upcoming
             yield Began(task)
-            yield from self._built(task, device, place)
+            self._builds.want([task, *self._queue.upcoming(device)], place)
             yield from self._free(task, device)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
-            steps = sessions.measured(task, replace(job, repeated=self._queue.was_right(task)))
+            job = replace(job, repeated=self._queue.was_right(task))
+            steps = sessions.measured(task, job, partial(self._builds.is_done, task))
             yield Does(task, STARTING)
             try:
                 while True:
                     stage = next(steps)
                     yield Does(task, stage) if stage else None
-                    if stage == STARTING and self._queue.upcoming(device):
-                        sessions.stand_by()
+                    if stage == LOADING and (left := self._queue.upcoming(device)):
+                        sessions.stand_by(following.case.toolkit for following in left)
             except StopIteration as ended:
                 outcome: Outcome = ended.value
             del self._busy[device]
@@ -377,14 +394,6 @@ class Engine:
             # A repetition of what is not right would show no drift.
             dropped = self._queue.give_up(task) if task.anchor and outcome.status != "ok" else 0
             yield Done(task, outcome, started, dropped)
-
-    def _built(self, task: Task, device: Device, place: Workplace) -> Steps:
-        """Wait until the kernels of a task have been built."""
-        self._builds.want([task, *self._queue.upcoming(device)], place)
-        if not self._builds.is_done(task):
-            yield Does(task, BUILDING)
-        while not self._builds.is_done(task):
-            yield None
 
     def _free(self, task: Task, device: Device) -> Steps:
         """Wait until a task may begin: beside others, or alone."""

@@ -7,11 +7,12 @@ nothing which comes late is taken for another case's. What a variant forks off e
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -34,7 +35,8 @@ class Orders:
 
     CUDA sees its ``device`` alone or, where it is for ``several``, the others of its kind after it. In the folder
     ``shared`` sessions leave each other the sums that kernels are judged by. ``threads`` are its share of the host's
-    cores; None is all. ``begun`` is ``time.time()`` when the process was asked for.
+    cores; None is all. It imports the libraries of ``toolkits`` before it is ready. ``begun`` is ``time.time()`` when
+    the process was asked for.
     """
 
     device: Device
@@ -43,6 +45,7 @@ class Orders:
     shared: Path
     several: bool = False
     threads: int | None = None
+    toolkits: tuple[str, ...] = ()
     begun: float = 0.0
 
 
@@ -61,9 +64,16 @@ def serve(connection: Connection, orders: Orders) -> None:
     uuids = _show_devices(orders)
     from gravbench.measuring import stages
     from gravbench.measuring.shared_sums import SHARED
+    from gravbench.model.toolkits import catalogue
     from gravbench.toolkits.devices import reader, sensor
 
+    if "fork" in multiprocessing.get_all_start_methods():
+        # Locks of processes that fork have no name, which would be left when the session is killed; Numba makes some.
+        multiprocessing.set_start_method("fork", force=True)
     SHARED.folder = orders.shared
+    for name in orders.toolkits:
+        with suppress(Exception):  # the case says so
+            catalogue()[name].load()
     process = os.getpid()
     try:
         with ExitStack() as stack:
@@ -83,12 +93,12 @@ def serve(connection: Connection, orders: Orders) -> None:
 
 
 def _begin(connection: Connection, process: int, job: Job, stage: str) -> None:
-    """Say which stage begins; one that measures waits until nothing else of the run computes."""
+    """Say which stage begins; some wait for an answer, see ``stages.ANSWERED``."""
     from gravbench.measuring import stages
 
     _end_if_forked(process)
     connection.send(Message(job.number, stage))
-    if stage in stages.MEASURED:
+    if stage in stages.ANSWERED:
         connection.recv()
 
 

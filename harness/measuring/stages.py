@@ -42,6 +42,8 @@ WARMING_UP, MEASURING, VERIFYING_AGAIN, RELEASING = "warming up", "measuring", "
 
 MEASURED = (RACING, WARMING_UP, MEASURING)
 """Stages beside which nothing else of the run computes."""
+ANSWERED = (COMPILING, *MEASURED)
+"""Stages that begin when the run says so: once kernels have been built ahead, and once nothing else computes."""
 WARM_SECONDS = 2.0
 """For which a device keeps the clock that it had at work."""
 LOOKED_AT = (1, 3, 7)
@@ -55,7 +57,8 @@ class Job:
     ``number`` tells it from all other jobs of the run. Where its median is above ``behind``, in seconds, the case
     cannot be the fastest, and its sampling may stop. With ``again`` another process has just found the same kernel
     right: it is judged once before the samples and after them. So is a kernel of one part that is ``repeated``, as an
-    anchor is, and was found right in this run.
+    anchor is, and was found right in this run. The device has last measured something at ``measured_at``, by
+    ``time.time()``, whichever session that was.
     """
 
     number: int
@@ -65,25 +68,20 @@ class Job:
     behind: float | None = None
     again: bool = False
     repeated: bool = False
+    measured_at: float = -math.inf
 
 
 @dataclass(slots=True)
 class Station:
-    """What a session keeps from case to case: its variants' folders, what reads its devices, when it last measured.
+    """What a session keeps from case to case: its variants' folders, and what reads its devices.
 
     ``open_seconds`` is how long its process took to its first usable device; None before that.
     """
 
     folders: tuple[Path, ...] = ()
     read: Callable[[], Reading | None] = lambda: None
-    measured_at: float = -math.inf
     import_seconds: float = 0.0
     open_seconds: float | None = None
-
-    @property
-    def is_warm(self) -> bool:
-        """Whether its devices have just been used, and have the clocks of that still."""
-        return time.monotonic() - self.measured_at < WARM_SECONDS
 
 
 @dataclass(slots=True)
@@ -107,6 +105,11 @@ class State:
     timed: Timed = field(init=False)
     batch: int = 1
     is_over: bool = False
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the device has just been used, and has the clock of that still."""
+        return time.time() - self.job.measured_at < WARM_SECONDS
 
 
 class WrongError(Exception):
@@ -196,9 +199,8 @@ def race(state: State) -> State:
         state.timed.kernels,
         behind=job.behind,
         look_once=True,
-        warm=state.station.is_warm,
+        warm=state.is_warm,
     )
-    state.station.measured_at = time.monotonic()
     if first.outraced:
         state.found.measurement = first
         _refuse(left(state.judge, state.found))
@@ -224,7 +226,7 @@ def warm_up(state: State) -> State:
         state.timed.launch,
         state.job.settings,
         state.timed.kernels,
-        state.station.read if state.station.is_warm else None,
+        state.station.read if state.is_warm else None,
     )
     return state
 
@@ -252,7 +254,6 @@ def sample(state: State) -> State:
     if is_spoilt:  # and no sample followed
         timed.launch()
     state.toolkit.synchronize()
-    state.station.measured_at = time.monotonic()
     return state
 
 
@@ -346,6 +347,8 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
 def release(toolkit: DeviceToolkit | None) -> None:
     """Give the memory of a case back, so that the next finds the device as the first did."""
     gc.collect()
+    # What is left now is of libraries, and there is much of it to look through each time.
+    gc.freeze()
     if toolkit is not None:
         with suppress(Exception):  # after a fault the device refuses this too, and the session ends
             toolkit.release()

@@ -20,7 +20,7 @@ from gravbench.config.settings import Measure
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.processes import Started, Workplace
 from gravbench.measuring.session import READY, Message, Orders, serve
-from gravbench.measuring.stages import MEASURED, Job
+from gravbench.measuring.stages import ANSWERED, Job
 from gravbench.model.device import Device
 
 STARTING = "starting"
@@ -64,6 +64,7 @@ class Session:
         *,
         several: bool = False,
         threads: int | None = None,
+        toolkits: tuple[str, ...] = (),
     ) -> None:
         """Start it; what it prints goes to ``log`` whenever a case has ended. See ``Orders`` for the rest."""
         self._limits = limits
@@ -74,7 +75,7 @@ class Session:
         self._stage = STARTING
         self._deadline = self._look_at = self._list_at = 0.0
         self.is_ready = self.is_lost = False
-        orders = Orders(device, folders, self._output, workplace.folder, several, threads, time.time())
+        orders = Orders(device, folders, self._output, workplace.folder, several, threads, toolkits, time.time())
         self.process = Started(workplace, serve, (orders,))
         self.connection = self.process.connection
 
@@ -96,7 +97,7 @@ class Session:
             self.connection.send(job)
 
     def go_on(self) -> None:
-        """Let it measure."""
+        """Let it begin the stage for which it has asked."""
         with suppress(OSError):
             self.connection.send(None)
 
@@ -164,7 +165,7 @@ class Session:
                 return content
             if content:
                 begin(content)
-            if content in MEASURED:
+            if content in ANSWERED:
                 self.go_on()
 
     def suspend(self) -> None:
