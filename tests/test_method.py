@@ -12,8 +12,9 @@ from gravbench.model import python_code
 from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.variant import discover
+from gravbench.report.compared import comparison_json
 from gravbench.report.here import NOWHERE, OTHER_METHOD, Here
-from gravbench.report.terminal.comparison import comparison_json, comparison_markdown
+from gravbench.report.terminal.comparison import comparison_markdown
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from test_here import measured
