@@ -305,7 +305,7 @@ def selftest(
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
-    folder = run_names.located(from_folder) if from_folder else out or Path()
+    folder = run_names.present("--from", from_folder) if from_folder else out or Path()
     if across_devices:
         judged = judge_cards(options.read_records(folder), limit)
         compared = any(one.differences for one in judged)
