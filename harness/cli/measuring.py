@@ -14,7 +14,7 @@ import typer
 
 from gravbench.cli import options
 from gravbench.cli.folders import remember
-from gravbench.cli.options import LOOK, MEASURE, app, console
+from gravbench.cli.options import LOOK, MEASURE, app, console, warn
 from gravbench.cli.stopping import hinting
 from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
@@ -98,6 +98,7 @@ def run(
     existing = runner.recorded(out, resume=resume) if out else []
     with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
         todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+        _say_misfits(sweep)
         if dry_run:
             _show_plan(todo, terminal)
             return
@@ -172,6 +173,11 @@ def _devices(
         yield cluster.devices, cluster.no_gpu, cluster
 
 
+def _say_misfits(sweep: Sweep) -> None:
+    for sentence in sweep.misfits:
+        warn(sentence)
+
+
 def _mistakes(records: list[Record], sweep: Sweep, folder: Path) -> list[str]:
     from gravbench.cli.mistakes import mistakes
     from gravbench.model.variant import discover
@@ -226,6 +232,7 @@ def check(
     remember(sweep.variant_folders)
     devices, no_gpu = select(device or [])
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
+    _say_misfits(sweep)
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
@@ -296,6 +303,7 @@ def selftest(
             planned, cards = plan_on_each(sweep, devices, no_gpu)
         else:
             rounds = plan_rounds(sweep, devices, no_gpu, 2 * (pairs or 2))
+        _say_misfits(sweep)
         out = out or runs.new_folder("across-devices" if across_devices else "selftest")
         again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
         with hinting(f"to judge what was measured: {shlex.join(again)}"):
