@@ -95,7 +95,7 @@ def run(
     if out and resume:
         shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
-    existing = runner.recorded(out, resume=resume) if out else []
+    existing = runner.recorded(out, resume=resume, say=warn) if out else []
     with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
         todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
         _say_misfits(sweep)
