@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli import options
+from gravbench.cli import options, resuming
 from gravbench.cli.folders import remember
 from gravbench.cli.options import LOOK, MEASURE, app, console, warn
 from gravbench.cli.stopping import hinting
@@ -93,6 +94,8 @@ def run(
     if out is None and resume:
         out = runs.newest(sweep.folder_name)
     if out and resume:
+        if not os.path.lexists(out):
+            raise InputError(f"--out {out}: no such folder; accepted with --resume: the folder of a run that was begun")
         shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
     existing = runner.recorded(out, resume=resume, say=warn) if out else []
@@ -116,7 +119,7 @@ def run(
             "--search": search,
             "--dask": dask,
         }
-        again = _resuming(config, options_of_sweep, out, counters=counters)
+        again = resuming.command(config, options_of_sweep, out, counters=counters)
         hint = f"the records so far are in {out}. To continue: {again}"
         opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned, todo.left_out)
         with hinting(hint), opened as (store, word):
@@ -144,17 +147,6 @@ def run(
         why = "; ".join(dict.fromkeys(record.reason or "no reason was recorded" for record in records))
         terminal.print(f"nothing was measured, because every case was skipped: {why}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
-
-
-def _resuming(config: str, given: Mapping[str, str | list[str] | None], out: Path, *, counters: bool) -> str:
-    """Return the command that continues a run in ``out``, with all that was ``given`` to it, quoted for a shell."""
-    words = ["--resume", "--out", str(out), *["--counters"] * counters]
-    for option, values in given.items():
-        for value in [values] if isinstance(values, str) else values or []:
-            words += [option, value]
-    # Behind "--" no word is taken for an option.
-    words = [*words, "--", config] if config.startswith("-") else [config, *words]
-    return shlex.join(["gravbench", "run", *words])
 
 
 @contextmanager
