@@ -86,7 +86,7 @@ def reported(run):
 
 
 def test_a_line_is_read_in_a_few_calls(files):
-    assert calls(lambda: list(files[FEW].records(intervals=False))) < 14 * FEW
+    assert calls(lambda: list(files[FEW].records(intervals=False))) < 15 * FEW
     assert calls(files[FEW].read) < 35 * FEW
 
 
