@@ -47,6 +47,7 @@ def record(samples=None, **changes):
         "n": 1024,
         "device": GPU if gpu else "Imaginary CPU",
         "device_uuid": "GPU-1" if gpu else None,
+        "driver": "600.1" if gpu else None,
         "error_max": 1e-6,
         "samples_seconds": list(map(float, samples)),
         "median_seconds": float(np.median(samples)) if len(samples) else None,
@@ -961,7 +962,8 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
     for words, answer in (
         (["tiny.yaml", "--out", "rounds"], "it already has rounds"),
         (["tiny.yaml", "--from", "rounds"], "cannot be combined with CONFIG"),
-        (["--from", "nowhere"], "it has 0 rounds"),
+        (["--from", "nowhere"], "--from nowhere: no such folder"),
+        (["--from", "."], "it has 0 rounds"),
     ):
         code, text = command("selftest", *words)
         assert code == 2
