@@ -5,6 +5,7 @@ comments and layout.
 """
 
 import hashlib
+from pathlib import Path
 
 from conftest import ROOT
 from gravbench.measuring import environment
@@ -12,8 +13,9 @@ from gravbench.model import python_code
 from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.variant import discover
+from gravbench.report.compared import comparison_json
 from gravbench.report.here import NOWHERE, OTHER_METHOD, Here
-from gravbench.report.terminal.comparison import comparison_json, comparison_markdown
+from gravbench.report.terminal.comparison import comparison_markdown
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from test_here import measured
@@ -22,29 +24,56 @@ from test_report import PARENTS, flat, shown_here
 VARIANTS = discover()
 
 LOOKED_AT: tuple[int, dict[str, str]] = (
-    1,
+    2,
     {
+        "config/settings.py": "b100ce8f",
+        "measuring/builds.py": "167ed3d4",
         "measuring/checks.py": "3dc98862",
         "measuring/comparing.py": "10605bee",
         "measuring/conserved.py": "75e2fa8a",
         "measuring/direct_sums.py": "c0c68ce1",
+        "measuring/engine.py": "08c7dea1",
         "measuring/gpu_sums.py": "3a662eee",
-        "measuring/launches.py": "15b9f898",
+        "measuring/launches.py": "a737902a",
         "measuring/probe.py": "86aec78b",
-        "measuring/protocol.py": "b65590c7",
-        "measuring/shared_sums.py": "84b4020a",
+        "measuring/protocol.py": "9b6e0057",
+        "measuring/shared_sums.py": "936964a6",
+        "measuring/session.py": "4da28d61",
+        "measuring/shared_sums.py": "936964a6",
+        "measuring/stages.py": "011a95db",
         "measuring/step.py": "baf43494",
         "measuring/timed.py": "77c74ff6",
-        "measuring/turns.py": "4df72012",
-        "measuring/verify.py": "3124061d",
-        "measuring/worker.py": "150fb5a0",
+        "measuring/verify.py": "a3c495b4",
+        "model/bodies.py": "9aad0458",
+        "model/bodies_readers.py": "f972f8c0",
+        "model/derived.py": "ad74ae0e",
+        "model/generators.py": "812a01e2",
+        "model/initial_conditions.py": "e6e38298",
+        "model/interaction.py": "7711f9b7",
+        "model/interaction_files.py": "a819d5e1",
+        "model/rounding.py": "4d5d7462",
         "model/statistics.py": "bc104387",
+        "search/racing.py": "9c550d12",
+        "toolkits/buffers.py": "367a8f95",
         "toolkits/cpu.py": "966aeda6",
-        "toolkits/cupy.py": "b639866f",
-        "toolkits/interface.py": "615ea6ec",
+        "toolkits/cupy.py": "2c5b1dca",
+        "toolkits/cute.py": "697dd415",
+        "toolkits/cutile.py": "7054f9ab",
+        "toolkits/devices.py": "45ccb27b",
+        "toolkits/driver.py": "bff85ed6",
+        "toolkits/images.py": "071c21ae",
+        "toolkits/interface.py": "c53100cc",
         "toolkits/jax.py": "57cf7338",
+        "toolkits/jzfmm.py": "390eeecd",
+        "toolkits/mlir.py": "2d156ab7",
+        "toolkits/mojo.py": "20cb65d4",
         "toolkits/numba.py": "046b5505",
+        "toolkits/parts.py": "8974b33e",
         "toolkits/pycuda.py": "13838a5b",
+        "toolkits/several.py": "b83a002f",
+        "toolkits/torch.py": "01da48de",
+        "toolkits/triton.py": "554f9088",
+        "toolkits/warp.py": "0936f37b",
     },
 )
 """The method for which these modules were looked at, and the first digits of the hash of each."""
@@ -63,6 +92,17 @@ def test_code_that_times_or_judges_changes_only_together_with_a_look_at_the_meth
         f"tests/test_method.py: {changed}"
     )
     assert number == METHOD, f"LOOKED_AT is of method {number}: look at its modules and set it to {METHOD}"
+
+
+def test_every_toolkit_is_looked_at():
+    """Each waits for its device and reads its clock, or leaves that to another."""
+    toolkits = {f"toolkits/{path.name}" for path in (ROOT / "harness" / "toolkits").glob("*.py") if _has_entry(path)}
+    assert len(toolkits) > 10
+    assert toolkits <= LOOKED_AT[1].keys()
+
+
+def _has_entry(path: Path) -> bool:
+    return "\nENTRY = " in path.read_text("utf-8")
 
 
 def two(number: int | None) -> list[Record]:

@@ -375,7 +375,7 @@ class Engine:
             yield Began(task)
             self._builds.want([task, *self._queue.upcoming(device)], place)
             yield from self._free(task, device)
-            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
             job = replace(job, repeated=self._queue.was_right(task))
             steps = sessions.measured(task, job, partial(self._builds.is_done, task))

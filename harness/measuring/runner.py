@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -130,7 +131,7 @@ def _run(
 
     for task in todo.tasks:
         if task.device is None:
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             yield recorded_as(task, Outcome("skipped", task.skip), now)
     searched = {} if verify_only else _strategies(sweep, todo, variants)
 
@@ -173,7 +174,7 @@ def _run(
 
 def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
     """Begin a search of the cases of each kind of device; none where every case is measured."""
-    if sweep.search.strategy == "all" and not (sweep.search.budget_trials or sweep.search.budget_seconds):
+    if sweep.search.measures_all:
         return {}
     found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
     for kind, strategy in found.items():
@@ -265,8 +266,8 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     return record.model_copy(update=derived.speeds(record))
 
 
-def recorded(folder: Path, *, resume: bool) -> list[Record]:
-    """Return the records that a folder holds already, and change nothing.
+def recorded(folder: Path, *, resume: bool, say: Callable[[str], object] = warnings.warn) -> list[Record]:
+    """Return the records that a folder holds already, and change nothing; ``say`` is told which lines are none.
 
     Raises:
         InputError: it holds records and ``resume`` was not asked for, or they cannot be read.
@@ -279,7 +280,7 @@ def recorded(folder: Path, *, resume: bool) -> list[Record]:
             f"{store.path} exists already; add --resume to measure only what is missing from it, or choose another "
             "--out"
         )
-    return store.read()
+    return store.read(say)
 
 
 @contextmanager
@@ -305,7 +306,7 @@ def open_run(
     with RecordFile(folder) as store:
         check_resumed(folder, sweep)
         word = store.repair()
-        if len(recorded(folder, resume=True)) != len(existing):
+        if len(recorded(folder, resume=True, say=lambda _: None)) != len(existing):
             raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
         store.environment = write_environment(folder, devices, arguments, sweep, planned, left_out)
         yield store, word
@@ -322,8 +323,8 @@ def write_environment(
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
     For the report it names the sweep's configuration and the source that its numbers are set beside; for ``merge`` what
-    tells the sweep from others, its cases, the shard, how many results are ``planned``, and what the bits of generated
-    bodies depend on. Returns what the file then holds.
+    tells the sweep from others, its cases, the shard, how many results are ``planned``, the search that chooses among
+    them, and what the bits of generated bodies depend on. Returns what the file then holds.
 
     Raises:
         InputError: the file is not what ``gravbench run`` writes, or cannot be written.
@@ -336,6 +337,7 @@ def write_environment(
         | {"config": config, "published": sweep.published, "sweep_sha256": sweep.sha256}
         | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
         | {"sweep": extent(sweep, left_out).model_dump(), "generated_by": generated_by()}
+        | {"search": None if sweep.search.measures_all else sweep.search.model_dump()}
     )
     content = (json.dumps(entries, indent=2) + "\n").encode()
     write_whole(path, content)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
-from gravbench.model.declaring import declares
+from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
@@ -428,8 +428,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
 
 def _at(one: Variant) -> str:
     """Name the file of a variant and the line that declares it."""
-    lines = files.text(one.path).splitlines()
-    return next((f"{one.path}, line {i}" for i, line in enumerate(lines, 1) if "@variant(" in line), str(one.path))
+    lines = enumerate(files.text(one.path).splitlines(), 1)
+    return next((f"{one.path}, line {i}" for i, line in lines if DECLARATION.search(line)), str(one.path))
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:
