@@ -11,7 +11,7 @@ from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import rounds
 from gravbench.measuring.plan import plan
-from gravbench.measuring.queues import Queues
+from gravbench.measuring.queues import Queue
 from gravbench.model.device import Device
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
@@ -41,11 +41,11 @@ def sweep(tmp_path, monkeypatch):
 def test_every_case_is_measured_on_each_card_of_a_kind_and_none_takes_over_another_s(sweep):
     (_, todo), cards = rounds.plan_on_each(sweep, [*CARDS, OTHER, Device(CPU, "a processor")], None)
     assert cards == CARDS
-    queues = Queues(todo.tasks, lambda task, device: task.fingerprint, each=todo.each)  # noqa: ARG005
+    queue = Queue(todo.tasks, lambda task, device: task.fingerprint, each=todo.each)  # noqa: ARG005
     anchors = set()
     for card in CARDS:
         taken = []
-        while found := queues.next(card):
+        while found := queue.next(card):
             taken.append(found[0])
         assert {task.device for task in taken} == {card}
         assert {task.case.key for task in taken} == {case.key for case in sweep.cases}

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from multiprocessing.connection import wait
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -13,8 +15,11 @@ import psutil
 import pytest
 
 from gravbench.config.load import load
-from gravbench.measuring import builds, orphans
-from gravbench.measuring.builds import BuildPool, Built, Target, build
+from gravbench.measuring import builds
+from gravbench.measuring.builds import BuildPool, Built, build
+from gravbench.measuring.plan import Task
+from gravbench.measuring.processes import workplace
+from gravbench.model.device import Device, Target
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
@@ -176,130 +181,106 @@ def variant_file(folder, source):
     (folder / "mine.cu").write_text('extern "C" __global__ void mine() {}\n')
 
 
+CARD = Device("cuda:0", "a card", "GPU-0", "600.1")
+MINE = NAIVE.model_copy(update={"variant": "mine", "axes": {}})
+
+
+def task_of(case):
+    return Task(case, None, CARD)
+
+
+@pytest.fixture
+def pool_of(tmp_path):
+    """Make pools of one builder, and have them build cases."""
+    with workplace() as place, ExitStack() as stack:
+
+        def made(limit_seconds=60.0):
+            pool = BuildPool((tmp_path,), tmp_path / "log", {CARD: H200}, limit_seconds)
+            pool._most = 1
+            stack.callback(pool.close)
+
+            def built(*cases):
+                pool.want([task_of(case) for case in cases], place)
+                deadline = time.monotonic() + 60
+                while not all(pool.is_done(task_of(case)) for case in cases):
+                    assert time.monotonic() < deadline
+                    wait(pool.waits_for, 0.02)
+                    pool.step(place)
+                return [pool.built[case.identity, H200] for case in cases]
+
+            return pool, built, place
+
+        yield made
+
+
 @pytest.mark.skipif(not nvrtc.is_usable(), reason="no NVRTC")
-def test_a_pool_builds_and_goes_on_after_a_crash_and_a_build_without_an_end(tmp_path):
-    folders = []
-    for name, source in {"crash": "os._exit(3)", "hang": "time.sleep(100)"}.items():
-        folders.append(tmp_path / name)
-        folders[-1].mkdir()
-        variant_file(folders[-1], source)
-    mine = NAIVE.model_copy(update={"variant": "mine", "axes": {}})
-    with BuildPool(1, (folders[0],), limit_seconds=60) as pool:
-        crashes, builds_ = pool.submit(mine, H200), pool.submit(NAIVE, H200)
-        assert crashes.result() == Built(reason="the process that compiled it has ended")
-        assert builds_.result() == Built(1, 0)
-    with BuildPool(1, (folders[1],), tmp_path / "log", limit_seconds=3) as pool:
-        hangs = pool.submit(mine, H200)
-        assert hangs.result() == Built(reason="it took longer than 3 s to compile")
+def test_a_pool_builds_and_goes_on_after_a_crash(tmp_path, pool_of):
+    variant_file(tmp_path, "os._exit(3)")
+    _, built, _ = pool_of()
+    assert built(MINE, NAIVE) == [Built(reason="the process that compiled it has ended"), Built(1, 0)]
+    assert built(MINE) == [Built(reason="the process that compiled it has ended")], "what was built is not built again"
 
 
-def test_a_killed_builder_costs_its_own_build(tmp_path):
+def test_a_build_without_an_end_is_ended(tmp_path, pool_of):
     variant_file(tmp_path, "time.sleep(100)")
-    with BuildPool(1, (tmp_path,)) as pool:
-        hangs = pool.submit(NAIVE.model_copy(update={"variant": "mine", "axes": {}}), H200)
-        process = started(pool)
-        process.kill()
-        assert hangs.result().reason == "the process that compiled it has ended"
-        assert pool.submit(NAIVE, H200).result().reason is None
-        assert process.pid != started(pool).pid
+    _, built, _ = pool_of(limit_seconds=3)
+    assert built(MINE) == [Built(reason="it took longer than 3 s to compile")]
 
 
-def started(pool):
-    """Wait for the process of a pool with one."""
-    while not pool._builders:
-        time.sleep(0.01)
-    (builder,) = pool._builders
-    return builder.process
+def test_a_pool_looks_only_so_far_ahead_and_leaves_devices_without_a_target_to_their_sessions(pool_of):
+    pool, _, place = pool_of()
+    pool.suspend()
+    pool.want([task_of(NAIVE.model_copy(update={"n": 100 + number})) for number in range(100)], place)
+    assert len(pool._wanted) == builds.AHEAD
+    assert not pool._builders
+    other = Task(NAIVE, None, Device("cpu", "a processor"))
+    assert pool.is_done(other)
+    pool.want([other], place)
+    assert len(pool._wanted) == builds.AHEAD
 
 
 def stands_still(process):
     # One that is just starting another waits for that in "disk sleep", and is stopped as soon as it could go on.
-    return {each.status() for each in orphans.tree(process)} <= {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
+    tree = [process, *process.children(recursive=True)]
+    return {each.status() for each in tree} <= {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
 
 
-def test_a_suspended_pool_stands_still_with_all_that_it_started_and_starts_nothing(tmp_path):
+def test_a_suspended_pool_stands_still_with_all_that_it_started_and_its_time_does_not_count(tmp_path, pool_of):
     variant_file(tmp_path, "import subprocess; subprocess.run(['sleep', '100'])")
-    with BuildPool(2, (tmp_path,), limit_seconds=60) as pool:
-        hangs = pool.submit(NAIVE.model_copy(update={"variant": "mine", "axes": {}}), H200)
-        process = started(pool)
-        while len(orphans.tree(process)) < 2:
-            time.sleep(0.01)
-        for _ in range(2):
-            pool.suspend()
-            deadline = time.monotonic() + 5
-            while not stands_still(process) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert stands_still(process)
-            waits = pool.submit(NAIVE, H200)
-            time.sleep(0.2)
-            assert len(pool._builders) == 1 or not waits.done()
-            pool.suspend()
-            pool.resume()
-            assert not stands_still(process)
-            assert waits.result().reason is None
-        pool.suspend()
-        everything = orphans.tree(process)
-    assert hangs.result().reason
+    pool, _, place = pool_of()
+    pool.want([task_of(MINE)], place)
+    (builder,) = pool._builders
+    process = builder.process.root
+    deadline = time.monotonic() + 60
+    while not process.children() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    until = builder.deadline
+    pool.suspend()
+    while not stands_still(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert stands_still(process)
+    pool.want([task_of(NAIVE)], place)
+    pool.step(place)
+    assert len(pool._builders) == 1
+    pool.resume()
+    assert not stands_still(process)
+    assert builder.deadline > until
+    pool.suspend()
+    everything = [process, *process.children(recursive=True)]
+    pool.close()
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in everything)
 
 
-def test_the_time_of_a_suspended_pool_does_not_count(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(builds.time, "monotonic", lambda: now[0])
-    with BuildPool(1, ()) as pool:
-        for turn in range(3):
-            assert pool._running_seconds() == 100.0 + turn
-            pool.suspend()
-            now[0] += 50
-            assert pool._running_seconds() == 100.0 + turn
-            pool.resume()
-            now[0] += 1
-
-
-def test_processes_end_when_the_parent_is_killed_even_suspended_ones(tmp_path):
-    variant_file(tmp_path, "time.sleep(100)")
-    script = tmp_path / "script.py"
-    script.write_text(
-        dedent(
-            f"""
-            import sys, time
-            from pathlib import Path
-            from gravbench.measuring.builds import BuildPool, Target
-            from gravbench.model.case import Case
-
-            if __name__ == "__main__":
-                pool = BuildPool(1, (Path({str(tmp_path)!r}),))
-                case = Case.model_validate_json(Path({str(tmp_path / "case.json")!r}).read_text())
-                pool.submit(case, Target("sm_90", 132))
-                while not pool._builders:
-                    time.sleep(0.01)
-                pool.suspend()
-                print(*[one.process.pid for one in pool._builders], pool._orphans.pid, flush=True)
-                time.sleep(100)
-            """
-        )
-    )
-    case = NAIVE.model_copy(update={"variant": "mine", "axes": {}})
-    (tmp_path / "case.json").write_text(case.model_dump_json())
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    processes = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-    assert len(processes) == 2
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
-
-
-def test_a_builder_sees_no_device_is_polite_and_writes_into_the_log(tmp_path):
-    told = tmp_path / "told"
+def test_a_builder_sees_no_device_is_polite_and_writes_into_the_log(tmp_path, pool_of):
+    written = tmp_path / "written"
     sees = "repr(os.environ['CUDA_VISIBLE_DEVICES'])"
-    variant_file(tmp_path, f"open({str(told)!r}, 'w').write({sees}); print('printed', flush=True)")
-    with BuildPool(1, (tmp_path,), tmp_path / "log") as pool:
-        pool.submit(NAIVE.model_copy(update={"variant": "mine", "axes": {}}), H200).result()
-        if sys.platform != "win32":
-            assert started(pool).nice() >= 10
-    assert told.read_text() == "''"
+    variant_file(tmp_path, f"open({str(written)!r}, 'w').write({sees}); print('printed', flush=True)")
+    pool, built, _ = pool_of()
+    built(MINE)
+    (builder,) = pool._builders
+    if sys.platform != "win32":
+        assert builder.process.root.nice() >= 10
+    assert written.read_text() == "''"
     assert "printed" in (tmp_path / "log").read_text()
 
 

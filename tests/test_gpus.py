@@ -2,9 +2,9 @@
 
 import os
 import re
-from contextlib import contextmanager
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +14,10 @@ from rich.console import Console
 from direct import direct_accelerations
 from emulator import COMPILER
 from gravbench.config.load import load
-from gravbench.measuring import checks, comparing, first_use, runner, worker
-from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring import checks, comparing, session, stages
 from gravbench.measuring.plan import plan
-from gravbench.measuring.turns import Turn
 from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
-from gravbench.model.record import Measurement, Preparation
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.report.terminal.gpus import render_gpus
@@ -38,7 +35,6 @@ EPS = 0.05
 SIZES = (1, 2, 31, 127, 128, 129, 1000)
 COUNTS = range(1, 9)
 VARIANTS = {name: discover()[name] for name in ("resident_tree_gpus", "symmetric_gpus", "tensor_gpus", "tiled_gpus")}
-OPENING = [Turn.OPEN, Turn.NOTHING]
 CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(4)]
 OTHER = Device("cuda:4", "another card", "GPU-4", "600.1")
 
@@ -343,66 +339,17 @@ def test_the_anchor_is_a_case_of_one_gpu(sweep, monkeypatch):
     assert {task.case.gpus for task in tasks if task.anchor} == {1}
 
 
-class Site:
-    """Processes that are done at once; ``asked`` has for each whether it sees several GPUs, and its cases' numbers."""
-
-    losable = False
-
-    def __init__(self):
-        self.asked = []
-
-    def host(self, _):
-        return ""
-
-    def start(self, *_, several=False):
-        own = (several, [])
-        self.asked.append(own)
-
-        class Process:
-            def ask(self, job, _, turn):
-                turn(Turn.ALONE if job.case.gpus > 1 else Turn.MEASURE)
-                own[1].append(job.case.gpus)
-                measured = Measurement(median_seconds=1.0, ci_low=0.9, ci_high=1.1)
-                return Outcome("ok", None, Found(preparation=Preparation(), measurement=measured))
-
-            def end(self):
-                pass
-
-            stop = end
-
-        return Process()
-
-
-def test_cases_of_several_gpus_have_processes_of_their_own(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "gpus", lambda: (CARDS, None))
-    swept = sweep([1, 2, 4], range(64, 74))
-    site = Site()
-    runner.run(swept, plan(swept, CARDS[:1], None), tmp_path / "out", runner.SILENT, site)
-    found = [(several, {gpus > 1 for gpus in cases}) for several, cases in site.asked]
-    assert {(True, frozenset({True})), (False, frozenset({False}))} == {(one, frozenset(two)) for one, two in found}
-
-
 @pytest.mark.parametrize(("asks", "visible"), [(False, "GPU-1"), (True, "GPU-1,GPU-0,GPU-2,GPU-3")])
-def test_a_process_sees_its_own_gpu_first_and_others_of_its_kind_only_where_asked(monkeypatch, asks, visible):
-    class Connection:
-        def recv(self):
-            raise EOFError
-
-    @contextmanager
-    def sensor(_):
-        yield lambda: None
-
+def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_asked(monkeypatch, asks, visible):
     monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))
-    monkeypatch.setattr(worker, "guarded", lambda *_: None)
-    monkeypatch.setattr(worker, "sensor", sensor)
-    monkeypatch.setattr(first_use, "initialize", lambda: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
-    worker.serve(Connection(), None, CARDS[1], (), None, None, 0.0, asks)
+    orders = session.Orders(CARDS[1], (), Path(), Path(), several=asks)
+    assert ",".join(session._show_devices(orders)) == visible
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_are_linked(sweep, monkeypatch, gpus):
+def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, monkeypatch, gpus):
     class Opened(Recorder):
         compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
 
@@ -410,36 +357,20 @@ def test_a_case_of_several_gpus_is_measured_alone_and_its_record_says_how_they_a
             self.gpus, self.linked_by = count, HOST if count > 1 else None
             return super().devices(count)
 
+        def release(self):
+            """It has no memory."""
+
     class EnoughError(Exception):
         pass
 
-    def turn(asked):
-        told.append(asked)
-        if len(told) == 3:
-            raise EnoughError
+    def enough(*_):
+        raise EnoughError
 
-    told = []
-    monkeypatch.setattr(first_use, "OPENED", set())
-    monkeypatch.setattr(first_use, "open_toolkit", lambda *_: Opened("float32"))
-    monkeypatch.setattr(first_use, "make_ready", lambda *_, **__: None)
-    outcome = worker.work(worker.Job(sweep([gpus]).cases[0], None), (), lambda: None, lambda _: None, turn)
-    alone = [Turn.ALONE, Turn.NOTHING, Turn.ALONE]  # to open the others, too
-    assert told == (alone if gpus > 1 else [*OPENING, Turn.VERIFY])
+    monkeypatch.setattr(stages, "open_toolkit", lambda *_: Opened("float32"))
+    monkeypatch.setattr(stages, "gpu_is_usable", enough)
+    outcome = stages.run(stages.Job(1, sweep([gpus]).cases[0], None), stages.Station(), lambda _: None)
+    assert "EnoughError" in outcome.reason
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
-
-
-def test_what_steps_is_compiled_before_a_turn(sweep, monkeypatch):
-    class Opened(Recorder):
-        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
-
-    events = []
-    monkeypatch.setattr(first_use, "OPENED", set())
-    monkeypatch.setattr(first_use, "open_toolkit", lambda *_: Opened("float32"))
-    monkeypatch.setattr(first_use, "make_ready", lambda *_, **__: None)
-    monkeypatch.setattr(worker, "_timed", lambda case, *_, **__: events.append(case.timed))
-    case = sweep([1]).cases[0].model_copy(update={"timed": "step", "integrator": "leapfrog", "dt": 0.01})
-    worker.work(worker.Job(case, None), (), lambda: None, lambda _: None, lambda asked: events.append(asked))
-    assert events[: len(OPENING) + 2] == [*OPENING, "step", Turn.VERIFY], "a step is verified beside others, too"
 
 
 def test_what_gpus_say_that_share_an_evaluation_is_added_up():

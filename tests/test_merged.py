@@ -9,7 +9,7 @@ import pytest
 from gravbench.config.load import load
 from gravbench.config.search import Search
 from gravbench.errors import InputError
-from gravbench.measuring import lanes, runner
+from gravbench.measuring import engine, runner
 from gravbench.measuring.plan import plan
 from gravbench.measuring.shards import take
 from gravbench.model import merged as merged_module
@@ -175,7 +175,7 @@ def test_two_results_of_one_measurement_are_refused(shards, tmp_path):
     assert said.startswith(f"{path}, line 2 and {path}, line {len(lines) + 1} are two results of num")
     assert said.endswith(f"that began at {lines[1]['started']}; remove the line that is wrong")
     # A case does not begin twice in the moment that a record has.
-    assert re.fullmatch(r"[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\+00:00", lanes.moment())
+    assert re.fullmatch(r"[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\+00:00", engine.moment())
     # Counters are counted later, of the same measurement.
     write(shards[1], [*lines, lines[1] | {"counters": {"issue_slots": 0.5}, "anchor": 0}])
     merged(shards, tmp_path / "again")

@@ -71,7 +71,7 @@ def test_without_a_folder_nothing_is_kept(computed, tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_judge_loads_what_another_process_has_left_and_computes_nothing_before_a_launch(computed):
+def test_a_judge_takes_what_another_process_has_left_and_computes_nothing_before_a_launch(computed):
     bodies = plummer(N, 1, 0.025).frozen()
     variant = discover(())["numpy_direct"]
 
@@ -84,14 +84,11 @@ def test_a_judge_loads_what_another_process_has_left_and_computes_nothing_before
         return Judge(toolkit, prepared, bodies, variant.accepted("float32", {}), "float32")
 
     first = judge()
-    first.load()
     assert not computed
     assert _all_sums.cache_info().misses == 0
     errors, objection = first.launched()
     assert (objection, len(computed)) == (None, 1)
     second = judge()
-    second.load()
-    assert _limits_of_all.cache_info().misses == 1
     assert second.launched() == (errors, None)
     assert _limits_of_all.cache_info().misses == 1
     assert len(computed) == 1

@@ -56,8 +56,8 @@ class Pretended:
         """Do for each job what it names, as ``session.serve`` measures a case."""
         from gravbench.measuring import session
 
-        session._ignore_interrupts()
-        session._print_to(orders.log)
+        session.ignore_interrupts()
+        session.print_to(orders.log)
         connection.send(READY)
         while True:
             job = connection.recv()

@@ -21,6 +21,7 @@ import psutil
 
 from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import Started, Workplace
+from gravbench.measuring.session import ignore_interrupts, print_to
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
 from gravbench.toolkits.devices import cores
@@ -91,8 +92,10 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
         compile_recorded(toolkit, INTEGRATE)
 
 
-def serve(connection: Connection, folders: tuple[Path, ...]) -> None:
+def serve(connection: Connection, folders: tuple[Path, ...], log: Path) -> None:
     """Build one case after another, in a process of its own, until the other side goes away."""
+    ignore_interrupts()
+    print_to(log)
     os.environ |= {"CUDA_VISIBLE_DEVICES": "", "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)  # the former is Windows'
     psutil.Process().nice(lower)
@@ -108,9 +111,19 @@ class BuildPool:
     A build that crashes or takes too long costs the process that it runs in, and its case is built by its session.
     """
 
-    def __init__(self, folders: tuple[Path, ...], targets: Mapping[Device, Target]) -> None:
-        """Start nothing yet. The kernels of devices without a target are left to their sessions."""
-        self._folders = folders
+    def __init__(
+        self,
+        folders: tuple[Path, ...],
+        log: Path,
+        targets: Mapping[Device, Target],
+        limit_seconds: float = LIMIT_SECONDS,
+    ) -> None:
+        """Start nothing yet. The kernels of devices without a target are left to their sessions.
+
+        What compilers print goes to the file ``log``.
+        """
+        self._arguments = folders, log
+        self._limit_seconds = limit_seconds
         self._targets = targets
         self._most = max(1, min(MOST_BUILDERS, cores() // CORES_PER_BUILDER))
         self._builders: list[_Builder] = []
@@ -190,7 +203,7 @@ class BuildPool:
             if builder is None:
                 if len(self._builders) == self._most:
                     return
-                builder = _Builder(place, self._folders)
+                builder = _Builder(place, self._arguments, self._limit_seconds)
                 self._builders.append(builder)
             key = next(iter(self._wanted))
             builder.give(key, *self._wanted.pop(key))
@@ -199,8 +212,9 @@ class BuildPool:
 class _Builder:
     """A process that builds one case at a time: ``work`` identifies it."""
 
-    def __init__(self, place: Workplace, folders: tuple[Path, ...]) -> None:
-        self.process = Started(place, serve, (folders,))
+    def __init__(self, place: Workplace, arguments: tuple[object, ...], limit_seconds: float) -> None:
+        self.process = Started(place, serve, arguments)
+        self._limit_seconds = limit_seconds
         self.connection = self.process.connection
         self.work: object = None
         self.deadline = 0.0
@@ -208,7 +222,7 @@ class _Builder:
 
     def give(self, key: object, case: Case, target: Target) -> None:
         """Have it build a case."""
-        self.work, self.deadline = key, time.monotonic() + LIMIT_SECONDS
+        self.work, self.deadline = key, time.monotonic() + self._limit_seconds
         with suppress(OSError):  # it has ended, which ``look`` finds
             self.connection.send((case, target))
 
@@ -222,4 +236,4 @@ class _Builder:
             self.is_lost = True
             return Built(reason="the process that compiled it has ended")
         self.is_lost = time.monotonic() > self.deadline
-        return Built(reason=f"it took longer than {LIMIT_SECONDS:g} s to compile") if self.is_lost else None
+        return Built(reason=f"it took longer than {self._limit_seconds:g} s to compile") if self.is_lost else None

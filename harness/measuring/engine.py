@@ -53,6 +53,11 @@ BUILDING, WAITING = "building", "waiting"
 """What a device does beside the stages of a case: its kernels are compiled, or it waits until others are idle."""
 
 
+def moment() -> str:
+    """Return the time of day, as records have it: no two cases of a device begin in the same."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
 @dataclass(frozen=True, slots=True)
 class Began:
     """A device has taken up a task."""
@@ -375,7 +380,7 @@ class Engine:
             yield Began(task)
             self._builds.want([task, *self._queue.upcoming(device)], place)
             yield from self._free(task, device)
-            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+            started = moment()
             job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
             job = replace(job, repeated=self._queue.was_right(task))
             steps = sessions.measured(task, job, partial(self._builds.is_done, task))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import time
@@ -17,7 +16,7 @@ from gravbench.config.load import Sweep, packaged
 from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
-from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup
+from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup, moment
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Plan, Task
 from gravbench.measuring.processes import check_may_start
@@ -131,8 +130,7 @@ def _run(
 
     for task in todo.tasks:
         if task.device is None:
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-            yield recorded_as(task, Outcome("skipped", task.skip), now)
+            yield recorded_as(task, Outcome("skipped", task.skip), moment())
     searched = {} if verify_only else _strategies(sweep, todo, variants)
 
     def fingerprint(task: Task, device: Device) -> Fingerprint:
@@ -144,7 +142,7 @@ def _run(
     queue = Queue(todo.tasks, fingerprint, searched, each=todo.each)
     setup = Setup(sweep.variant_folders, log, sweep.measure, None if verify_only else sweep.measure)
     targets = {device: target for device in queue.devices if (target := target_of(device))}
-    builds = BuildPool(sweep.variant_folders, targets)
+    builds = BuildPool(sweep.variant_folders, log, targets)
     engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=builds)
     tally = Tally()
     # Closed however this ends, which ends what was started.

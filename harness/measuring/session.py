@@ -59,8 +59,8 @@ class Message:
 
 def serve(connection: Connection, orders: Orders) -> None:
     """Do jobs until the other side goes away."""
-    _ignore_interrupts()
-    _print_to(orders.log)
+    ignore_interrupts()
+    print_to(orders.log)
     uuids = _show_devices(orders)
     from gravbench.measuring import stages
     from gravbench.measuring.shared_sums import SHARED
@@ -109,14 +109,15 @@ def _end_if_forked(process: int) -> None:
     return
 
 
-def _ignore_interrupts() -> None:
-    """Leave it to the run what Ctrl-C means, which reaches the whole group of processes."""
+def ignore_interrupts() -> None:
+    """Leave it to the run what Ctrl-C means, which reaches the whole group of its processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
-def _print_to(log: Path) -> None:
+def print_to(log: Path) -> None:
+    """Have everything that this process prints appended to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     with log.open("ab", buffering=0) as file:

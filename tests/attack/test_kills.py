@@ -73,11 +73,11 @@ class Started:
         return code, said
 
     def kill(self, whom, number):
-        """Send a signal, to the parent, to its group or to the worker; tell whether there was one to send it to."""
+        """Send a signal, to the parent, to its group or to the session; tell whether there was one to send it to."""
         if self.process.poll() is not None:
             return False
         try:
-            if whom == "worker":
+            if whom == "session":
                 os.kill(next(pid for pid in in_session(self.process.pid) if "spawn_main" in command_of(pid)), number)
             else:
                 (os.killpg if whom == "group" else os.kill)(self.process.pid, number)
@@ -124,7 +124,7 @@ def check(run, code, said, whom, number):
     """Hold what a run left against what was there before and what it said."""
     lines = whole_lines(run.out)
     if lines and not lines[-1].endswith(b"\n"):
-        assert (whom, number) != ("worker", number)
+        assert (whom, number) != ("session", number)
         assert number == signal.SIGKILL, "half a line"
         lines.pop()
     before = [line for line in run.lines if line.endswith(b"\n")]
@@ -138,9 +138,9 @@ def check(run, code, said, whom, number):
     failed = [one.reason for one in records[len(before) :] if one.status != "ok"]
     if whom == "parent":
         assert failed == []
-    assert all("the worker died" in reason for reason in failed), failed
+    assert all("the session died" in reason for reason in failed), failed
     assert starts_in(run.out) - run.starts in (0, 1)
-    if number is None or whom == "worker":
+    if number is None or whom == "session":
         assert (code, "Traceback" in said) == (0, False)
     else:
         ends = {0, -number if number == signal.SIGKILL else 128 + number}
@@ -153,7 +153,7 @@ def check(run, code, said, whom, number):
             if len(lines) > len(before):
                 assert f"gravbench run {run.folder / 'sweep.yaml'} --resume --out {run.out} --device cpu" in said
     # What a killed process leaves, the next one that comes so far removes.
-    killed = number == signal.SIGKILL and whom != "worker"
+    killed = number == signal.SIGKILL and whom != "session"
     assert files_in(run.out) - run.files <= {RECORDS, ENVIRONMENT, "worker.log", *([LOCK, "environment.tmp"] * killed)}
     if code == 0:
         assert files_in(run.out) == {RECORDS, ENVIRONMENT, "worker.log"}
@@ -174,8 +174,8 @@ def test_whatever_is_killed_whenever_nothing_is_lost_or_doubled_and_no_process_i
         run = Started(tmp_path, f"out-{number_of_runs}")
         whom, number = None, None
         if kills < KILLS * attacks:
-            whom = chance.choices(["parent", "group", "worker"], [3, 2, 1])[0]
-            number = chance.choice(SIGNALS if whom != "worker" else [signal.SIGKILL, signal.SIGTERM])
+            whom = chance.choices(["parent", "group", "session"], [3, 2, 1])[0]
+            number = chance.choice(SIGNALS if whom != "session" else [signal.SIGKILL, signal.SIGTERM])
             run.go_on_for_a_while(chance)
             if run.kill(whom, number):
                 kills += 1
