@@ -50,6 +50,10 @@ MOST_REPETITIONS = 20
 """Of the anchor, about, where the config does not say how often: more would hardly tell its scatter better."""
 
 
+Prints = Callable[[Case, "Device | None"], Fingerprint]
+"""Tells what the result of a case on a device depends on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One case on one device; without a device, ``skip`` says why it will not run; ``anchor`` as in ``Record``.
@@ -128,49 +132,16 @@ def plan(
     Raises:
         InputError: the sweep has no case for the chosen devices.
     """
-    before_this = max((max(one.processes, default=0) for one in existing), default=0)
-    result = Plan(sweep.measure, processes=before_this, each=each)
-    by_device: dict[str, list[Task]] = {}
+    processes = max((max(record.processes, default=0) for record in existing), default=0)
+    result = Plan(sweep.measure, processes=processes, each=each)
     variants = discover(sweep.variant_folders)
-    known: dict[tuple[object, ...], Fingerprint] = {}
-
-    def print_of(case: Case, device: Device | None) -> Fingerprint:
-        key = case.variant, case.toolkit, case.interaction, case.timed, device
-        if key not in known:
-            known[key] = environment.fingerprint(case, variants[case.variant], device)
-        return known[key]
-
+    fingerprint = _fingerprints(variants)
     # What was outraced is known for a search alone.
-    usable = [one for one in existing if sweep.search.strategy != "all" or not one.outraced]
+    usable = [record for record in existing if sweep.search.strategy != "all" or not record.outraced]
     finished = _finished(usable)
-    found: list[tuple[Case, list[Device]]] = []
-    on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
-    for case in sweep.cases:
-        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "none of the chosen devices can run it"
-        if not reason and case.gpus > 1:
-            most = max(on_host[device] for device in fitting)
-            reason = too_few(case.gpus, most) if most < case.gpus else None
-            fitting = [device for device in fitting if on_host[device] >= case.gpus]
-        if not reason:
-            found.append((case, fitting))
-        elif fitting or not chosen:
-            result.tasks.append(Task(case, print_of(case, None), skip=reason))
-        else:
-            result.left_out.append(case)
-    random.Random(sweep.measure.order_seed).shuffle(found)
-    loads: dict[str, float] = defaultdict(float)
-    by_kind: dict[Kind, list[Task]] = defaultdict(list)
-    for case, fitting in found:
-        for kind in [[device] for device in fitting] if each else kinds(fitting):
-            tasks = [Task(case, print_of(case, device), device) for device in kind]
-            result.contests.setdefault(kind[0].kind, []).append(case)
-            task = next((task for task in tasks if task.identity in finished), None)
-            # What nobody has done yet is for whoever has least to do.
-            task = task or min(tasks, key=lambda task: loads[selector(task)])
-            loads[selector(task)] += 0 if task.identity in finished else estimate_seconds(case, sweep.measure)
-            by_device.setdefault(selector(task), []).append(task)
-            by_kind[kind[0].kind].append(task)
+    fitting = list(_fitting(sweep, devices, no_gpu, fingerprint, result, chosen=chosen))
+    random.Random(sweep.measure.order_seed).shuffle(fitting)
+    by_device, by_kind = _dealt(fitting, sweep, fingerprint, finished, result)
     if not by_device and not result.tasks:
         where = " ".join(f"--device {device.selector}" for device in devices) or "no device"
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
@@ -180,22 +151,77 @@ def plan(
         if task.device == device:
             return task
         # One of the same kind may have it already.
-        same = (one for one in by_device[device.selector] if one.case is task.case)
-        return next(same, None) or replace(task, device=device, fingerprint=print_of(task.case, device))
+        same = (other for other in by_device[device] if other.case is task.case)
+        return next(same, None) or replace(task, device=device, fingerprint=fingerprint(task.case, device))
 
-    for own in by_device.values():
-        missing = [task for task in own if task.identity not in finished]
-        result.reused += len(own) - len(missing)
-        done = {task.case.key for task in own} - {task.case.key for task in missing}
+    for device, tasks in by_device.items():
+        missing = [task for task in tasks if task.identity not in finished]
+        result.reused += len(tasks) - len(missing)
+        done = {task.case.key for task in tasks} - {task.case.key for task in missing}
         result.known += [record for record in usable if record.key in done]
         if anchors and len(missing) > 1:
-            device = own[0].device
-            assert device is not None
             # Without a UUID records do not tell devices of one kind apart.
-            alike = by_kind[device.kind] if device.uuid else own
-            missing = _anchored(missing, alike, sweep, variants, finished, partial(on, device=device), many=len(own))
+            alike = by_kind[device.kind] if device.uuid else tasks
+            missing = _anchored(missing, alike, sweep, variants, finished, partial(on, device=device), many=len(tasks))
         result.tasks += missing
     return result
+
+
+def _fingerprints(variants: Mapping[str, Variant]) -> Prints:
+    """Return what tells the fingerprint of a case on a device, and computes each once."""
+    known: dict[tuple[object, ...], Fingerprint] = {}
+
+    def fingerprint(case: Case, device: Device | None) -> Fingerprint:
+        key = case.variant, case.toolkit, case.interaction, case.timed, device
+        if key not in known:
+            known[key] = environment.fingerprint(case, variants[case.variant], device)
+        return known[key]
+
+    return fingerprint
+
+
+def _fitting(
+    sweep: Sweep, devices: Sequence[Device], no_gpu: str | None, fingerprint: Prints, result: Plan, *, chosen: bool
+) -> Iterator[tuple[Case, list[Device]]]:
+    """Yield each case with the devices that can run it; the others become skipped, or are left out."""
+    on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
+    for case in sweep.cases:
+        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
+        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "none of the chosen devices can run it"
+        if not reason and case.gpus > 1:
+            most = max(on_host[device] for device in fitting)
+            reason = too_few(case.gpus, most) if most < case.gpus else None
+            fitting = [device for device in fitting if on_host[device] >= case.gpus]
+        if not reason:
+            yield case, fitting
+        elif fitting or not chosen:
+            result.tasks.append(Task(case, fingerprint(case, None), skip=reason))
+        else:
+            result.left_out.append(case)
+
+
+def _dealt(
+    fitting: Sequence[tuple[Case, list[Device]]],
+    sweep: Sweep,
+    fingerprint: Prints,
+    finished: Mapping[tuple[str, str], int],
+    result: Plan,
+) -> tuple[dict[Device, list[Task]], dict[Kind, list[Task]]]:
+    """Deal cases to devices, about the same time to each of a kind; return the tasks by device and by kind."""
+    loads: dict[Device, float] = defaultdict(float)
+    by_device: dict[Device, list[Task]] = {}
+    by_kind: dict[Kind, list[Task]] = defaultdict(list)
+    for case, able in fitting:
+        for alike in [[device] for device in able] if result.each else kinds(able):
+            tasks = {device: Task(case, fingerprint(case, device), device) for device in alike}
+            result.contests.setdefault(alike[0].kind, []).append(case)
+            has_it = next((device for device, task in tasks.items() if task.identity in finished), None)
+            # What nobody has done yet is for whoever has least to do.
+            device = has_it or min(tasks, key=lambda device: loads[device])
+            loads[device] += 0 if has_it else estimate_seconds(case, sweep.measure)
+            by_device.setdefault(device, []).append(tasks[device])
+            by_kind[device.kind].append(tasks[device])
+    return by_device, by_kind
 
 
 def kinds(devices: Sequence[Device]) -> list[list[Device]]:
@@ -204,12 +230,6 @@ def kinds(devices: Sequence[Device]) -> list[list[Device]]:
     for device in devices:
         found.setdefault(device.kind, []).append(device)
     return list(found.values())
-
-
-def selector(task: Task) -> str:
-    """Return the selector of the device of a task that has one."""
-    assert task.device is not None
-    return task.device.selector
 
 
 def _anchored(
