@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import reprlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import Any, get_args
 
 import numpy as np
@@ -19,6 +17,7 @@ from gravbench.errors import InputError, nearest, shortened
 from gravbench.model import units
 from gravbench.model.bodies import Bodies
 from gravbench.model.crowds import Kind
+from gravbench.model.fork_lock import ForkLock
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
@@ -38,11 +37,7 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 KEPT = 8
 """Sizes, softenings and variants for which arrays stay allocated, those used last."""
 
-_one_at_a_time = RLock()
-# A fork waits for the call of another thread: the child could neither finish it nor give the lock back.
-os.register_at_fork(
-    before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
-)
+_one_at_a_time = ForkLock()
 
 
 def force(
@@ -108,7 +103,6 @@ def force(
     """
     dtype = _number_type(dtype)
     _check_word("dtype", dtype, DTYPES)
-    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     eps2 = _softening(eps2)
     if not _is_number(error) or not error > 0:
         raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
@@ -127,10 +121,11 @@ def force(
             f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
         )
     on_device = bool(of_cupy)
-    by = _toolkit(toolkit, on_device=on_device)
-    (forked.check_threads if by == CPU else forked.check_cuda)()
     dtypes = DTYPES if dtype is None else (dtype,)
-    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
+    with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
+        by = _toolkit(toolkit, on_device=on_device)
+        (forked.check_threads if by == CPU else forked.check_cuda)()
+        known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
     scaled = units.scaled(arrays, eps2, on_device=on_device)
     held = [one for one in dtypes if on_device or scaled.is_held(one)]
     if not held:
@@ -284,7 +279,8 @@ def _default() -> str:
     return next((name for name in (CUPY, NUMBA) if found and catalogue()[name].missing is None), CPU)
 
 
-def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
+def _toolkit(toolkit: Any, *, on_device: bool) -> str:
+    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     if not on_device:
         return toolkit or _default()
     if toolkit not in (None, CUPY):

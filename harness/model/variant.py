@@ -26,6 +26,7 @@ from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
 from gravbench.model.declaring import declares
+from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
@@ -386,11 +387,12 @@ def _load(path: Path) -> Variant:
     return one
 
 
+@one_thread_at_a_time
 @lru_cache
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
 
-    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder.
+    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder. Other threads and forks wait.
 
     Raises:
         InputError: a folder is missing, a stem cannot be read or imported, two have one name, or a parent does not
