@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gravbench.errors import InputError, nearest, shortened
+from gravbench.errors import InputError, nearest
 from gravbench.model import units
+from gravbench.model.array_likes import is_cupy, one_line, real_array
 from gravbench.model.bodies import Bodies
 from gravbench.model.crowds import Kind
 from gravbench.model.fork_lock import ForkLock
@@ -97,7 +97,7 @@ def force(
 
     Raises:
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
-            the number type cannot hold the numbers, or the table lacks the quantile.
+            the number type cannot hold the numbers, or the table cannot be read or lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
@@ -105,17 +105,15 @@ def force(
     _check_word("dtype", dtype, DTYPES)
     eps2 = _softening(eps2)
     if not _is_number(error) or not error > 0:
-        raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
+        raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
     if not _is_number(quantile) or quantile not in QUANTILES:
-        raise InputError(f"quantile is {_shown(quantile)}; accepted: {ACCEPTED_QUANTILES}")
-    if table is not None and not isinstance(table, str | Path):
-        raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
+        raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
     given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
-    arrays = {name: _array(name, values) for name, values in given.items()}
+    arrays = {name: real_array(name, values) for name, values in given.items()}
     if len(arrays["mj"]) != len(arrays["xj"]):
         count, bodies = len(arrays["mj"]), len(arrays["xj"])
         raise InputError(f"mj has {count} masses for {bodies} positions xj; accepted: one mass per position")
-    of_cupy = [name for name, array in arrays.items() if _is_cupy(array)]
+    of_cupy = [name for name, array in arrays.items() if is_cupy(array)]
     if of_cupy not in ([], list(arrays)):
         raise InputError(
             f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
@@ -125,7 +123,7 @@ def force(
     with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
         by = _toolkit(toolkit, on_device=on_device)
         (forked.check_threads if by == CPU else forked.check_cuda)()
-        known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
+        known = _measured(table, by, of_two_sets="xi" in arrays)
     scaled = units.scaled(arrays, eps2, on_device=on_device)
     held = [one for one in dtypes if on_device or scaled.is_held(one)]
     if not held:
@@ -288,19 +286,20 @@ def _toolkit(toolkit: Any, *, on_device: bool) -> str:
     return CUPY
 
 
-def _is_cupy(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "cupy" and hasattr(array, "dtype")
-
-
-def _shown(value: Any) -> str:
-    """Show any value in a few characters of one line."""
-    return " ".join(reprlib.repr(value).split())
+def _measured(table: Any, toolkit: str, *, of_two_sets: bool) -> Measured | None:
+    """Return what the table has of a toolkit; nothing for two sets, for which a table is only checked."""
+    if table is not None and not isinstance(table, str | Path):
+        raise InputError(f"table is {one_line(table)}; accepted: the path of a file, as text or a Path")
+    if of_two_sets and table is None:
+        return None
+    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(toolkit)
+    return None if of_two_sets else known
 
 
 def _check_word(name: str, word: Any, accepted: Sequence[str]) -> None:
     # A number type of NumPy equals its name, and an array is neither equal to it nor not.
     if word is not None and not (isinstance(word, str) and word in accepted):
-        raise InputError(f"{name} is {_shown(word)}; {nearest(_shown(word), list(accepted))}")
+        raise InputError(f"{name} is {one_line(word)}; {nearest(one_line(word), list(accepted))}")
 
 
 def _is_number(value: Any) -> bool:
@@ -318,7 +317,7 @@ def _number_type(dtype: Any) -> Any:
 def _softening(eps2: Any) -> float:
     """Return it as a float."""
     if not _is_number(eps2):
-        raise InputError(f"eps2 is {_shown(eps2)}; accepted: a number")
+        raise InputError(f"eps2 is {one_line(eps2)}; accepted: a number")
     try:
         value = float(eps2)
     except OverflowError:
@@ -326,29 +325,3 @@ def _softening(eps2: Any) -> float:
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"eps2 is {value}; accepted: a finite number above 0")
     return value
-
-
-def _array(name: str, values: Any) -> Any:
-    """Return real numbers of the right shape: a CuPy array as it is, of anything else what NumPy makes of it.
-
-    Raises:
-        InputError: it makes something else of it, or values are masked.
-    """
-    what = units.WHAT[name]
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError(f"{what} are a masked array; accepted: an array without a mask")
-    array = values
-    if not _is_cupy(values):
-        try:
-            # Of subclasses, which may have operators of their own, only the numbers.
-            array = np.asarray(values)
-        except Exception as error:
-            raise InputError(f"{what} are {_shown(values)}; accepted: an array of real numbers") from error
-    if array.dtype.kind == "O":
-        raise InputError(f"{what} are of type {type(values).__name__}, objects for NumPy; accepted: real numbers")
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"{what} have dtype {shortened(str(array.dtype))}; accepted: real numbers")
-    if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
-        accepted = "(n,)" if name == "mj" else "(n, 3)"
-        raise InputError(f"{what} have shape {array.shape}; accepted: {accepted} with n of 1 or more")
-    return array

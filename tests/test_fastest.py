@@ -336,6 +336,12 @@ def test_the_command_writes_it(tmp_path, monkeypatch):
     assert not (tmp_path / "third.yaml").exists()
 
 
+def test_an_empty_table_is_answered_with_its_keys(tmp_path):
+    (tmp_path / "table.yaml").touch()
+    with pytest.raises(InputError, match=r"table.yaml: empty; accepted: keys and values, among them measured$"):
+        force(POSITION, MASS, eps2=1, toolkit="cpu", table=tmp_path / "table.yaml")
+
+
 def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
     for folder, variant in (("first", "tiled"), ("second", "kahan")):
         (tmp_path / folder).mkdir()
@@ -746,7 +752,10 @@ POSITION, MASS = sphere(6)
         ),
         ((POSITION * np.nan, MASS), {"eps2": 1}, "positions xj have values that are not finite"),
         ((POSITION, MASS * np.inf), {"eps2": 1}, "masses mj have values that are not finite"),
-        ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read"),
+        ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read: No such file"),
+        ((POSITION, MASS, POSITION[:2]), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read: No such"),
+        ((POSITION, MASS), {"eps2": 1, "table": "a\0b"}, r"a\\x00b: cannot be read: .*null"),
+        ((POSITION, MASS), {"eps2": 1, "error": 10**400, "dtype": "float16"}, "dtype is 'float16'"),
         ((POSITION, MASS), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
         ((POSITION, MASS, POSITION[:2]), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
         ((POSITION, MASS), {"eps2": 1, "table": ""}, "cannot be read"),

@@ -71,8 +71,8 @@ class Document:
         return places
 
 
-def read(path: Path) -> Document:
-    """Read one file.
+def read(path: Path, keys: str = "n and variants") -> Document:
+    """Read one file, in which these ``keys`` are expected.
 
     Raises:
         InputError: it is missing, no regular file, unreadable, empty, no YAML, or beyond the limits of size, nesting
@@ -100,7 +100,7 @@ def read(path: Path) -> Document:
     except yaml.YAMLError as error:
         raise InputError(f"{path}: invalid YAML: {error}") from error
     if root is None or data is None:
-        raise InputError(f"{path}: empty; accepted: keys and values, among them n and variants")
+        raise InputError(f"{path}: empty; accepted: keys and values, among them {keys}")
     return Document(path, data, root)
 
 

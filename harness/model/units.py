@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gravbench.errors import InputError
+from gravbench.model.array_likes import WHAT
 from gravbench.model.variant import Dtype
 
 LEAST_EPS, MOST_EPS = 2.0**-29, 2.0**10
@@ -26,10 +27,6 @@ USUAL_EPS = 2.0**-10
 """The softening length, but for a factor of two, unless coordinates ask for another: what is prepared for one softening
 length serves all positions that are ``NEAR`` 1 in this unit."""
 NEAR = 2.0**-10, 2.0**10
-
-
-WHAT = {"xj": "positions xj", "mj": "masses mj", "xi": "positions xi"}
-"""The arguments that are arrays, as messages name them."""
 
 
 @dataclass(frozen=True, slots=True)
