@@ -167,7 +167,7 @@ def test_the_smallest_integer_has_a_size():
     numbers = np.full((2, 3), [[least, 0, 0], [least // 2, 0, 0]])
     exact = force(numbers.astype(float), [1, 1], eps2=1e30, toolkit="cpu")
     assert_array_equal(force(numbers, [1, 1], eps2=1e30, toolkit="cpu"), exact)
-    with pytest.raises(InputError, match=r"positions of up to 9.2e\+18"):
+    with pytest.raises(InputError, match=r"positions that differ by 4.6e\+18"):
         force(numbers, [1, 1], eps2=1e-30, dtype="float32", toolkit="cpu")
 
 
