@@ -22,6 +22,8 @@ MOST_QUOTED = 100
 
 Place = tuple[int, int]
 """A line and a column of a file, from 0."""
+BEHIND = sys.maxsize
+"""The line of what is not in the file but on the command line."""
 
 
 class InputError(ValueError):
@@ -40,7 +42,7 @@ class InputError(ValueError):
 
 
 class Mistakes:
-    """The mistakes in a file, collected so that all are said at once, in the order of the file."""
+    """The mistakes in a file and its overrides, collected so that all are said at once, in the order of the file."""
 
     def __init__(self) -> None:
         self._found: dict[str, Place] = {}
@@ -52,7 +54,11 @@ class Mistakes:
             yield
         except InputError as error:
             for sentence in error.args:
-                self._found.setdefault(sentence, place)
+                self.note(sentence, place)
+
+    def note(self, sentence: str, place: Place) -> None:
+        """Collect what is wrong at this place of the file."""
+        self._found.setdefault(sentence, place)
 
     def check(self) -> None:
         """Refuse the file if anything was collected.
@@ -61,12 +67,16 @@ class Mistakes:
             InputError: the first ``MOST_SENTENCES`` mistakes, and how many more there are.
         """
         if self._found:
-            raise InputError(*few(sorted(self._found, key=lambda sentence: self._found[sentence])))
+            raise self.error()
+
+    def error(self) -> InputError:
+        """Return the error that has what was collected."""
+        return InputError(*few(sorted(self._found, key=lambda sentence: self._found[sentence])))
 
 
-def few(sentences: Sequence[str], count: int | None = None) -> list[str]:
-    """Keep the first ``MOST_SENTENCES``, and say how many more of the ``count`` mistakes there are."""
-    more = (count or len(sentences)) - MOST_SENTENCES
+def few(sentences: Sequence[str]) -> list[str]:
+    """Keep the first ``MOST_SENTENCES``, and say how many more mistakes there are."""
+    more = len(sentences) - MOST_SENTENCES
     if more <= 0:
         return list(sentences)
     return [*sentences[:MOST_SENTENCES], f"and {more:,} more mistake{'s' if more > 1 else ''}"]

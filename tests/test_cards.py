@@ -102,7 +102,7 @@ def test_another_driver_or_model_is_another_kind_and_a_later_run_on_one_card_bel
 
 
 def test_the_best_of_shared_cases_is_of_all_cards():
-    (found,) = best(divided(), dict(DEFAULTS) | {"symmetric": {"p": 256}})
+    (found,) = best([divided()], dict(DEFAULTS) | {"symmetric": {"p": 256}})
     assert (found.device, [(one.n, one.chosen.variant) for one in found.choices]) == (
         f"{GPU} (one of 2)",
         [(1000, "symmetric")],

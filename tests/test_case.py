@@ -14,10 +14,11 @@ from gravbench.model import case as cases
 from gravbench.model.case import CONDITIONS, PARTS, Case, Part
 from gravbench.model.record import Record
 from gravbench.report import export
+from gravbench.report.compared import case_json
 from gravbench.report.names import Names
 from gravbench.report.page import columns, html
 from gravbench.report.page.reproduce import command
-from gravbench.report.terminal.comparison import case_json, render_comparison
+from gravbench.report.terminal.comparison import render_comparison
 from gravbench.report.terminal.ladder import render
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
@@ -76,7 +77,7 @@ def test_a_new_condition_divides_ladders_and_is_named_where_it_is_unusual(two):
 
 
 def test_a_new_condition_is_a_task_of_its_own(two):
-    assert [selection.task.get("boundary") for selection in best(two, {})] == ["open", "periodic"]
+    assert [selection.task.get("boundary") for selection in best([two], {})] == ["open", "periodic"]
 
 
 def test_values_of_a_new_field_can_be_compared(two):

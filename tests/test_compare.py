@@ -18,13 +18,15 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.model.work import Work
+from gravbench.report.compared import comparison_json
 from gravbench.report.terminal.choices import choices_json, render_choices
-from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
+from gravbench.report.terminal.comparison import closing_sentence, comparison_markdown, render_comparison
 from gravbench.report.terminal.selftest import render_selftest
 from gravbench.verdicts import compare, ratios, selftest
 from gravbench.verdicts.best import best
-from gravbench.verdicts.compare import Reason, Run, Verdict
+from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.ratios import Scatter
+from gravbench.verdicts.reasons import Reason
 
 GPU = "NVIDIA Imaginary 9000"
 DEFAULTS = {
@@ -45,6 +47,7 @@ def record(samples=None, **changes):
         "n": 1024,
         "device": GPU if gpu else "Imaginary CPU",
         "device_uuid": "GPU-1" if gpu else None,
+        "driver": "600.1" if gpu else None,
         "error_max": 1e-6,
         "samples_seconds": list(map(float, samples)),
         "median_seconds": float(np.median(samples)) if len(samples) else None,
@@ -199,7 +202,7 @@ def test_the_scatter_between_two_anchors_is_interpolated_by_time_and_beyond_them
 
 def numbers_of(records, **options):
     """Count what is as good and what is unclear at each n."""
-    (found,) = best(records, DEFAULTS, **options)
+    (found,) = best([records], DEFAULTS, **options)
     return {choice.n: (len(choice.as_good), len(choice.unclear)) for choice in found.choices}
 
 
@@ -242,7 +245,7 @@ def printed(selections, width=80, **options):
 
 def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be():
     defaults = {"numpy_direct": {}, "numba_symmetric": {}, "numba_parallel": {}}
-    found = best(scattering(), defaults)
+    found = best([scattering()], defaults)
     choice = found[0].choices[1]
     assert (choice.chosen.variant, choice.behind) == ("numba_parallel", None)
     assert [(one.record.variant, one.interval.ratio) for one in choice.unclear] == [
@@ -267,13 +270,13 @@ def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be
 
 
 def test_too_few_samples_bound_no_ratio():
-    found = best([record(1.0), record([0.9, 1.1, 1.2], variant="naive", axes={"p": 64})], DEFAULTS)
+    found = best([[record(1.0), record([0.9, 1.1, 1.2], variant="naive", axes={"p": 64})]], DEFAULTS)
     (unclear,) = found[0].choices[0].unclear
     assert not unclear.sure
     assert "there are too few samples to bound the time of it" in " ".join(printed(found).split())
     (one,) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["unclear"]
     assert (one["ratio"], one["low"], one["high"]) == (pytest.approx(1.1), None, None)
-    found = best([record(1.0, axes={"p": 64, "unroll": 8}), record([1.0, 1.01, 1.02])], DEFAULTS)
+    found = best([[record(1.0, axes={"p": 64, "unroll": 8}), record([1.0, 1.01, 1.02])]], DEFAULTS)
     assert found[0].choices[0].chosen.axes == {"p": 256, "unroll": 32}
     assert "1.00 ± ?" in printed(found, 200)
     assert choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["behind"]["low"] is None
@@ -281,7 +284,7 @@ def test_too_few_samples_bound_no_ratio():
 
 def test_the_best_of_a_run_that_drifted_says_so():
     defaults = {"numpy_direct": {}, "numba_symmetric": {}, "numba_parallel": {}}
-    found = best([*scattering(), record(1.0)], defaults)
+    found = best([[*scattering(), record(1.0)]], defaults)
     assert [len(one.drifts) for one in found] == [0, 1]
     text = printed(found)
     assert re.search(r"^Imaginary CPU,[^^]*\^$", text, re.MULTILINE)
@@ -346,7 +349,7 @@ def test_what_just_touches_the_threshold_is_as_good_as_the_fastest():
     fastest = record([1.0] * 10)
     for second, as_good in ((1.5, 2), (1.501, 1)):
         other = record([second] * 10, variant="naive", axes={"p": 256})
-        (found,) = best([fastest, other], DEFAULTS, threshold=0.5)
+        (found,) = best([[fastest, other]], DEFAULTS, threshold=0.5)
         assert len(found.choices[0].as_good) == as_good
 
 
@@ -436,6 +439,90 @@ def test_work_on_the_host_is_judged_by_anchors_of_such_work_in_both_runs(base, n
         assert "no anchor of" not in text
 
 
+def both_of_one_process(anchors, ratio):
+    """A run of GPU anchors that scatter by so much, and of a hybrid by two toolkits, measured by one process."""
+    run = run_with({"gpu": anchors})
+    kind = {"variant": "barnes_hut", "on_host": True, "processes": [50] * 10}
+    return Run("run", [*run.records, record(1.0, **kind), record(ratio, toolkit="pycuda", **kind)])
+
+
+@pytest.mark.parametrize(
+    ("scatter", "verdict", "reasons"),
+    [
+        (0.001, Verdict.SLOWER, (Reason.WITHIN,)),
+        (0.1, Verdict.UNCLEAR, (Reason.NO_ANCHOR_OF_BOTH, Reason.WITHIN)),
+    ],
+)
+def test_within_one_run_other_anchors_widen_what_has_none_of_its_work(scatter, verdict, reasons):
+    (found,) = compare.compare_values(both_of_one_process(scatter, 1.1), "toolkit", DEFAULTS)
+    (pair,) = found.pairs
+    assert (pair.verdict, pair.reasons, pair.narrow) == (verdict, reasons, True)
+    sampled = ratios.ratio(ratios.span(pair.base), ratios.span(pair.new), 0.0)
+    own, whole = (math.log(interval.high / interval.ratio) for interval in (sampled, pair.interval))
+    # Student's t of four degrees of freedom is 2.776; the steps of -1, 1, 0, -1 and 1 deviate by 1.
+    assert whole == pytest.approx(math.hypot(own, 2.776 * math.sqrt(2) * scatter), rel=0.01)
+    for text in (shown(found, 200), comparison_markdown(found, everything=True)):
+        assert re.search(r"to \d\.\d+\* ", text)
+        assert "lacks the scatter between processes of such work" in text
+    assert comparison_json(found)["pairs"][0]["interval_includes_processes"] is False
+
+
+def test_a_ratio_that_nothing_founds_is_marked_where_a_comparison_ends():
+    found = compare.compare_runs(*(run_with({"gpu": 1e-3}, gpu=1.0, hybrid=ratio) for ratio in (1.0, 1.5)))
+    assert re.search(r"is from 1\.00 ± 0\.01 to 1\.50 ± 0\.01\* times as fast\.$", closing_sentence(found))
+    lines = [line for line in shown(found, 200).splitlines() if re.match("SAME|UNCLEAR", line)]
+    assert [(line.split()[0], "*" in line) for line in lines] == [("UNCLEAR", True), ("SAME", False), ("SAME", False)]
+    anchored = [run_with({"gpu": 1e-3, "hybrid": 1e-3}, gpu=1.0, hybrid=ratio) for ratio in (1.0, 1.5)]
+    assert "*" not in shown(compare.compare_runs(*anchored), 200)
+
+
+def two_runs(apart):
+    """Two runs whose anchors hardly scatter, and lie ``apart`` by a ratio; a case in each, 5 % slower in the second."""
+    return [
+        [
+            *(record(middle * (1 + i / 1e4), n=64, anchor=i, processes=[i] * 10) for i in range(1, 6)),
+            record(seconds, axes={"p": p, "unroll": 32}, toolkit=toolkit, processes=[9] * 10),
+        ]
+        for middle, seconds, p, toolkit in ((1.0, 1.0, 64, "cupy"), (apart, 1.05, 64, "pycuda"))
+    ]
+
+
+def test_the_anchors_of_several_runs_scatter_around_the_mean_of_each():
+    first, second = two_runs(apart=1.5)
+    (apart,) = best([first, second], DEFAULTS)
+    assert [choice.unclear for choice in apart.choices] == [[], []]
+    (joined,) = best([[*first, *second]], DEFAULTS)
+    assert len(joined.choices[1].unclear) == 1, "with one mean for both, they scatter by 20 %"
+    both = Run("both", [*first, *second], (len(first), len(second)))
+    (found,) = compare.compare_values(both, "toolkit", DEFAULTS)
+    assert [pair.verdict for pair in found.pairs if pair.base.n == 1024] == [Verdict.SLOWER]
+    (found,) = compare.compare_values(Run("both", both.records), "toolkit", DEFAULTS)
+    assert [pair.verdict for pair in found.pairs if pair.base.n == 1024] == [Verdict.UNCLEAR]
+
+
+def test_the_commands_that_read_several_runs_keep_them_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, records in zip(("first", "second"), two_runs(apart=1.5), strict=True):
+        for one in records:
+            RecordFile(tmp_path / name).append(consistent(one))
+    code, text = command("best", "first", "second", "--json")
+    assert code == 0, text
+    (choice,) = [choice for choice in json.loads(text)["selections"][0]["choices"] if choice["n"] == 1024]
+    assert choice["unclear"] == []
+    _, text = command("compare", "first", "second", "--by", "toolkit", "--json")
+    assert [pair["verdict"] for pair in json.loads(text)["comparisons"][0]["pairs"]] == ["SLOWER"]
+
+
+@pytest.mark.parametrize(("anchors", "included"), [({"gpu": 0.01}, False), ({"gpu": 0.01, "hybrid": 0.1}, True)])
+def test_the_best_says_to_programs_whether_a_bound_includes_processes(anchors, included):
+    run = run_with(anchors, hybrid=1.0)
+    run.records.append(record(1.05, variant="barnes_hut", on_host=True, axes={"p": 64}, processes=[60] * 10))
+    made = choices_json(best([run.records], DEFAULTS), 1e-3, 0.02)
+    (choice,) = [choice for choice in made["selections"][0]["choices"] if choice["n"] == 1024]
+    (unclear,) = choice["unclear"]
+    assert unclear["interval_includes_processes"] is included
+
+
 def test_several_processes_of_a_case_say_what_no_anchor_says():
     runs = run_with({"gpu": 1e-4}, gpu=1.0), run_with({"gpu": 1e-4}, gpu=1.0)
     samples = np.concatenate([np.linspace(0.9995, 1.0005, 5) for _ in range(4)])
@@ -460,8 +547,8 @@ def test_unchanged_code_is_not_called_slower_or_faster_between_two_cards():
 
 def test_two_runs_put_together_are_not_taken_for_one():
     both = [record(toolkit=toolkit, processes=[1] * 10) for toolkit in ("cupy", "pycuda")]
-    for runs, verdict in ((1, Verdict.SAME), (2, Verdict.UNCLEAR)):
-        (found,) = compare.compare_values(Run("run", both, runs), "toolkit", DEFAULTS)
+    for lengths, verdict in (((2,), Verdict.SAME), ((1, 1), Verdict.UNCLEAR)):
+        (found,) = compare.compare_values(Run("run", both, lengths), "toolkit", DEFAULTS)
         assert found.pairs[0].verdict is verdict
 
 
@@ -665,7 +752,7 @@ def test_the_best_is_all_that_cannot_be_told_from_the_fastest_the_simplest_first
         record(1.5, variant="naive", axes={"p": 256}),
     ]
     for order in (records, records[::-1]):
-        ((choice,),) = (one.choices for one in best(order, DEFAULTS))
+        ((choice,),) = (one.choices for one in best([order], DEFAULTS))
         assert [(one.toolkit, *one.axes.values()) for one in choice.as_good] == [
             ("cupy", 256, 32), ("pycuda", 256, 32), ("cupy", 64, 32), ("cupy", 64, 8),
         ]  # fmt: skip
@@ -680,7 +767,7 @@ def test_the_best_does_not_flicker_with_noise():
         records = [
             record(np.exp(generator.normal(0, 0.003, 10)), axes={"p": p, "unroll": 32}) for p in (64, 128, 256, 512)
         ]
-        chosen.add(best(records, DEFAULTS)[0].choices[0].chosen.axes["p"])
+        chosen.add(best([records], DEFAULTS)[0].choices[0].chosen.axes["p"])
     assert chosen == {256}
 
 
@@ -695,20 +782,20 @@ def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
         record(0.1, variant="blind", axes={}, n=256, error_max=None),
         record(3.0, toolkit="cpu", variant="numba_parallel", axes={}, n=64),
     ]
-    gpu, cpu = best(records, DEFAULTS)
+    gpu, cpu = best([records], DEFAULTS)
     assert [(one.n, one.chosen.variant, one.changed) for one in gpu.choices] == [
         (64, "split", False),
         (128, "tiled", True),
         (256, "tiled", False),
     ]
     assert cpu.device == "Imaginary CPU"
-    assert best(records, DEFAULTS, error=1.0)[0].choices[2].chosen.variant == "rough"
-    assert [one.device for one in best(records, DEFAULTS, device="cpu")] == ["Imaginary CPU"]
-    assert [one.device for one in best(records, DEFAULTS, device="imaginary 9")] == [GPU]
+    assert best([records], DEFAULTS, error=1.0)[0].choices[2].chosen.variant == "rough"
+    assert [one.device for one in best([records], DEFAULTS, device="cpu")] == ["Imaginary CPU"]
+    assert [one.device for one in best([records], DEFAULTS, device="imaginary 9")] == [GPU]
     with pytest.raises(InputError, match="--device tpu"):
-        best(records, DEFAULTS, device="tpu")
+        best([records], DEFAULTS, device="tpu")
     with pytest.raises(InputError, match="the smallest error of a record is 1"):
-        best(records, DEFAULTS, error=1e-9)
+        best([records], DEFAULTS, error=1e-9)
     for width in (80, 200):
         file = io.StringIO()
         render_choices([gpu, cpu], Console(width=width, file=file), 1e-3, 0.02, everything=True)
@@ -875,7 +962,8 @@ def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monk
     for words, answer in (
         (["tiny.yaml", "--out", "rounds"], "it already has rounds"),
         (["tiny.yaml", "--from", "rounds"], "cannot be combined with CONFIG"),
-        (["--from", "nowhere"], "it has 0 rounds"),
+        (["--from", "nowhere"], "--from nowhere: no such folder"),
+        (["--from", "."], "it has 0 rounds"),
     ):
         code, text = command("selftest", *words)
         assert code == 2

@@ -27,7 +27,7 @@ from gravbench.measuring.plan import plan
 from gravbench.measuring.queues import MOST_LOSSES, Queues
 from gravbench.measuring.turns import Turn
 from gravbench.model.device import Device
-from gravbench.model.record import Measurement, Preparation
+from gravbench.model.record import Errors, Measurement, Preparation
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.search.strategies import start
@@ -146,7 +146,7 @@ class MadeUp:
     """Workers that are done at once, or lost."""
 
     losable = True
-    measured = Measurement(samples_seconds=[1.0], median_seconds=1.0, ci_low=0.9, ci_high=1.1)
+    measured = Measurement(samples_seconds=[1.0] * 20, processes=[1] * 20, median_seconds=1.0, ci_low=1.0, ci_high=1.0)
 
     def __init__(self, lose):
         self.lose, self.lock, self.lost = lose, threading.Lock(), set()
@@ -167,8 +167,8 @@ class MadeUp:
                     if site.lose(device, job.case, site):
                         site.lost.add(device)
                         raise LostError("of chance")
-                found = Found(preparation=Preparation(bodies_sha256="0" * 64), measurement=site.measured)
-                return Outcome("ok", None, found)
+                prepared, errors = Preparation(bodies_sha256="0" * 64), Errors(error_max=1e-7)
+                return Outcome("ok", None, Found(preparation=prepared, errors=errors, measurement=site.measured))
 
             def end(self):
                 pass

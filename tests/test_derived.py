@@ -10,7 +10,8 @@ from conftest import ROOT
 from gravbench import api
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model import derived
+from gravbench.model.runs import RECORDS, RecordFile, has_measurements
 
 H200 = ROOT / "reports" / "h200"
 COMMITTED = sorted(path.parent for path in (ROOT / "reports").rglob(RECORDS))
@@ -53,7 +54,7 @@ def run(tmp_path):
 @pytest.mark.parametrize("folder", COMMITTED, ids=lambda folder: folder.name)
 def test_every_committed_record_is_what_its_samples_give(folder):
     lines = (folder / RECORDS).read_bytes().splitlines()
-    assert len(RecordFile(folder).read(pytest.fail, intervals=True)) == len(lines)
+    assert len(RecordFile(folder).read(pytest.fail)) == len(lines)
 
 
 FALSE = {
@@ -72,6 +73,21 @@ FALSE = {
     "more processes than samples": {"processes": lambda one: [*one["processes"], 1]},
     "no samples": {"samples_seconds": lambda _: [], "processes": lambda _: []},
     "no median": {"median_seconds": lambda _: None},
+    "no largest error": {"error_max": lambda _: None},
+    "no hash of the bodies": {"bodies_sha256": lambda _: None},
+    "no device": {"device": lambda _: None},
+    "no processes by a method that tells them": {
+        "processes": lambda _: [],
+        "method": lambda _: 1,
+        "ci_low": lambda _: None,
+        "ci_high": lambda _: None,
+    },
+    "no interval by a method, of samples that give one": {
+        "ci_low": lambda _: None,
+        "ci_high": lambda _: None,
+        "method": lambda _: 1,
+    },
+    "samples of what was skipped": {"status": lambda _: "skipped"},
     "a sample of zero": {"samples_seconds": lambda one: [0, *one["samples_seconds"][1:]]},
     "a negative sample": {"samples_seconds": lambda one: [-1.0, *one["samples_seconds"][1:]]},
     "a sample that is no number": {"samples_seconds": lambda one: [math.nan, *one["samples_seconds"][1:]]},
@@ -89,7 +105,8 @@ def test_a_record_that_is_not_what_its_samples_give_is_refused_by_line(what, wor
     assert f"{folder / RECORDS}: skipped 1 line that is not a record: line 2: " in said
     # The field that is named, its value and what it should be.
     named = said.partition("line 2: ")[2]
-    assert any(named.startswith(field) for field in (*FALSE[what], "error_max", "processes", "median_seconds"))
+    samples = "samples_seconds"
+    assert any(named.startswith(field) for field in (*FALSE[what], "error_max", "processes", "median_seconds", samples))
 
 
 def test_the_sentence_has_the_field_its_value_and_what_it_should_be(run):
@@ -110,11 +127,28 @@ def test_a_run_of_nothing_else_is_refused(run):
         api.compare(folder, H200 / "ladder")
 
 
-def test_a_processor_has_no_uuid_of_a_gpu(run):
-    folder = run("cpu", device_uuid=lambda _: "GPU-11111111-2222")
+@pytest.mark.parametrize(("field", "value"), [("device_uuid", "GPU-11111111-2222"), ("driver", "580.1")])
+def test_a_processor_has_nothing_of_a_gpu(field, value, run):
+    folder = run("cpu", **{field: lambda _: value})
     said = []
     RecordFile(folder).read(said.append)
-    assert said[0].endswith("line 2: device_uuid: 'GPU-11111111-2222', but the toolkit is cpu; accepted: none")
+    assert said[0].endswith(f"line 2: {field}: '{value}', but the toolkit is cpu; accepted: none")
+
+
+def test_whether_a_run_has_measurements_is_told_without_its_intervals(run, monkeypatch):
+    folder = run(ci_low=lambda one: one["median_seconds"])
+    monkeypatch.setattr(derived, "interval", pytest.fail)
+    assert has_measurements(folder)
+
+
+def test_everybody_else_reads_with_intervals(run):
+    folder = run(ci_low=lambda one: one["median_seconds"])
+    with pytest.warns(UserWarning, match="skipped 1 line that is not a record: line 2: ci_low: "):
+        (pair,) = api.compare(folder, folder).pairs
+    assert pair.base.seed == 7
+    said = []
+    assert len(list(RecordFile(folder).records(said.append))) == 1
+    assert said[0].startswith("line 2: ci_low: ")
 
 
 @pytest.mark.parametrize(
@@ -146,11 +180,11 @@ def test_the_interval_of_an_older_record_is_that_of_independent_samples(tmp_path
     for number, changes in enumerate(({}, {"processes": [1] * 69}), 1):
         (tmp_path / RECORDS).write_text(json.dumps(older | changes) + "\n", "utf-8")
         store = RecordFile(tmp_path)
-        assert len(list(store.records(said.append, intervals=True))) == 2 - number
+        assert len(list(store.records(said.append))) == 2 - number
     assert said[0].startswith("line 1: ci_low: ")
 
 
-@pytest.mark.parametrize("broken", [{"median_seconds": 1e-9}, {"samples_seconds": []}])
+@pytest.mark.parametrize("broken", [{"median_seconds": 1e-9}, {"samples_seconds": []}, {"ci_low": 1e-9}])
 def test_a_false_record_is_measured_again_by_resume(broken, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(
@@ -163,7 +197,7 @@ def test_a_false_record_is_measured_again_by_resume(broken, tmp_path, monkeypatc
     false = [json.loads(line) | broken for line in lines if json.loads(line)["n"] == 17]
     right = [line for line in lines if json.loads(line)["n"] == 16]
     path.write_text("\n".join([*right, *map(json.dumps, false)]) + "\n", "utf-8")
-    with pytest.warns(UserWarning, match="skipped 2 lines"):
-        code, said = command("run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
+    code, said = command("run", "tiny.yaml", "--device", "cpu", "--out", "out", "--resume")
     assert code == 0, said
+    assert "1 cases are already in out and are kept" in said
     assert {one.n for one in RecordFile(tmp_path / "out").read(lambda _: None)} == {16, 17}

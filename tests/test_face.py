@@ -365,7 +365,7 @@ def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
     assert sentence.startswith(said)
     # No process or anchor bounds how far processes differ; both cases differ alike.
     assert "2 cases, all of them UNCLEAR; case by case, " in sentence
-    assert re.search(r" is \d\.\d\d ± 0\.01 times as fast\.$", sentence)
+    assert re.search(r" is \d\.\d\d ± 0\.01\* times as fast\.$", sentence)
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
 
 

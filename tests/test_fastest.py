@@ -841,18 +841,18 @@ def test_the_error_decides_which_number_type_is_best():
         measured(1.0, error_max=1e-6), measured(2.0, dtype="float64", error_max=1e-14),
         measured(3.0, variant="kahan", error_max=1e-7), measured(1.0, n=64, error_max=1e-5),
     ]  # fmt: skip
-    (found,) = best(records, DEFAULTS)
+    (found,) = best([records], DEFAULTS)
     assert [one.chosen.dtype for one in found.choices] == ["float32", "float32"]
-    (found,) = best(records, DEFAULTS, error=5e-7)
+    (found,) = best([records], DEFAULTS, error=5e-7)
     assert [(one.n, one.chosen.dtype, one.compared) for one in found.choices] == [(1024, "float64", 2)]
     assert found.missed == {64: 1e-5}
-    (found,) = best(records, DEFAULTS, error=5e-7, dtype="float32")
+    (found,) = best([records], DEFAULTS, error=5e-7, dtype="float32")
     assert found.choices[0].chosen.variant == "kahan"
     with pytest.raises(InputError, match="--dtype float46: no record matches; did you mean float64"):
-        best(records, DEFAULTS, dtype="float46")
+        best([records], DEFAULTS, dtype="float46")
     for width in (80, 200):
         file = io.StringIO()
-        both = best([*records, measured(0.1, n=32, error_max=1e-9)], DEFAULTS, error=5e-7)
+        both = best([[*records, measured(0.1, n=32, error_max=1e-9)]], DEFAULTS, error=5e-7)
         render_choices(both, Console(width=width, file=file), 5e-7, 0.02)
         text = file.getvalue()
         assert max(map(len, text.splitlines())) <= width
@@ -864,7 +864,7 @@ def test_the_error_decides_which_number_type_is_best():
 
 def test_a_best_for_equal_masses_says_so():
     file = io.StringIO()
-    found = best([measured(variant="symmetric", axes={"equal_mass": 1})], DEFAULTS)
+    found = best([[measured(variant="symmetric", axes={"equal_mass": 1})]], DEFAULTS)
     render_choices(found, Console(width=80, file=file), 1e-3, 0.02)
     said = "equal_mass=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
     assert said in " ".join(file.getvalue().split())

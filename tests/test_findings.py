@@ -13,7 +13,9 @@ The run is a folder below reports. A case is a variant, a toolkit and whatever e
 axis that is not named has its default. ``speed`` is interactions/s, ``time`` seconds, anything else a field of the
 record or an entry of one (``counters.issue_slots``), or of a ceiling. ``compare`` has to call a ratio of speeds or
 times FASTER or SLOWER, as the number says, the scatter of the run's anchor included. A speed, a time or a ratio of
-them whose interval is wider than ± 5 % states how wide. A verdict instead of a quantity states no number.
+them whose interval is wider than ± 5 % states how wide, followed by * as code where it lacks the scatter between
+processes. What stands after ± is that of reports and ``compare``; a stage has that of its evaluation. A verdict instead
+of a quantity states no number.
 """
 
 import math
@@ -30,9 +32,8 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.verdicts.cards import together
-from gravbench.verdicts.compare import THRESHOLD, Verdict, judge
+from gravbench.verdicts.compare import THRESHOLD, Pair, Verdict, judge
 from gravbench.verdicts.ranking import is_ranked
-from gravbench.verdicts.ratios import Anchors, Scatter, larger, places, span
 from gravbench.verdicts.uncertainty import Uncertainties
 
 FINDINGS = "docs/findings.md"
@@ -46,7 +47,8 @@ WIDE = 0.05
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 REFERENCE = re.compile(
-    rf"(?:(?P<number>{NUMBER})(?P<unit> ms| %)?(?: ± (?P<width>\d+) %)? )?<!-- (?P<source>[^>]*?: .*?) -->"
+    rf"(?:(?P<number>{NUMBER})(?P<unit> ms| %)?(?: ± (?P<width>[\d,]+) %(?P<narrow> `\*`)?)? )?"
+    r"<!-- (?P<source>[^>]*?: .*?) -->"
 )
 GENERATED = re.compile(r"<!-- (ladder|printed|noise|languages): .*?<!-- end of \1 -->", re.DOTALL)
 UNITS = {" ms": 1e3, " %": 1e2}
@@ -65,6 +67,7 @@ class Told:
     number: str | None
     unit: str | None
     width: str | None
+    narrow: bool
     source: str
 
     def __str__(self) -> str:
@@ -83,7 +86,15 @@ def references(document: str, text: str) -> list[Told]:
         line = " ".join(bullet.split())
         sentence = re.sub(r" ?<!--.*?-->", "", line)
         found += [
-            Told(document, sentence, match["number"], match["unit"], match["width"], match["source"])
+            Told(
+                document,
+                sentence,
+                match["number"],
+                match["unit"],
+                match["width"],
+                bool(match["narrow"]),
+                match["source"],
+            )
             for match in REFERENCE.finditer(line)
             if not match["source"].startswith(("command: ", "code: "))
         ]
@@ -91,10 +102,10 @@ def references(document: str, text: str) -> list[Told]:
 
 
 @cache
-def run(name: str) -> tuple[list[Record], Anchors, Uncertainties]:
-    """Read a run below reports: one record a case, its anchors, and the uncertainties that they give."""
+def run(name: str) -> tuple[list[Record], Uncertainties]:
+    """Read a run below reports: one record a case, and the uncertainties that its anchors give."""
     (records,) = together([RecordFile(ROOT / "reports" / name).read()])
-    return latest(records), Anchors([records], places([records])), Uncertainties([records])
+    return latest(records), Uncertainties([records])
 
 
 def alike(value: object, word: str) -> bool:
@@ -126,11 +137,21 @@ def record_of(name: str, words: str) -> Record:
     return found[0]
 
 
-def scatter_of(name: str, *records: Record) -> Scatter | None:
-    """Return the larger scatter of the anchors of such work, None without one."""
-    found = [run(name)[1].of(record) for record in records]
-    known = [scatter for scatter in found if scatter is not None]
-    return larger(*known) if len(known) == len(found) else None
+def compared(name: str, new: Record, base: Record) -> Pair:
+    """Return what ``compare`` says of two records of a run."""
+    return judge(base, new, run(name)[1].wider(base, new), THRESHOLD, one_run=True)
+
+
+def is_timed(quantity: str) -> bool:
+    """Tell whether a quantity follows from a time, so that it has an uncertainty."""
+    return quantity in ("speed", "time") or quantity.startswith("stages_seconds.")
+
+
+def is_narrow(name: str, quantity: str, records: list[Record]) -> bool:
+    """Tell whether the uncertainty of a quantity, or of the ratio of two, lacks the scatter between processes."""
+    if quantity in ("speed", "time") and len(records) == 2:
+        return compared(name, *records).narrow
+    return is_timed(quantity) and not all(map(run(name)[1].includes_processes, records))
 
 
 def figure(record: Record, quantity: str) -> float:
@@ -145,20 +166,21 @@ def figure(record: Record, quantity: str) -> float:
     return float(value)
 
 
-def half_width(name: str, record: Record, quantity: str) -> float:
-    """Return half the interval of one time or speed as a part of it, the drift of its run included; 0 of errors."""
-    if quantity in ("speed", "time"):
-        bounds = span(record)
-        if not bounds.sure:
-            raise WrongError(
-                f"{len(record.samples_seconds)} samples do not bound the time of {record.variant} n={record.n}"
-            )
-        sampled = math.log(bounds.high / bounds.low) / 2
-    elif quantity.startswith("stages_seconds."):
-        sampled = 0.0
-    else:
+def reach(name: str, record: Record, quantity: str) -> float:
+    """Return half the interval of one time or speed in logarithms; 0 of errors."""
+    if not is_timed(quantity):
         return 0.0
-    return math.expm1(math.hypot(sampled, run(name)[2].reach(record)))
+    found = run(name)[1].reach(record)
+    if found is None:
+        raise WrongError(
+            f"{len(record.samples_seconds)} samples do not bound the time of {record.variant} n={record.n}"
+        )
+    return found
+
+
+def half_width(name: str, record: Record, quantity: str) -> float:
+    """Return half the interval of one time or speed as a part of it, which is what reports print; 0 of errors."""
+    return math.sinh(reach(name, record, quantity))
 
 
 def ratio_of(name: str, quantity: str, base: Record, new: Record, stated: float) -> tuple[float, float]:
@@ -173,16 +195,16 @@ def ratio_of(name: str, quantity: str, base: Record, new: Record, stated: float)
         if base.n != new.n:
             raise WrongError(f"n={new.n} and n={base.n}: their speeds have no ratio")
     if quantity in ("speed", "time"):
-        pair = judge(base, new, scatter_of(name, base, new), THRESHOLD, one_run=True)
+        pair = compared(name, new, base)
         if pair.verdict is not (Verdict.FASTER if (stated > 1) == (quantity == "speed") else Verdict.SLOWER):
             low, high = pair.interval.low, pair.interval.high
             raise WrongError(f"compare calls it {pair.verdict} (times are {low:.4g} to {high:.4g} of each other)")
-        wide = pair.interval.half_width
+        wide = (pair.interval.high - pair.interval.low) / 2 / pair.interval.ratio
     elif quantity.startswith("stages_seconds."):
-        drift = run(name)[2].wider(base, new).of_ratio
-        if abs(math.log(value)) < drift:
-            raise WrongError("this ratio is within the drift of the run")
-        wide = math.expm1(drift)
+        both = math.hypot(reach(name, base, quantity), reach(name, new, quantity))
+        if abs(math.log(value)) < both:
+            raise WrongError("this ratio is within its interval")
+        wide = math.sinh(both)
     return value, wide
 
 
@@ -219,8 +241,7 @@ def check(told: Told) -> None:
     kind, _, cases = what.partition(": ") if re.match(r"[A-Z]+: ", what) else what.partition(" of ")
     records = [record_of(where, words) for words in cases.split(" / ")]
     if kind in Verdict.__members__:
-        new, base = records
-        found = judge(base, new, scatter_of(where, base, new), THRESHOLD, one_run=True).verdict
+        found = compared(where, *records).verdict
         if found is not Verdict(kind):
             raise WrongError(f"compare calls it {found}")
         return
@@ -230,10 +251,10 @@ def check(told: Told) -> None:
         value, wide = ratio_of(where, kind, records[1], records[0], stated)
     else:
         value, wide = figure(records[0], kind), half_width(where, records[0], kind)
-    if (wide > WIDE or told.width) and f"{math.ceil(100 * wide)}" != told.width:
-        raise WrongError(
-            f"its interval, the drift of the run included, is ± {math.ceil(100 * wide)} %; the text has to say so"
-        )
+    sign = " `*`" if (wide > WIDE or told.width) and is_narrow(where, kind, records) else ""
+    width, written = f"{math.ceil(100 * wide):,} %{sign}", f"{told.width} %{' `*`' * told.narrow}"
+    if (wide > WIDE or told.width) and width != written:
+        raise WrongError(f"its interval, the drift of the run included, is ± {width}; the text has to say so")
     same(told, value * UNITS.get(told.unit or "", 1))
 
 

@@ -11,9 +11,10 @@ from gravbench.model import sources
 from gravbench.model.case import Value
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant, discover
+from gravbench.report.compared import comparison_json
 from gravbench.report.here import NOWHERE, Here, Origin
 from gravbench.report.terminal.choices import choices_json, render_choices
-from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
+from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import best
@@ -131,7 +132,7 @@ def test_a_choice_of_another_source_is_marked_and_names_what_it_presupposes_and_
         measured("symmetric", axes=VARIANTS["symmetric"].complete({"equal_mass": 1}), code_sha256="0" * 64),
         measured("tensor", n=2000, axes=VARIANTS["tensor"].complete({"reorder": 0}), untimed_seconds={"order": 0.8412}),
     ]
-    found = best(records, {name: one.defaults for name, one in VARIANTS.items()})
+    found = best([records], {name: one.defaults for name, one in VARIANTS.items()})
     here = Here(VARIANTS)
     file = io.StringIO()
     render_choices(found, Console(width=80, file=file), 1e-3, 0.02, here=here)

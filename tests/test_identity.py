@@ -484,7 +484,7 @@ def test_two_files_of_one_name_are_ranked_apart_and_named_apart(namesakes):
     assert shared[0] != shared[1]
     names = Names(records)
     assert names.title(shared[0]) != names.title(shared[1])
-    assert len(best(records, {})) == 2
+    assert len(best([records], {})) == 2
     assert "sha256" not in Names(records[:1]).title(shared[0])
 
 

@@ -249,7 +249,7 @@ def test_what_was_measured_is_printed_again_without_a_gpu():
     ("words", "expected"),
     [
         (["shuffle", "--knock-outs", "--from", str(CEILINGS)], "no knock-outs of shuffle; accepted: naive, "),
-        (["--knock-outs", "--from", "nowhere"], "nowhere/knock_outs.json: no knock-outs"),
+        (["--knock-outs", "--from", "nowhere"], "--from nowhere: no such folder, neither as a path nor below reports/"),
         (["tiled", "--from", str(CEILINGS)], "--from only works with --knock-outs"),
         (["tiled", "--knock-outs", "--from", str(CEILINGS), "--n", "65536"], "--n describes a kernel to compile"),
         (["tiled", "--knock-outs", "--from", str(CEILINGS), "-p", "p=64"], "cannot be combined with --from"),

@@ -9,9 +9,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from gravbench.cli.main import app
 from gravbench.config.load import load
-from gravbench.measuring import runner
+from gravbench.measuring import rounds, runner
 from gravbench.measuring import turns as turns_module
 from gravbench.measuring.lanes import Lane, lanes_of
 from gravbench.measuring.outcome import Found, Outcome
@@ -536,6 +538,44 @@ def test_a_plan_repeats_one_anchor_of_each_kind_of_work_on_each_device(
         anchors = {task.case.key for task in own if task.anchor}
         fitting = [case.key for case in swept.cases if (case.toolkit == CPU) == (device is PROCESSOR)]
         assert sorted([*ordinary, *anchors]) == sorted(fitting), "nothing is lost and nothing measured twice"
+
+
+def planned_by_selftest(path, monkeypatch, words, cards):
+    """Return what ``gravbench selftest`` plans for a sweep, instead of measuring it."""
+    planned = []
+    monkeypatch.setattr(devices, "select", lambda _: ([*cards, PROCESSOR], None))
+    for name in ("measure_rounds", "measure_on_each"):
+        monkeypatch.setattr(
+            rounds, name, lambda found, *_: planned.extend(found if isinstance(found, list) else [found])
+        )
+    CliRunner().invoke(app, ["selftest", str(path), *words, "--out", str(path.with_suffix(""))])
+    return [todo for _, todo in planned]
+
+
+@pytest.mark.parametrize(
+    ("words", "cards", "kinds"),
+    [
+        (["--pairs", "1"], CARDS[:1], {Work.GPU, Work.BOTH, Work.HOST}),
+        (["--across-devices"], CARDS[:2], {Work.GPU, Work.BOTH}),
+    ],
+    ids=["rounds", "cards"],
+)
+def test_the_selftest_repeats_an_anchor_of_each_kind_of_work(tmp_path, monkeypatch, words, cards, kinds):
+    monkeypatch.setattr(type(catalogue()["cupy"]), "missing", None)
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED.format(sizes="64, 128, 256, 512", timed="force", leaves="8", every=4))
+    found = planned_by_selftest(path, monkeypatch, words, cards)
+    assert len(found) == 3 - len(cards), "a pair of rounds, or one run of both cards"
+    variants = discover()
+    for todo in found:
+        repeated = Counter(
+            (task.device, work_of(task.case, on_host=variants[task.case.variant].on_host))
+            for task in todo.tasks
+            if task.anchor
+        )
+        assert {work for _, work in repeated} == kinds
+        assert len(repeated) == sum(len(cards) if work is not Work.HOST else 1 for work in kinds)
+        assert min(repeated.values()) >= 2, "one is no repetition"
 
 
 def test_a_resumed_run_adds_no_anchor_of_work_that_it_has_done(tmp_path, monkeypatch):

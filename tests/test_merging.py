@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -88,6 +89,13 @@ def refused(folders, out, **options):
         merged(folders, out, **options)
     assert not out.exists() or list(out.iterdir()) == []
     return str(error.value)
+
+
+def write_bodies(folder, sha256):
+    """Change the hash of bodies of every record; the function makes it of their number."""
+    lines = [json.loads(line) for line in (folder / RECORDS).read_text("utf-8").splitlines()]
+    text = "".join(json.dumps(line | {"bodies_sha256": sha256(line["n"])}) + "\n" for line in lines)
+    (folder / RECORDS).write_text(text, "utf-8")
 
 
 def change_starts(folder, **changes):
@@ -412,7 +420,7 @@ def test_what_no_run_writes_into_its_environment_is_one_sentence(changes, tiny, 
 
 
 def test_a_count_of_shards_that_somebody_wrote_costs_nothing(tiny, tmp_path):
-    folder = measured(take(tiny, Shard(1, 2)), tmp_path / "a")
+    folder = measured(take(tiny, Shard(7, 8)), tmp_path / "a")
     change_starts(folder, shard="7/999999999")
     assert refused([folder], tmp_path / "out").startswith("of 999,999,999 shards 999,999,998 are missing: 1/99")
 
@@ -426,13 +434,21 @@ def test_runs_of_different_versions_are_refused(tiny, tmp_path):
 
 def test_runs_of_different_bodies_are_refused(tiny, tmp_path):
     first = measured(tiny, tmp_path / "a")
-    second = measured(tiny, tmp_path / "b", bodies_sha256="b" * 64)
-    assert "differ in the bodies that plummer n=" in refused([first, second], tmp_path / "out")
+    second = measured(tiny, tmp_path / "b", bodies_sha256="b" * 64, day="9/31")
+    change_starts(second, generated_by={"numpy": "2.0"})
+    write_bodies(second, lambda n: f"{n:064}")
+    with pytest.raises(InputError) as error:
+        merging.merge([first, second], tmp_path / "out", say=lambda _: None)
+    (sentence,) = error.value.args
+    where = re.fullmatch(rf"{first / RECORDS}, line (\d+) and {second / RECORDS}, line (\d+) differ in (.*)", sentence)
+    assert where[1] == where[2]
+    assert where[3].startswith("the bodies that plummer n=")
+    assert where[3].endswith("where it is wrong, remove the line, and continue the run with --resume")
 
 
 def test_a_case_measured_on_one_device_with_two_sources_is_refused(tiny, tmp_path):
     first = measured(tiny, tmp_path / "a")
-    second = measured(tiny, tmp_path / "b", code_sha256="c" * 64)
+    second = measured(tiny, tmp_path / "b", code_sha256="c" * 64, day="9/31")
     assert "differ in the source of num" in refused([first, second], tmp_path / "out")
 
 

@@ -1,18 +1,21 @@
 """What is said to a person who made a mistake: whole sentences, as they stand on the terminal and in a pipe."""
 
 import json
+import math
 import re
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
+from gravbench.cli.completion import variants
 from gravbench.cli.main import app, main
 from gravbench.config import fitting
+from gravbench.config.load import load, packaged
 from gravbench.errors import InputError
 from gravbench.model.compiler_log import sentences
 from gravbench.model.device import Device
-from gravbench.model.variant import SHARED, discover
+from gravbench.model.variant import SHARED, _at, discover
 from gravbench.toolkits import devices
 from gravbench.toolkits.devices import processor_name
 
@@ -123,6 +126,17 @@ def test_a_file_without_a_decorator_is_named_too_and_one_of_another_name_is_not(
         f"mine is neither a variant nor an interaction; {path}: no @variant(...), so that the file declares no variant"
     )
     assert "declares no variant" not in refused("list", "mein")[0]
+
+
+def test_a_blank_behind_the_name_of_the_decorator_is_no_mistake(mine):
+    path = mine(".py", ("@variant(", "@variant ("))
+    discover.cache_clear()  # other tests have a folder of this name
+    assert invoke("list", "mine").exit_code == 0
+    assert invoke("run", "mine/mine.yaml", "--dry-run").exit_code == 0
+    assert variants("mi") == ["mine"]
+    assert _at(discover((path.parent,))["mine"]).endswith(
+        f"line {path.read_text().splitlines().index('@variant (') + 1}"
+    )
 
 
 # What a dry run prints
@@ -262,6 +276,103 @@ def test_of_many_mistakes_the_first_are_said_and_the_others_are_counted(tmp_path
     assert lines[-1] == "and 1 more mistake"
 
 
+def test_mistakes_of_all_kinds_are_said_at_once_those_of_the_command_line_last(tmp_path):
+    (tmp_path / "x.yaml").write_text(
+        "measure: {foo: 1}\n"
+        "n: 64\n"
+        "seed: 1\n"
+        "variants:\n"
+        "- nope\n"
+        "- {p: 64}\n"
+        "- {variant: tiled, dtype: float16, p: 5000}\n"
+        "n: 32\n"
+        "seed: !!int 2\n"
+        "3: 4\n"
+        "variant_folders: [none]\n"
+        "bodies: no.tab\n"
+        "published: gems\n"
+    )
+    lines = refused(
+        *("run", "x.yaml", "-p", "eps=-1", "-p", "n=3", "-p", "measure.foo=1", "-p", "n=4", "-p", "="),
+        *("--toolkit", "cpuy"),
+    )
+    assert [re.split(r"[;(]", line)[0] for line in lines] == [
+        'x.yaml, line 1: unknown key "foo"',
+        "x.yaml, line 6: the key variant is missing",
+        'x.yaml, line 7: dtype is "float16"',
+        "x.yaml, line 7: tiled has no p = 5000",
+        'x.yaml, line 8: the key "n" occurs twice',
+        'x.yaml, line 9: the key "seed" occurs twice',
+        "x.yaml, line 10: 3 is not a key",
+        'x.yaml, line 11: variant_folders has "none", but none is not a folder',
+        'x.yaml, line 12: bodies is "no.tab", no file nor a generator',
+        "x.yaml, line 13: published is gems, which is not a source with published numbers",
+        "and 5 more mistakes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (
+            "measure: {foo: 1}\nvariants: [{variant: nope}]\nn: 64",
+            (),
+            ['x.yaml, line 1: unknown key "foo"', 'x.yaml, line 2: no variant "nope"'],
+        ),
+        (
+            "n: 64\nn: 32\nseed: 1\nseed: 2\nvariants: naive",
+            (),
+            ['x.yaml, line 2: the key "n" occurs twice', 'x.yaml, line 4: the key "seed" occurs twice'],
+        ),
+        # Of a folder that is missing, nobody knows which variants it has.
+        (
+            "n: 64\nvariant_folders: [nope]\nvariants: [naive, mine]\nmeasure: {foo: 1}",
+            (),
+            [
+                'x.yaml, line 2: variant_folders has "nope", but nope is not a folder',
+                'x.yaml, line 4: unknown key "foo"',
+            ],
+        ),
+        (
+            "n: 64\nvariants: naive",
+            ("-p", "N=3", "-p", "foo=2", "-p", "eps=-1", "-p", "p=2000", "--variant", "naive"),
+            [
+                '-p N=3: no axis or setting "N"',
+                '-p foo=2: no axis or setting "foo"',
+                "-p eps=-1: eps is -1",
+                "-p p=2000: naive has no p = 2000",
+            ],
+        ),
+        # What follows from one mistake is none: the axes of a variant that is not known, n that is wrong.
+        ("n: -1\nvariants: [nope, numpy_direct]", ("-p", "p=64"), [
+            "x.yaml, line 1: n is -1", 'x.yaml, line 2: no variant "nope"',
+        ]),
+        ("n: 64\nvariants: tiled", ("-p", "unroll=8", "--variant", "tilde"), ["--variant tilde: not in x.yaml"]),
+        # What several entries share is said of the first.
+        (
+            "variants:\n- numpy_direct\n- numba_direct\n- {variant: naive, n: 64, when: n < 3}",
+            (),
+            [
+                "x.yaml, line 2: n is missing, but plummer can make any number of bodies",
+                "x.yaml, line 4: no case is left",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_hides_no_other_one(text, options, said, tmp_path):
+    (tmp_path / "x.yaml").write_text(text)
+    assert [line.partition("; ")[0] for line in refused("run", "x.yaml", *options)] == said
+
+
+def test_an_override_that_names_what_an_option_chooses_is_answered_with_the_option():
+    for command in ("run", "check"):
+        assert refused(command, "quick", "-p", "variant=tiled,naive", "-p", "toolkit=cupy", "-p", "device=cpu") == [
+            '-p variant=tiled,naive: no axis or setting "variant"; accepted: --variant tiled --variant naive',
+            '-p toolkit=cupy: no axis or setting "toolkit"; accepted: --toolkit cupy',
+            '-p device=cpu: no axis or setting "device"; accepted: --device cpu',
+        ]
+
+
 # Values of axes that do not go together
 
 
@@ -281,6 +392,51 @@ def test_a_value_that_does_not_go_with_another_axis_is_said_with_that_one_and_th
         '-p block_shape=16x16 -p p=128: p = 128 does not go with block_shape = "16x16", because tiled needs '
         'block_shape == "1d" or p == 256; the nearest p that does is 256'
     ]
+
+
+MISFIT = (
+    "no case of tiled has p = 100: p = 100 does not go with unroll = 32, because tiled needs p % unroll == 0; "
+    "the nearest p that does is 96"
+)
+
+
+@pytest.mark.parametrize(
+    ("variants", "options", "said"),
+    [
+        ("[{variant: tiled, p: [64, 100]}]", (), [f"x.yaml, line 2: {MISFIT}"]),
+        ("[tiled, naive]", ("-p", "p=100"), [f"-p p=100: {MISFIT}"]),
+        ("[{variant: tiled, p: [64, 100]}, {variant: tiled, n: 32, p: [64, 100]}]", (), [f"x.yaml, line 2: {MISFIT}"]),
+        ("[{variant: tiled, p: [64, 100]}, {variant: tiled, p: 100, unroll: 4}]", (), []),
+        ("[{variant: tiled, p: [64, 100], unroll: [4, 32]}]", (), []),
+        ("[{variant: tiled, p: [64, 100], when: p < 100}, {variant: tiled, p: 100, unroll: 10}]", (), []),
+        # What a choice of a toolkit leaves out is meant to be left out.
+        ("[{variant: split_j, warps: [0, 4]}]", ("--toolkit", "numba"), []),
+    ],
+)
+def test_a_value_without_a_case_is_said_once_where_other_cases_are_left(variants, options, said, tmp_path):
+    (tmp_path / "x.yaml").write_text(f"n: 64\nvariants: {variants}")
+    done = invoke("run", "x.yaml", *options, "--dry-run")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert done.stderr.splitlines() == said
+
+
+def test_no_packaged_sweep_has_a_value_without_a_case():
+    assert {name: load(name).misfits for name in packaged()} == dict.fromkeys(packaged(), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "value", "near"),
+    [
+        ("tiled", "p", 1e300, 1024),
+        ("tiled", "p", -1e300, 1),
+        ("tiled", "p", 10**400, 1024),
+        ("barnes_hut", "theta", math.inf, 1.4),
+        ("barnes_hut", "theta", 1e300, 1.4),
+        ("barnes_hut", "theta", -math.inf, 0.0),
+    ],
+)
+def test_the_nearest_value_of_a_number_far_beyond_a_range_is_its_end(name, axis, value, near):
+    assert fitting.nearest_value(discover()[name], axis, value) == near
 
 
 def test_a_value_beyond_its_range_is_said_with_the_nearest():

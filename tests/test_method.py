@@ -5,6 +5,7 @@ comments and layout.
 """
 
 import hashlib
+from pathlib import Path
 
 from conftest import ROOT
 from gravbench.measuring import environment
@@ -12,8 +13,9 @@ from gravbench.model import python_code
 from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.variant import discover
+from gravbench.report.compared import comparison_json
 from gravbench.report.here import NOWHERE, OTHER_METHOD, Here
-from gravbench.report.terminal.comparison import comparison_json, comparison_markdown
+from gravbench.report.terminal.comparison import comparison_markdown
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from test_here import measured
@@ -24,10 +26,13 @@ VARIANTS = discover()
 LOOKED_AT: tuple[int, dict[str, str]] = (
     1,
     {
+        "config/settings.py": "7ecbe40f",
         "measuring/checks.py": "3dc98862",
         "measuring/comparing.py": "10605bee",
         "measuring/conserved.py": "75e2fa8a",
+        "measuring/crew.py": "16d9b711",
         "measuring/direct_sums.py": "c0c68ce1",
+        "measuring/first_use.py": "6ce62d0c",
         "measuring/gpu_sums.py": "447ceb60",
         "measuring/launches.py": "15b9f898",
         "measuring/probe.py": "86aec78b",
@@ -39,13 +44,36 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/turns.py": "4df72012",
         "measuring/verify.py": "3124061d",
         "measuring/worker.py": "86148365",
+        "model/bodies.py": "9aad0458",
+        "model/bodies_readers.py": "f972f8c0",
+        "model/derived.py": "572cb1ec",
+        "model/generators.py": "812a01e2",
+        "model/initial_conditions.py": "e6e38298",
+        "model/interaction.py": "7711f9b7",
+        "model/interaction_files.py": "a819d5e1",
+        "model/rounding.py": "4d5d7462",
         "model/statistics.py": "bc104387",
+        "search/racing.py": "9c550d12",
+        "toolkits/buffers.py": "367a8f95",
         "toolkits/cpu.py": "966aeda6",
         "toolkits/cupy.py": "8b2efc42",
+        "toolkits/cute.py": "8a432137",
+        "toolkits/cutile.py": "7054f9ab",
+        "toolkits/devices.py": "f29af36e",
+        "toolkits/driver.py": "bff85ed6",
+        "toolkits/images.py": "1e405385",
         "toolkits/interface.py": "b27fdfca",
         "toolkits/jax.py": "57cf7338",
+        "toolkits/jzfmm.py": "390eeecd",
+        "toolkits/mlir.py": "f3eccfe5",
+        "toolkits/mojo.py": "82715781",
         "toolkits/numba.py": "dee8a06e",
+        "toolkits/parts.py": "8974b33e",
         "toolkits/pycuda.py": "56368cf7",
+        "toolkits/several.py": "b83a002f",
+        "toolkits/torch.py": "564303a1",
+        "toolkits/triton.py": "d227ba0f",
+        "toolkits/warp.py": "0936f37b",
     },
 )
 """The method for which these modules were looked at, and the first digits of the hash of each."""
@@ -64,6 +92,17 @@ def test_code_that_times_or_judges_changes_only_together_with_a_look_at_the_meth
         f"tests/test_method.py: {changed}"
     )
     assert number == METHOD, f"LOOKED_AT is of method {number}: look at its modules and set it to {METHOD}"
+
+
+def test_every_toolkit_is_looked_at():
+    """Each waits for its device and reads its clock, or leaves that to another."""
+    toolkits = {f"toolkits/{path.name}" for path in (ROOT / "harness" / "toolkits").glob("*.py") if _has_entry(path)}
+    assert len(toolkits) > 10
+    assert toolkits <= LOOKED_AT[1].keys()
+
+
+def _has_entry(path: Path) -> bool:
+    return "\nENTRY = " in path.read_text("utf-8")
 
 
 def two(number: int | None) -> list[Record]:

@@ -16,9 +16,9 @@ import pytest
 
 from conftest import ROOT
 from gravbench.model.record import Record
-from gravbench.verdicts.compare import THRESHOLD, Pair, Verdict, judge
+from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.ranking import is_ranked
-from test_findings import TOLD, Told, WrongError, figure, half_width, record_of, references, run, scatter_of
+from test_findings import TOLD, Told, WrongError, compared, figure, is_timed, reach, record_of, references, run
 
 RUNS = sorted(str(path.parent.relative_to(ROOT / "reports")) for path in (ROOT / "reports").glob("*/*/records.jsonl"))
 DECIDED = (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME)
@@ -59,10 +59,6 @@ def parts(told: Told) -> tuple[str, str, list[Record]]:
     return where, kind, [record_of(where, words) for words in cases.split(" / ")]
 
 
-def judged(name: str, new: Record, base: Record) -> Pair:
-    return judge(base, new, scatter_of(name, base, new), THRESHOLD, one_run=True)
-
-
 def newest(where: str, kind: str, records: list[Record]) -> tuple[str, list[Record]]:
     """Return the newest run that has all cases and the quantity, and its records."""
     known = [(started(records), where, records)]
@@ -79,9 +75,7 @@ def has(name: str, kind: str, records: list[Record]) -> bool:
         for record in records:
             if kind not in Verdict.__members__:
                 figure(record, kind)
-                half_width(name, record, kind)
-        if len(records) == 2:
-            scatter_of(name, *records)
+                reach(name, record, kind)
     except WrongError:
         return False
     return True
@@ -90,12 +84,11 @@ def has(name: str, kind: str, records: list[Record]) -> bool:
 def value_of(name: str, kind: str, records: list[Record]) -> tuple[float, float]:
     """Return a quantity, or the ratio of two, and half its interval in logarithms; NaN where it has none."""
     if kind in ("speed", "time") and len(records) == 2:
-        pair = judged(name, *records)
+        pair = compared(name, *records)
         ratio = pair.interval.ratio if kind == "time" else 1 / pair.interval.ratio
         return ratio, math.log1p(pair.interval.half_width)
     value = figure(records[0], kind) / (figure(records[1], kind) if len(records) == 2 else 1)
-    timed = kind in ("speed", "time") or kind.startswith("stages_seconds.")
-    return value, math.log1p(half_width(name, records[0], kind)) if timed else math.nan
+    return value, math.hypot(*(reach(name, record, kind) for record in records)) if is_timed(kind) else math.nan
 
 
 def disagreement(told: Told) -> str | None:
@@ -105,16 +98,16 @@ def disagreement(told: Told) -> str | None:
     if name == where:
         return None
     if kind in Verdict.__members__:
-        verdict = judged(name, *there).verdict
+        verdict = compared(name, *there).verdict
         return f"reports/{name} is newer: {verdict}" if verdict in DECIDED and verdict != kind else None
-    (old, reach), (new, own_reach) = value_of(where, kind, records), value_of(name, kind, there)
-    if math.isnan(reach):
+    (old, old_reach), (new, new_reach) = value_of(where, kind, records), value_of(name, kind, there)
+    if math.isnan(old_reach):
         assert told.number is not None
         mantissa, _, exponent = told.number.replace(",", "").partition("e")
         unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])) / {" %": 100}.get(told.unit or "", 1)
         agree = abs(new - old) <= unit
     else:
-        agree = abs(math.log(new / old)) <= math.hypot(reach, own_reach)
+        agree = abs(math.log(new / old)) <= math.hypot(old_reach, new_reach)
     return None if agree else f"reports/{name} is newer: {new:.4g} instead of {old:.4g}"
 
 
@@ -139,7 +132,7 @@ def elsewhere(told: Told, paragraph: list[Told]) -> str | None:
     name = max(known, key=lambda run_name: started(record for two in known[run_name].values() for record in two))
     if records[0].n in known[name] or started(records) > started(two[0] for two in known[name].values()):
         return None
-    found = {n: judged(name, *two).verdict for n, two in known[name].items()}
+    found = {n: compared(name, *two).verdict for n, two in known[name].items()}
     others = {n: verdict for n, verdict in found.items() if verdict in DECIDED and verdict != stated}
     if not others or any(one.source.startswith(f"{name}: ") and names(one, keys) for one in paragraph):
         return None
@@ -148,10 +141,11 @@ def elsewhere(told: Told, paragraph: list[Told]) -> str | None:
 
 
 def pairs(name: str, keys: list[tuple[str, str]]) -> dict[int, list[Record]]:
-    """Return the two cases of a run at each n at which it has both; none where it repeated no anchor."""
+    """Return the two cases of a run at each n at which it has both; none where it repeated no anchor of their work."""
     sizes = [by_pair(name).get(key, {}) for key in keys]
     both = {n: [size[n] for size in sizes] for n in sorted(sizes[0].keys() & sizes[1].keys())}
-    return both if both and has(name, Verdict.SAME, next(iter(both.values()))) else {}
+    anchored = not any(run(name)[1].wider(*two).substitute for two in both.values())
+    return both if anchored else {}
 
 
 def names(told: Told, keys: list[tuple[str, str]]) -> bool:
@@ -174,6 +168,16 @@ def wrong(told: Told, paragraph: list[Told]) -> str | None:
 def test_the_newest_run_that_has_the_cases_says_the_same(told):
     paragraph = [other for other in MEASURED if (other.document, other.sentence) == (told.document, told.sentence)]
     assert (found := wrong(told, paragraph)) is None, found
+
+
+@pytest.mark.parametrize(
+    ("case", "anchored"),
+    [("tiled {} n=65536 p=256 unroll=32", True), ("barnes_hut {} n=65536", False)],
+)
+def test_two_cases_of_a_run_are_asked_about_where_it_has_an_anchor_of_their_work(case, anchored):
+    both = [record_of("h200/ladder", case.format(toolkit)) for toolkit in ("cupy", "pycuda")]
+    found = pairs("h200/ladder", list(map(without_n, both)))
+    assert (65536 in found) == bool(found) == anchored
 
 
 TILED = "tiled numba n=1048576 / tiled cupy n=1048576"

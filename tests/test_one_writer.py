@@ -46,6 +46,11 @@ def skipping(tmp_path, monkeypatch):
     return load("tiny.yaml")
 
 
+def earlier(sweep, **changes):
+    """Return a result of a case of the sweep, by other code, so that it is measured again."""
+    return record(**sweep.cases[0].model_dump(), **changes)
+
+
 def command(*words):
     """Do what ``gravbench`` does; return the exit code and all that is printed."""
     done = CliRunner().invoke(app, words)
@@ -155,7 +160,7 @@ def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, 
 
 
 def test_whatever_writes_to_a_folder_that_is_held_is_refused(skipping, tmp_path):
-    RecordFile(Path("run")).append(record(device_uuid="GPU-1"))
+    RecordFile(Path("run")).append(earlier(skipping))
     before = Path("run", RECORDS).read_bytes()
     with alone(Path("run")), alone(Path("rounds", "round-1")), alone(Path("results")):
         said = (
@@ -209,7 +214,7 @@ def test_the_rounds_of_a_selftest_are_held_while_they_are_measured(skipping, tmp
 
 def test_what_another_run_added_since_the_plan_is_not_measured_twice(skipping):
     existing = runner.recorded(Path("run"), resume=True)
-    RecordFile(Path("run")).append(record())
+    RecordFile(Path("run")).append(earlier(skipping))
     with (
         pytest.raises(InputError, match="another run has just added to it"),
         runner.open_run(Path("run"), existing, [], [], skipping),
@@ -271,7 +276,7 @@ BEHIND = {
 def test_what_happens_to_the_file_during_a_run_ends_it_and_all_records_are_kept(skipping, tmp_path, what, said, after):
     if after == 1 and what is edit:
         after = 2  # every append looks at the size, the end of the run at the bytes
-    RecordFile(Path("run")).append(record())
+    RecordFile(Path("run")).append(earlier(skipping))
     existing = runner.recorded(Path("run"), resume=True)
     todo = plan(skipping, [], "no GPU")
     assert len(todo.tasks) == len(SIZES)
@@ -281,10 +286,11 @@ def test_what_happens_to_the_file_during_a_run_ends_it_and_all_records_are_kept(
     ):
         runner.run(skipping, todo, store, Meddler(what, after))
     kept = tmp_path / "run-kept"
-    assert str(caught.value).endswith(f" are in {kept}: continue with --resume --out {kept}")
+    again = "to continue, repeat the command with --resume, and with that folder as --out"
+    assert str(caught.value).endswith(f" are in {kept}; {again}")
     # The case that was under way too.
     lines = len(SIZES) if after == len(SIZES) or what is edit else after + 1
-    assert [one.n for one in RecordFile(kept).read()] == [1000, *SIZES[:lines]] or what is edit
+    assert [one.n for one in RecordFile(kept).read()] == [SIZES[0], *SIZES[:lines]] or what is edit
     assert len(RecordFile(kept).read()) == 1 + lines
     (entry,) = json.loads((kept / ENVIRONMENT).read_text())
     assert entry["config"].endswith("tiny.yaml")
@@ -299,7 +305,7 @@ def test_a_second_copy_does_not_write_over_the_first(tmp_path):
         with RecordFile(tmp_path / "run") as store:
             store.append(record())
             store.path.unlink()
-            with pytest.raises(InputError, match=f"are in {re.escape(str(tmp_path))}/run-kept{number}: "):
+            with pytest.raises(InputError, match=f"are in {re.escape(str(tmp_path))}/run-kept{number}; "):
                 store.check()
 
 

@@ -10,17 +10,19 @@ from gravbench.errors import InputError
 from gravbench.model.record import OUTRACED
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.report.compared import comparison_json
 from gravbench.report.export import write
 from gravbench.report.here import CUT_SHORT, NOWHERE
 from gravbench.report.page import charts, columns, html, kinds
 from gravbench.report.published import NOT_IN_FULL, _Search
 from gravbench.report.terminal.choices import choices_json
-from gravbench.report.terminal.comparison import comparison_json, summary
+from gravbench.report.terminal.comparison import summary
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.search.recorded import recorded
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import best
-from gravbench.verdicts.compare import Reason, Run, Verdict
+from gravbench.verdicts.compare import Run, Verdict
+from gravbench.verdicts.reasons import Reason
 from test_compare import DEFAULTS, command, compared, printed
 from test_report import PARENTS, flat, indistinct, record, rungs, shown
 
@@ -89,7 +91,7 @@ def test_the_best_is_never_what_was_outraced_nor_is_that_unclear():
         stopped(0.9, variant="naive", axes={"p": 256}),
         stopped(1.5, variant="split", axes={"p": 64, "q": 8}),
     ]
-    found = best(records, DEFAULTS)
+    found = best([records], DEFAULTS)
     (choice,) = found[0].choices
     assert (choice.chosen.variant, len(choice.as_good), len(choice.unclear)) == ("tiled", 1, 0)
     assert (choice.compared, choice.outraced, choice.less) == (1, 3, 1)
@@ -102,11 +104,11 @@ def test_the_best_is_never_what_was_outraced_nor_is_that_unclear():
 def test_where_all_that_is_right_enough_was_outraced_the_best_says_so():
     exact = stopped(3.0, variant="naive", axes={"p": 256}, error_max=1e-9)
     records = [sampled(1.0), sampled(1.0, n=64, error_max=1e-9), exact]
-    (found,) = best(records, DEFAULTS, error=1e-8)
+    (found,) = best([records], DEFAULTS, error=1e-8)
     assert ([choice.n for choice in found.choices], found.unmeasured) == ([64], {1024: 1})
     assert "n = 1,024: every configuration that is accurate enough was outraced (1)" in flat(printed([found]))
     with pytest.raises(InputError, match="every record that is accurate enough was outraced"):
-        best([sampled(1.0), exact], DEFAULTS, error=1e-8)
+        best([[sampled(1.0), exact]], DEFAULTS, error=1e-8)
 
 
 def test_a_comparison_with_what_was_outraced_is_unclear_and_counts_in_no_mean():

@@ -541,7 +541,7 @@ def test_the_ladder_and_the_claims_are_tables_too(committed):
     ladder = text.partition('<h2 id="ladder">')[2].partition('<h2 id="speed">')[0]
     assert ladder.count("<summary>Numbers: the ladder at n = ") == 2
     assert re.search(
-        r'<th scope="row">symmetric equal_<wbr>mass=1</th>\s*<td class="number">[\d,.]+(?: §)?</td>', ladder
+        r'<th scope="row">symmetric equal_<wbr>mass=1</th>\s*<td class="number">[\d,.]+(?: [§°]+)?</td>', ladder
     )
     claims = text.partition('<dl class="claims-of">')[2].partition("</dl>")[0]
     sources = [published.load(published.find(run.source_name)) for run in map(committed_run, RUNS) if run.source_name]

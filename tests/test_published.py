@@ -8,6 +8,7 @@ import math
 import re
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import yaml
 from rich.console import Console
@@ -30,7 +31,9 @@ from gravbench.model.variant import discover
 from gravbench.report import doubt, published, remarks
 from gravbench.report.numbers import number
 from gravbench.report.page import html, kinds
+from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.report.terminal.published import render_published
+from gravbench.verdicts.uncertainty import Uncertainties
 from test_report import record
 
 SHARED = ROOT.parent / "shared" / "published"
@@ -291,7 +294,7 @@ def test_the_path_measures_what_answers_its_source(name):
         ("GB/s of download", 8.0),
         ("% of a warp", 12.5),
         ("loads per body", 4.0),  # tiled: n / p
-        ("% of a multiprocessor's warps", 20.0),
+        ("active threads of a multiprocessor", 409.6),  # a fifth of 2,048
     ],
 )
 def test_a_record_in_every_unit(unit, expected):
@@ -495,7 +498,8 @@ def test_a_claim_holds_or_not_or_cannot_be_tested(records, verdict):
 def test_a_claim_names_the_figures_behind_it_with_units():
     text = flat(shown(source(claims=[claim(published=[0.86])]), [tiled(0.5, p=64, n=1000)]))
     assert "Published: 0.86." in text
-    assert "few = 2,000,000 interactions/s ± 1.01 % (tiled cupy n=1000 float32 p=64)" in text
+    assert "few = 2,000,000 interactions/s ± 1.00 % (tiled cupy n=1000 float32 p=64)" in text
+    assert "may be too small" not in text  # two processes measured it
     assert "many = blank (tiled p=128: not in this run)" in text
 
 
@@ -545,11 +549,11 @@ def test_an_undecided_claim_says_how_far_it_is_from_certain():
     found = published.decide(source(claims=[claim()]), claim(), records)
     assert found.verdict == "undecided"
     # By hand: logarithms of 0.9, 1, 1.1 and 1.2 deviate by 0.1238, Student's t of 3 is 3.18, the interval adds 1 %.
-    assert [one.doubt for one in found.answers.values()] == pytest.approx([0.3942, 0.3942], abs=1e-4)
+    assert [one.doubt.reach for one in found.answers.values()] == pytest.approx([0.3942, 0.3942], abs=1e-4)
     text = flat(shown(source(claims=[claim()]), records))
     assert "undecided: more is faster." in text
-    assert "± 48.3 % (tiled" in text
-    assert "Their ratio is 1.11, uncertain by ± 120 %." in text
+    assert "± 40.45 % (tiled" in text  # half of exp(0.3942) - exp(-0.3942)
+    assert "Their ratio is 1.11, uncertain by ± 87.27 %." in text
     decided = flat(shown(source(claims=[claim()]), [*STEADY, tiled(2.0, p=64), tiled(1.0, p=128)]))
     assert "Their ratio" not in decided
 
@@ -563,8 +567,8 @@ def test_a_band_is_undecided_when_only_its_middle_is_within_it():
 
 def test_few_samples_bound_a_number_by_their_own_scatter():
     def of(samples: list[float]) -> float:
-        one = tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=samples)
-        return doubt.Doubts([one]).of(one, "seconds")
+        few = tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=samples)
+        return doubt.Doubts([few]).of(few, "seconds").reach
 
     # Student's t of two is 4.30, the logarithms deviate by 0.1: by hand 4.303 * 0.1 / sqrt(3).
     assert of([math.exp(-0.1), 1.0, math.exp(0.1)]) == pytest.approx(0.2484, abs=1e-4)
@@ -572,6 +576,33 @@ def test_few_samples_bound_a_number_by_their_own_scatter():
     lone = [tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=[1.0]), tiled(0.5, p=128)]
     assert verdict(claim(), lone) == "undecided"
     assert "give or take any factor" in flat(shown(source(claims=[claim()]), lone))
+    few = [lone[0].model_copy(update={"samples_seconds": [math.exp(-0.1), 1.0, math.exp(0.1)]}), lone[1]]
+    assert "± 25.10 %* by Student's t of 3 samples (tiled" in flat(shown(source(claims=[claim()]), few))
+
+
+def test_a_claim_prints_the_uncertainty_that_the_ladder_prints():
+    records = [*repeated(1.0, 1.02, 0.97), tiled(2.0, p=64), tiled(1.0, p=128)]
+    records = [one.model_copy(update={"processes": [place] * 10}) for place, one in enumerate(records, 1)]
+    half = Uncertainties([records]).half_width(records[-1])
+    assert half == pytest.approx(math.sinh(math.hypot(0.01, 4.303 * np.std(np.log([1.0, 1.02, 0.97]), ddof=1))), 0.01)
+    assert f"± {100 * half:.2f} %" in ladder_markdown(records, {}, {})
+    text = flat(shown(source(claims=[claim()]), records))
+    assert f"many = 1,000,000 interactions/s ± {100 * half:.2f} % (tiled" in text
+    assert "may be too small" not in text
+    without = flat(shown(source(claims=[claim()]), records[3:]))
+    assert "many = 1,000,000 interactions/s ± 1.00 %* (tiled" in without
+    assert "* ± may be too small: the run repeated no anchor of this kind of work in fresh processes." in without
+
+
+def test_a_part_of_one_evaluation_has_no_uncertainty_of_the_time_of_all():
+    asked = {"percent": {"select": {"variant": "tiled", "p": 64}, "unit": "% of the stages building the tree"}}
+    own = claim(numbers=asked, holds="percent > 50")
+    building = tiled(1.0, p=64, stages_seconds={"build": 0.3, "compact": 0.1, "traverse": 0.6})
+    records = [*DRIFTING, building]
+    assert verdict(own, records) == "does not hold"
+    text = flat(shown(source(claims=[own]), records))
+    assert "40 % of the stages building the tree without an interval, because it is a part of one evaluation" in text
+    assert "±" not in text
 
 
 def test_what_is_counted_is_certain():
@@ -686,9 +717,24 @@ def test_a_figure_that_nothing_was_measured_of_is_not_drawn():
     assert kinds.published("nobody", source(own), own, [tiled(8.0, p=64)]) is not None
 
 
-@pytest.mark.parametrize(("occupancy", "expected"), [(0.25, "holds"), (0.125, "does not hold")])
-def test_a_quarter_of_a_multiprocessor_is_counted(occupancy, expected):
-    assert decided("3dgep", "active-threads", {"percent": {"counters": {"achieved_occupancy": occupancy}}}) == expected
+@pytest.mark.parametrize(
+    ("occupancy", "expected"),
+    [(0.1225, "holds"), (0.25, "does not hold"), (0.0625, "does not hold")],  # 251, 512 and 128 of 2,048 threads
+)
+def test_the_threads_that_a_multiprocessor_runs_are_counted(occupancy, expected):
+    held = {"occupancy": 0.75, "blocks_per_multiprocessor": 6, "threads_per_block": 256}
+    counters = {"counters": {"achieved_occupancy": occupancy}}
+    assert decided("3dgep", "active-threads", {"threads": held | counters}) == expected
+    assert decided("3dgep", "active-threads", {"threads": held}) == "cannot be tested"
+
+
+def test_the_blocks_whose_loads_are_compared_have_256_threads():
+    of_claim = claims_of("lee2008")["memory_accesses"]
+    assert {name: number_asked.select["p"] for name, number_asked in of_claim.numbers.items()} == {
+        "phase_3": 256,
+        "phase_4": 256,
+    }
+    assert "counted by running them and not measured on a GPU" in of_claim.text
 
 
 def test_a_claim_that_names_a_run_is_judged_by_that_run_beside_this_one(tmp_path):
@@ -710,6 +756,23 @@ def test_a_claim_that_names_a_run_is_judged_by_that_run_beside_this_one(tmp_path
     assert remarks.lacking(published.decisions(own, here, {"elsewhere": []})[0]) == (
         "the run elsewhere has no record of tiled p=64; the run elsewhere has no record of tiled p=128"
     )
+
+
+def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
+    own = source(claims=[claim(run="elsewhere")])
+    here = [tiled(1.0, p=64), tiled(2.0, p=128)]
+    there = [tiled(2.0, p=64), tiled(1.0, p=128)]
+    on_another = [one.model_copy(update={"device": "Another GPU", "device_uuid": "GPU-9"}) for one in there]
+    (judged,) = published.decisions(own, here, {"elsewhere": [*on_another, *there]})
+    assert (judged.verdict, judged.left_out) == ("holds", ("Another GPU",))
+    assert {answer.record.device for answer in judged.answers.values()} == {GPU["device"]}
+    (judged,) = published.decisions(own, here, {"elsewhere": on_another})
+    assert judged.verdict == "cannot be tested"
+    assert "the run elsewhere on this device has no record of tiled p=64" in remarks.lacking(judged)
+    said = "Asked of the run elsewhere, without its records on Another GPU, which this run was not measured on."
+    assert said in remarks.evidence(judged)
+    (judged,) = published.decisions(own, here, {"elsewhere": there})
+    assert "without its records" not in remarks.evidence(judged)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def drawn(generator, many=12):
 def choices(records, **options):
     """Return what is chosen at each n; nothing where nothing is right enough."""
     try:
-        (found,) = best(records, DEFAULTS, **options)
+        (found,) = best([records], DEFAULTS, **options)
     except InputError:
         return {}
     return {one.n: one for one in found.choices}
@@ -97,13 +97,13 @@ def test_a_smaller_quantile_never_excludes_what_a_larger_one_accepts(seed):
 @pytest.mark.parametrize("quantile", [0.95, 0, 2, -0.5, 99, inf, float("nan")])
 def test_a_quantile_that_records_do_not_have_is_answered(quantile):
     with pytest.raises(InputError, match=r"--quantile \S+: records do not have it; accepted: 0\.5, 0\.9, 0\.99, 1$"):
-        best([measured()], DEFAULTS, quantile=quantile)
+        best([[measured()]], DEFAULTS, quantile=quantile)
 
 
 def test_a_record_without_the_quantile_counts_as_not_known():
     old = [measured(0.5, variant="split", error_p99=1e-5), measured(0.1, variant="naive", n=64, error_p99=1e-5)]
     known = tailed(1.0, 1e-8, 1e-7, 1e-6, 1e-5)
-    (found,) = best([*old, known], DEFAULTS, quantile=0.9)
+    (found,) = best([[*old, known]], DEFAULTS, quantile=0.9)
     assert [(one.n, one.chosen.variant, one.compared) for one in found.choices] == [(1024, "tiled", 1)]
     assert found.unknown == {64: 1, 1024: 1}
     said = "left out because their records lack the 90 % error: 1 at n = 64, 1 at n = 1,024."
@@ -115,20 +115,20 @@ def test_a_record_without_the_quantile_counts_as_not_known():
     assert told["quantile"] == 0.9
     assert told["selections"][0]["unknown"] == [{"n": 64, "records": 1}, {"n": 1024, "records": 1}]
     assert told["selections"][0]["choices"][0]["use"]["error_p90"] == 1e-7
-    (found,) = best([*old, known], DEFAULTS, quantile=0.99)
+    (found,) = best([[*old, known]], DEFAULTS, quantile=0.99)
     assert found.unknown == {}
     assert [one.chosen.variant for one in found.choices] == ["naive", "split"]
     assert "lack the" not in printed([found], 1e-3, 0.99)
     with pytest.raises(InputError, match=r"--quantile 0\.9: no record has it; accepted: 0\.99, 1, or a new run"):
-        best(old, DEFAULTS, quantile=0.9)
+        best([old], DEFAULTS, quantile=0.9)
 
 
 def test_what_is_not_accurate_enough_is_said_by_its_quantile():
     records = [tailed(1.0, 1e-6, 1e-5, 1e-4, 1e-3), tailed(1.0, 1e-9, 1e-8, 1e-7, 1e-3, n=64)]
-    (found,) = best(records, DEFAULTS, error=1e-6, quantile=0.99)
+    (found,) = best([records], DEFAULTS, error=1e-6, quantile=0.99)
     assert found.missed == {1024: 1e-4}
     with pytest.raises(InputError, match=r"the smallest 0\.9 quantile of the errors of a record is 1\.0e-08"):
-        best(records, DEFAULTS, error=1e-9, quantile=0.9)
+        best([records], DEFAULTS, error=1e-9, quantile=0.9)
 
 
 # The command

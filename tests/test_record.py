@@ -42,6 +42,8 @@ REST = {
     "status": "ok",
     "samples_seconds": [1.0],
     "median_seconds": 1.0,
+    "error_max": 1e-7,
+    "bodies_sha256": "b" * 64,
     "flops_per_interaction": 20.0,
     "commit": None,
     "started": "2026-01-01T00:00:00+00:00",

@@ -74,7 +74,9 @@ def made_up(task, **changes):
     rest = {
         "status": "ok",
         "samples_seconds": [1.0],
+        "processes": [1] * len(changes.get("samples_seconds", [1.0])),
         "median_seconds": 1.0,
+        "error_max": 1e-7,
         "flops_per_interaction": 20.0,
         "commit": None,
         "started": "2026-01-01T00:00:00+00:00",

@@ -82,6 +82,13 @@ def test_folders_that_are_no_runs_are_found_by_their_names_too(elsewhere, clone)
     (elsewhere / "card" / "ceilings").mkdir(parents=True)
     assert run_names.located(ceilings.relative_to(clone / "reports")) == ceilings.relative_to(clone / "reports")
     assert run_names.located(elsewhere / "nowhere") == elsewhere / "nowhere"
+    for words in (
+        ["ceilings", "--from"],
+        ["selftest", "--from"],
+        ["explain", "--records", "card/ladder", "--ceilings"],
+    ):
+        done = invoke(*words, "card/nowhere")
+        assert str(done.exception) == f"{words[-1]} card/nowhere: no such folder, neither as a path nor below reports/"
 
 
 def test_an_unknown_run_is_answered_with_ones_own_and_those_of_the_clone(elsewhere, clone):
@@ -140,4 +147,11 @@ def test_a_plain_installation_says_where_the_runs_are(tmp_path):
         2,
         f"gravbench: h200/ladder: no such run; there is none below {here / 'reports'} yet; `gravbench run quick` makes "
         "one; published runs such as h200/ladder are in a clone of gravbench, not in this installation\n",
+    )
+    words = [sys.executable, "-m", "gravbench", "ceilings", "--from", "h200/ceilings"]
+    done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "gravbench: --from h200/ceilings: no such folder, neither as a path nor below reports/; published runs such as "
+        "h200/ladder are in a clone of gravbench, not in this installation\n",
     )

@@ -28,11 +28,12 @@ ENOUGH = 100
 """Repetitions of which more than 99 % inside would say that intervals are too wide; of fewer, that may be luck."""
 
 
-def counted(uncertainties):
-    """Count the repetitions of anchors in all committed runs, and those whose printed interval holds their median.
+def counted(uncertainties, *, as_printed=False):
+    """Count the repetitions of anchors in all committed runs, and those whose interval holds their median.
 
-    This one repetition is left out of the anchors that its interval includes the scatter of, so that it does not widen
-    its own. What has too few samples for an interval is not counted. The counts are by kind of work and what is timed.
+    A repetition is left out of the anchors that its own interval includes the scatter of, unless they are counted
+    ``as_printed``. What has too few samples for an interval is not counted. The counts are by kind of work and what is
+    timed.
     """
     found, held = Counter(), Counter()
     for path in sorted((ROOT / "reports").rglob("records.jsonl")):
@@ -41,8 +42,9 @@ def counted(uncertainties):
             if len(same) < FEWEST:
                 continue
             middle = statistics.median(map(seconds, same))
+            anchors = [record for record in records if record.anchor]
             for one in same:
-                known = uncertainties([other for other in records if other.anchor and other is not one])
+                known = uncertainties([other for other in anchors if as_printed or other is not one])
                 if interval := known.interval(one):
                     found[one.work, one.timed] += 1
                     held[one.work, one.timed] += interval[0] <= middle <= interval[1]
@@ -51,8 +53,13 @@ def counted(uncertainties):
 
 @pytest.fixture(scope="module")
 def inside():
-    """The counts of what is printed."""
+    """The counts where each repetition is left out of its own interval."""
     return counted(lambda others: Uncertainties([others]))
+
+
+def percentages(counts):
+    """Write which part lies inside for each of ``KINDS``."""
+    return [f"{100 * held / found:.1f} %" for found, held in parts(counts)]
 
 
 KINDS = [
@@ -72,7 +79,7 @@ def parts(counts):
 
 
 @pytest.mark.parametrize("place", range(len(KINDS)))
-def test_of_the_repetitions_in_committed_runs_90_to_99_per_cent_lie_within_what_is_printed(inside, place):
+def test_of_the_repetitions_in_committed_runs_90_to_99_per_cent_lie_within_intervals_by_the_others(inside, place):
     found, held = parts(inside)[place]
     assert found >= KINDS[place][2]
     assert held >= 0.9 * found, (held, found)
@@ -81,12 +88,15 @@ def test_of_the_repetitions_in_committed_runs_90_to_99_per_cent_lie_within_what_
 
 def test_the_document_says_how_many_lie_inside(inside):
     said = " ".join((ROOT / "docs" / "explanation" / "comparing.md").read_text("utf-8").split())
-    by_samples = counted(lambda _: SAMPLES_ALONE)
-    gpu, step, both, host = (f"{held / found:.0%}".replace("%", " %") for found, held in parts(inside))
-    assert f"{gpu} of the forces on the GPU, {step} of the steps on the GPU, {both} of what is on the host" in said
-    assert f"and {host} of what is on the host. By the samples alone" in said
-    first, second, third, last = (f"{held / found:.0%}".replace("%", " %") for found, held in parts(by_samples))
-    assert f"it would be {first}, {second}, {third} and {last}." in said
+    gpu, step, both, host = percentages(inside)
+    assert f"for {gpu} of the forces on the GPU, {step} of the steps on the GPU, {both} of what is on the host" in said
+    assert f"and the GPU, and {host} of what is on the host. As printed" in said
+    first, second, third, last = percentages(counted(lambda others: Uncertainties([others]), as_printed=True))
+    assert (
+        f"As printed, with each repetition among its own anchors, it is {first}, {second}, {third} and {last};" in said
+    )
+    first, second, third, last = percentages(counted(lambda _: SAMPLES_ALONE))
+    assert f"by the samples alone, it would be {first}, {second}, {third} and {last}." in said
 
 
 def test_an_anchor_is_foretold_by_the_anchors_that_take_less_and_more_time():
@@ -136,6 +146,27 @@ def test_an_uncertainty_adds_the_scatter_of_anchors_to_the_samples_in_quadrature
     assert not alone.includes_processes(case)
     few = case.model_copy(update={"ci_low": 0.0, "ci_high": math.inf})
     assert (known.half_width(few), known.interval(few)) == (None, None)
+
+
+def test_a_median_of_fewer_processes_than_the_anchors_scatters_by_more():
+    """Medians of four processes scatter by half as much as those of one."""
+    case, run = record_of(widened=0.01)
+    run = [one.model_copy(update={"processes": [10 * one.anchor + i % 4 for i in range(10)]}) if one.anchor else one
+           for one in run]  # fmt: skip
+    known = Uncertainties([run])
+    assert known.between_processes(case) == pytest.approx(2 * 0.02776, rel=1e-3)
+    assert known.half_width(case) == pytest.approx(math.sinh(math.hypot(0.01, 2 * 0.02776)), rel=1e-3)
+    as_many = case.model_copy(update={"processes": [50 + i % 4 for i in range(10)]})
+    assert Uncertainties([[*run, as_many]]).between_processes(as_many) == pytest.approx(0.02776, rel=1e-3)
+    assert known.wider(case, as_many).deviation == pytest.approx(0.02, rel=1e-6)
+
+
+def test_anchors_of_one_process_do_not_show_what_processes_differ_by():
+    run = [one.model_copy(update={"processes": [1] * 10}) for one in record_of(widened=0.01)[1]]
+    known = Uncertainties([run])
+    assert known.half_width(run[0]) == pytest.approx(math.sinh(math.hypot(0.01, 0.02776)), rel=1e-3), "they drift"
+    assert not known.includes_processes(run[0])
+    assert known.may_be_narrow(run[0])
 
 
 def test_without_an_anchor_of_its_work_an_uncertainty_is_marked_and_has_the_widest_scatter_there_is():

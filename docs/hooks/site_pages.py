@@ -30,7 +30,9 @@ FILES = "files"
 MOST_BYTES = 2_000_000
 """Of a file that is copied; a larger one is named only."""
 LINK = re.compile(r"(!?\[[^\]]*\]\()((?:\.\./)+[^)#\s]+)(#[^)]*)?(\))")
-REFERENCE = re.compile(r"((?:\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?: ms| %)?(?: ± \d+ %)?) ?<!-- ([^>]*?): (.*?) -->")
+REFERENCE = re.compile(
+    r"((?:\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?: ms| %)?(?: ± [\d,]+ %(?: `\*`)?)?) ?<!-- ([^>]*?): (.*?) -->"
+)
 VERDICT = re.compile(r"\s*<!-- [^>]*?: (?:FASTER|SLOWER|SAME|UNCLEAR): .*? -->")
 
 

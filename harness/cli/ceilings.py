@@ -82,10 +82,10 @@ def ceilings(
 def _kept(folder: Path) -> Ceilings:
     """Read what was measured before; without any, raise ``InputError``."""
     from gravbench.explain import ceilings as kept
-    from gravbench.model.run_names import located
+    from gravbench.model.run_names import present
     from gravbench.model.runs import CEILINGS
 
-    found = kept.read(located(folder))
+    found = kept.read(present("--from", folder))
     if found.device is None:
         raise InputError(f"--from {folder}: no {CEILINGS} in it; `gravbench ceilings --out FOLDER` writes one")
     return found

@@ -13,13 +13,14 @@ MOST_RUNS = 200
 def variants(incomplete: str) -> list[str]:
     """Name the variants, by the files that declare one: none is imported."""
     from gravbench.cli.folders import remembered
+    from gravbench.model.declaring import DECLARATION
     from gravbench.model.variant import BUILT_IN
 
     found = {
         path.stem
         for root in (BUILT_IN, *remembered())
         for path in root.rglob("*.py")
-        if path.stem.startswith(incomplete) and "@variant(" in path.read_text("utf-8", errors="replace")
+        if path.stem.startswith(incomplete) and DECLARATION.search(path.read_text("utf-8", errors="replace"))
     }
     return sorted(found)
 

@@ -105,9 +105,8 @@ def explain(
     from gravbench.config.numbers import number
     from gravbench.explain import explained, page, printed
     from gravbench.explain.bars import bars as divided
-    from gravbench.model.run_names import located
+    from gravbench.model.run_names import present
 
-    ceilings, source = (folder and located(folder) for folder in (ceilings, source))
     given = {"--device": device, "--out": out, "--from": source}
     for name in (name for name, value in given.items() if value and not knock_outs):
         raise InputError(f"{name} only works with --knock-outs")
@@ -129,6 +128,8 @@ def explain(
         )
     if figures and not records:
         raise InputError("--figures needs --records")
+    ceilings = ceilings and present("--ceilings", ceilings)
+    source = source and present("--from", source)
     if records:
         proving.show_errors(records, variant, ceilings, figures, as_json=as_json)
         return

@@ -76,8 +76,9 @@ def compare(
 
     There is one verdict on seconds and, if the device reports its clock, one on clock cycles.
     """
+    from gravbench.report.compared import comparison_json
     from gravbench.report.here import Here
-    from gravbench.report.terminal.comparison import comparison_json, comparison_markdown, render_comparison
+    from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
 
     if as_json and markdown:
@@ -94,7 +95,8 @@ def compare(
     else:
         defaults = {name: variant.defaults for name, variant in variants.items()}
         name = " and ".join(side.name for side in sides)
-        together = judged.Run(name, [one for side in sides for one in side.records], len(sides))
+        lengths = tuple(len(side.records) for side in sides)
+        together = judged.Run(name, [one for side in sides for one in side.records], lengths)
         chosen = [word.strip() for word in values.split(",")] if values else []
         found = judged.compare_values(together, by, defaults, chosen, limit)
     here = Here(variants, [record for side in sides for record in side.records])
@@ -166,18 +168,26 @@ def best(
     check_quantile(quantile)
     limit = parsed(threshold)
     read = read_runs(run_names, NOT_JUDGED)
-    records = [record for one in read for record in one.records]
+    runs = [one.records for one in read]
+    records = [record for own in runs for record in own]
     variants = known_variants(warn)
     defaults = {name: variant.defaults for name, variant in variants.items()}
     if save:
         fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
         if late := sum(record.outraced for one in read for record in latest(one.records)):
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
-    if unequal_masses:
-        if records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
-            raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
-        records = [record for record in records if record.axes.get(EQUAL_MASS) != 1]
-    found = choose(records, defaults, error=error, quantile=quantile, device=device, dtype=dtype, threshold=limit)
+    if unequal_masses and records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
+        raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
+    found = choose(
+        runs,
+        defaults,
+        error=error,
+        quantile=quantile,
+        device=device,
+        dtype=dtype,
+        threshold=limit,
+        unequal_masses=unequal_masses,
+    )
     here = Here(variants, records)
     if as_json:
         typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))

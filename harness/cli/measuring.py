@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli import options
+from gravbench.cli import options, resuming
 from gravbench.cli.folders import remember
-from gravbench.cli.options import LOOK, MEASURE, app, console
+from gravbench.cli.options import LOOK, MEASURE, app, console, warn
 from gravbench.cli.stopping import hinting
 from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
@@ -93,11 +94,14 @@ def run(
     if out is None and resume:
         out = runs.newest(sweep.folder_name)
     if out and resume:
+        if not os.path.lexists(out):
+            raise InputError(f"--out {out}: no such folder; accepted with --resume: the folder of a run that was begun")
         shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
-    existing = runner.recorded(out, resume=resume) if out else []
+    existing = runner.recorded(out, resume=resume, say=warn) if out else []
     with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
         todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
+        _say_misfits(sweep)
         if dry_run:
             _show_plan(todo, terminal)
             return
@@ -115,7 +119,7 @@ def run(
             "--search": search,
             "--dask": dask,
         }
-        again = _resuming(config, options_of_sweep, out, counters=counters)
+        again = resuming.command(config, options_of_sweep, out, counters=counters)
         hint = f"the records so far are in {out}. To continue: {again}"
         opened = runner.open_run(out, existing, devices, sys.argv[1:], sweep, todo.planned, todo.left_out)
         with hinting(hint), opened as (store, word):
@@ -145,17 +149,6 @@ def run(
         raise typer.Exit(1)
 
 
-def _resuming(config: str, given: Mapping[str, str | list[str] | None], out: Path, *, counters: bool) -> str:
-    """Return the command that continues a run in ``out``, with all that was ``given`` to it, quoted for a shell."""
-    words = ["--resume", "--out", str(out), *["--counters"] * counters]
-    for option, values in given.items():
-        for value in [values] if isinstance(values, str) else values or []:
-            words += [option, value]
-    # Behind "--" no word is taken for an option.
-    words = [*words, "--", config] if config.startswith("-") else [config, *words]
-    return shlex.join(["gravbench", "run", *words])
-
-
 @contextmanager
 def _devices(
     wanted: list[str], dask: str | None, terminal: Console
@@ -170,6 +163,11 @@ def _devices(
 
     with connected(dask, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
         yield cluster.devices, cluster.no_gpu, cluster
+
+
+def _say_misfits(sweep: Sweep) -> None:
+    for sentence in sweep.misfits:
+        warn(sentence)
 
 
 def _mistakes(records: list[Record], sweep: Sweep, folder: Path) -> list[str]:
@@ -226,6 +224,7 @@ def check(
     remember(sweep.variant_folders)
     devices, no_gpu = select(device or [])
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
+    _say_misfits(sweep)
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
@@ -296,6 +295,7 @@ def selftest(
             planned, cards = plan_on_each(sweep, devices, no_gpu)
         else:
             rounds = plan_rounds(sweep, devices, no_gpu, 2 * (pairs or 2))
+        _say_misfits(sweep)
         out = out or runs.new_folder("across-devices" if across_devices else "selftest")
         again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
         with hinting(f"to judge what was measured: {shlex.join(again)}"):
@@ -305,7 +305,7 @@ def selftest(
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:
         raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
-    folder = run_names.located(from_folder) if from_folder else out or Path()
+    folder = run_names.present("--from", from_folder) if from_folder else out or Path()
     if across_devices:
         judged = judge_cards(options.read_records(folder), limit)
         compared = any(one.differences for one in judged)

@@ -238,7 +238,7 @@ def read_records(folder: Path, say: Callable[[str], object] = warn, without: Col
     """
     from gravbench.model.runs import RecordFile
 
-    records = RecordFile(folder).read(say, without, intervals=True)
+    records = RecordFile(folder).read(say, without)
     gc.freeze()
     gc.set_threshold(100_000, 100, 100)
     return records

@@ -26,12 +26,13 @@ from gravbench.cli.options import (
     working,
     writing,
 )
-from gravbench.cli.selecting import Chosen, DeviceOption, SizesOption, VariantsOption
+from gravbench.cli.selecting import DeviceOption, SizesOption, VariantsOption
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
     from gravbench.config.published import Source
     from gravbench.model.record import Record
+    from gravbench.report.chosen import Chosen
 
 
 EXAMPLE = ("h200/gems3", "the steps of GPU Gems 3 on an H200")
@@ -73,7 +74,8 @@ def report(
 ) -> None:
     """Summarize a run on one screen: what is fastest at each n, and by how much. --full prints the rest.
 
-    --n, --variant and --device select records and print every table of the selection.
+    --n, --variant and --device select records and print every table of the selection. Speed-ups, ± and what is fastest
+    are those of the whole run.
     """
     if sum([markdown, as_json, bool(html or figures)]) > 1:
         raise InputError("--markdown and --json print, --html and --figures write instead; accepted: --markdown alone")
@@ -97,12 +99,13 @@ def report(
 
 
 def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Record], Source | None]:
-    """Read what is selected of a run, and the source that stands beside it."""
+    """Read a run, which has to have what is selected of it, and the source that stands beside it."""
     from gravbench.config.published import find, load
     from gravbench.model import runs
     from gravbench.verdicts.cards import together
 
-    (records,) = together([chosen.places(read_records(folder))])
+    (records,) = together([read_records(folder)])
+    chosen.check(records)
     name = published or runs.published(folder)
     return records, load(find(name)) if name else None
 
@@ -111,11 +114,12 @@ def _print_summary(folder: Path, name: str) -> None:
     from gravbench.model import run_names
     from gravbench.model.runs import RECORDS
     from gravbench.model.variant import parents, summaries
+    from gravbench.report.chosen import EVERYTHING
     from gravbench.report.here import Here
     from gravbench.report.published import beside
     from gravbench.report.terminal.summary import render_summary
 
-    records, source = _read(folder, None, Chosen())
+    records, source = _read(folder, None, EVERYTHING)
     variants = known_variants(warn)
     brought = (run_names.located(Path(EXAMPLE[0])) / RECORDS).is_file()
     then = f"{EXAMPLE[1]}: gravbench report {EXAMPLE[0]}" if brought else ""
@@ -149,17 +153,17 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
 
     records, source = _read(folder, published, chosen)
     variants = known_variants(warn)
-    cases, drifts = runs.latest(chosen.of(records)), drifted(records)
+    cases, drifts = runs.latest(chosen.shown(records)), drifted(records)
     with paged() as terminal:
         here = Here(variants, records)
-        render(records, terminal, parents(variants), here, chosen.variants, limiting.read(folder))
+        render(records, terminal, parents(variants), here, chosen, limiting.read(folder))
         render_arena(cases, terminal, drifts, here)
         for section in (render_gpus, render_stages, render_accuracy, render_counters):
             section(cases, terminal, drifts)
         if source:
             render_published(source, records, terminal, beside(folder, source))
         if source and source.loads:
-            render_loads(chosen.of(records), {name: one.loads for name, one in variants.items()}, terminal)
+            render_loads(chosen.shown(records), {name: one.loads for name, one in variants.items()}, terminal)
 
 
 def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, as_json: bool) -> None:
@@ -179,11 +183,11 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
     here, ladder = Here(variants, records), parents(variants)
     if as_json:
         others = beside(folder, source) if source else {}
-        made = report_json(records, ladder, here, run=str(folder), source=source, others=others, only=chosen.variants)
+        made = report_json(records, ladder, here, run=str(folder), source=source, others=others, chosen=chosen)
         typer.echo(json.dumps(made, indent=2, allow_nan=False))
         return
-    typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen.variants), nl=False)
-    if arena := arena_markdown(runs.latest(chosen.of(records)), drifted(records), here):
+    typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen), nl=False)
+    if arena := arena_markdown(runs.latest(chosen.shown(records)), drifted(records), here):
         typer.echo("\n" + arena, nl=False)
 
 
@@ -203,7 +207,8 @@ def _write_report(
             name = published or runs.published(folder) or ""
             source = load(find(name)) if name else None
             said: list[str] = []
-            records = chosen.of(chosen.places(read_records(folder, said.append)))
+            records = read_records(folder, said.append)
+            chosen.check(records)
             for sentence in said:
                 warn(sentence)
             others = beside(folder, source) if source else {}
@@ -214,10 +219,10 @@ def _write_report(
             say(f"writing {page}")
             with writing(page):
                 page.parent.mkdir(parents=True, exist_ok=True)
-                page.write_text(html.page(shown, variants, limits), "utf-8")
+                page.write_text(html.page(shown, variants, limits, chosen), "utf-8")
         files = []
         if figures:
-            drawn = html.every_figure(shown, variants)
+            drawn = html.every_figure(shown, variants, chosen)
             with writing(figures):
                 for path in write(drawn, figures):
                     files.append(path)

@@ -19,7 +19,7 @@ import yaml
 
 from gravbench.config.limits import MOST_BYTES, MOST_DIGITS, MOST_LEVELS, MOST_PARTS
 from gravbench.config.numbers import NUMBER, number
-from gravbench.errors import InputError, Place, shortened
+from gravbench.errors import InputError, Mistakes, Place, shortened
 from gravbench.model import files
 
 try:
@@ -28,6 +28,7 @@ except ImportError:  # PyYAML was built without libyaml
     from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_TAGS = {yaml.ScalarNode: "str", yaml.SequenceNode: "seq", yaml.MappingNode: "map"}  # of what has none in the file
 _SHOWN = 60  # characters of a faulty value that a message quotes
 
 
@@ -62,22 +63,27 @@ class Document:
             location, node = held.pop()
             parts: Iterable[tuple[int | str, yaml.Node, yaml.Node]] = ()
             if isinstance(node, yaml.MappingNode):
-                parts = ((key.value, key, value) for key, value in node.value)
+                keys = ((key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode))
+                parts = ((key.value, key, value) for key, value in keys)
             elif isinstance(node, yaml.SequenceNode):
                 parts = ((number, element, element) for number, element in enumerate(node.value))
             for part, at, value in parts:
-                places[*location, part] = at.start_mark.line, at.start_mark.column
-                held.append(((*location, part), value))
+                if (*location, part) not in places:  # of a key that occurs twice the first value counts
+                    places[*location, part] = at.start_mark.line, at.start_mark.column
+                    held.append(((*location, part), value))
         return places
 
 
-def read(path: Path, keys: str = "n and variants") -> Document:
+def read(path: Path, mistakes: Mistakes | None = None, *, keys: str = "n and variants") -> Document:
     """Read one file, in which these ``keys`` are expected.
+
+    Keys that occur twice or are no text, and tags, are collected in ``mistakes`` and passed over.
 
     Raises:
         InputError: it is missing, no regular file, unreadable, empty, no YAML, or beyond the limits of size, nesting
-            and parts; it has a key twice, or uses a tag.
+            and parts; without ``mistakes`` also, it has a key twice, or uses a tag.
     """
+    collected = Mistakes() if mistakes is None else mistakes
     try:
         content = files.content(path, MOST_BYTES)
         text = content.decode("utf-8-sig")
@@ -91,7 +97,7 @@ def read(path: Path, keys: str = "n and variants") -> Document:
     try:
         _measure(path, text)
         root = yaml.compose(text, _Loader)
-        data = None if root is None else _Values(path).of(root).value
+        data = None if root is None else _Values(path, collected).of(root).value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # libyaml sees the end of a file behind its last line.
@@ -101,6 +107,8 @@ def read(path: Path, keys: str = "n and variants") -> Document:
         raise InputError(f"{path}: invalid YAML: {error}") from error
     if root is None or data is None:
         raise InputError(f"{path}: empty; accepted: keys and values, among them {keys}")
+    if mistakes is None:
+        collected.check()
     return Document(path, data, root)
 
 
@@ -153,8 +161,9 @@ _UNFINISHED = _Value(None)
 class _Values:
     """Converts the nodes of a file, each once, since an alias is the node it stands for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mistakes: Mistakes) -> None:
         self.path = path
+        self.mistakes = mistakes
         self.made: dict[int, _Value] = {}
 
     def of(self, node: yaml.Node) -> _Value:
@@ -170,21 +179,26 @@ class _Values:
     def _where(self, node: yaml.Node) -> str:
         return f"{self.path}, line {node.start_mark.line + 1}"
 
+    def _note(self, node: yaml.Node, sentence: str) -> None:
+        place = node.start_mark.line, node.start_mark.column
+        self.mistakes.note(f"{self._where(node)}: {sentence}", place)
+
     def _convert(self, node: yaml.Node) -> _Value:
-        if node.tag == "tag:yaml.org,2002:str" and isinstance(node, yaml.ScalarNode):
+        if node.tag != f"tag:yaml.org,2002:{_TAGS[type(node)]}":
+            self._note(node, f"tag {shown(node.tag)} is not accepted")
+        if isinstance(node, yaml.ScalarNode):
             return _Value(plain(node.value) if not node.style else node.value)
-        if node.tag == "tag:yaml.org,2002:seq" and isinstance(node, yaml.SequenceNode):
+        if isinstance(node, yaml.SequenceNode):
             return self._holding([self.of(element) for element in node.value], list)
-        if node.tag != "tag:yaml.org,2002:map" or not isinstance(node, yaml.MappingNode):
-            raise InputError(f"{self._where(node)}: tag {shown(node.tag)} is not accepted")
         found: dict[str, _Value] = {}
         for key_node, value_node in node.value:
             key = self.of(key_node).value
             if not isinstance(key, str):
-                raise InputError(f"{self._where(key_node)}: {shown(key)} is not a key; accepted: text")
-            if key in found:
-                raise InputError(f"{self._where(key_node)}: the key {shown(key)} occurs twice; accepted: once")
-            found[key] = self.of(value_node)
+                self._note(key_node, f"{shown(key)} is not a key; accepted: text")
+            elif key in found:
+                self._note(key_node, f"the key {shown(key)} occurs twice; accepted: once")
+            else:
+                found[key] = self.of(value_node)
         return self._holding(list(found.values()), lambda values: dict(zip(found, values, strict=True)))
 
     @staticmethod

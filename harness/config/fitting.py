@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 from gravbench.config.condition import Condition
 from gravbench.config.document import shown
@@ -57,7 +58,13 @@ def _others(variant: Variant, axis: str, value: object) -> Iterator[AxisValue]:
     found = dict.fromkeys([*variant.axes[axis], *_in_range(variant, axis, value)])
     others = [other for other in found if other != value or type(other) is not type(value)]
     if _is_number(value):
-        others.sort(key=lambda other: abs(other - value) if _is_number(other) else float("inf"))  # type: ignore[operator]
+        numbers = [other for other in others if _is_number(other)]
+        # Seen from far beyond them, all are equally far.
+        near = min(max(value, min(numbers, default=value)), max(numbers, default=value))
+        others = [
+            *sorted(numbers, key=lambda other: abs(other - near)),
+            *(other for other in others if not _is_number(other)),
+        ]
     yield from others
 
 
@@ -77,5 +84,5 @@ def _in_range(variant: Variant, axis: str, value: object) -> Iterator[AxisValue]
     yield from (one for one in map(numbers.find, tried) if one is not None)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)

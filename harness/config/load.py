@@ -7,7 +7,7 @@ it, and every message names the file and line, or the ``-p``, that has to change
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from gravbench.config.document import Document, read, shown
 from gravbench.config.override import Override, parse
 from gravbench.config.request import Request
 from gravbench.config.search import Search
-from gravbench.config.settings import PARTS, PROTOCOL, Config, Measure, Protocol, validated
-from gravbench.errors import InputError, Mistakes, nearest, shortened
+from gravbench.config.settings import PARTS, PROTOCOL, Config, Measure, Protocol, checked, listed, validated
+from gravbench.errors import BEHIND, InputError, Mistakes, nearest, shortened
 from gravbench.model import extent, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.shard import Shard
@@ -31,7 +31,8 @@ class Sweep:
     """What a configuration asks for: its cases, in its order and each once, and how to measure them.
 
     ``published`` names the source whose numbers the report sets beside the measured ones. Of a ``shard`` the ``cases``
-    are a part of the ``whole``, which is empty where there is no shard.
+    are a part of the ``whole``, which is empty where there is no shard. ``misfits`` says of each value of an axis that
+    was asked for and has no case why it has none.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Sweep:
     search: Search = field(default_factory=Search)
     shard: Shard | None = None
     whole: tuple[Case, ...] = ()
+    misfits: tuple[str, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -122,37 +124,54 @@ def load(
         InputError: one sentence that names what is not accepted, where it stands, and what is accepted instead.
     """
     path = find(config)
-    document = read(path)
-    content = validated(Config, document.data, document)
-    options = {"bodies": bodies, "subset": subset}
-    own = [Override(name, [text], f"--{name} {shortened(text)}") for name, text in options.items() if text is not None]
-    given: dict[str, Override] = {}
-    for one in [*map(parse, overrides), *own]:
-        if one.name in given:
-            raise InputError(
-                f"{one.where}: {shortened(one.name)} is already set by {given[one.name].where}; accepted: once"
-            )
-        given[one.name] = one
     mistakes = Mistakes()
+    document = read(path, mistakes)
+    content = checked(document, mistakes)
+    given = _overrides(overrides, {"bodies": bodies, "subset": subset}, mistakes)
     if content.published is not None:
         with mistakes.noted(document.place(("published",))):
             _check_published(content.published, document)
     folders = _variant_folders(content, document, mistakes)
-    protocol = _protocol(content, given.values())
-    changed = {name: one for name, one in given.items() if name not in PROTOCOL}
+    known, complete = discover(()), False
+    with mistakes.noted(document.place(("variant_folders",))):
+        known = discover(folders)
+        complete = len(folders) == len(listed(document.data.get("variant_folders", [])))
+    protocol = _protocol(content, given.values(), mistakes)
+    changed = {name: one for name, one in given.items() if not _is_of_protocol(name)}
     chosen = tuple(variants), tuple(toolkits)
-    request = Request(document, content, folders, discover(folders), changed, *chosen, mistakes)
+    request = Request(document, content, folders, known, changed, *chosen, mistakes, complete=complete)
+    cases = request.cases()
     return Sweep(
         path.stem,
         path,
         content.description,
-        request.cases(),
+        cases,
         protocol.measure,
         protocol.flops_per_interaction,
         folders,
         content.published,
         protocol.search,
+        misfits=tuple(request.misfits),
     )
+
+
+def _overrides(texts: Sequence[str], options: Mapping[str, str | None], mistakes: Mistakes) -> dict[str, Override]:
+    """Read what follows each ``-p``, and the ``options`` that stand for a setting, by their names."""
+    overrides: dict[str, Override] = {}
+
+    def add(override: Override) -> None:
+        if (first := overrides.setdefault(override.name, override)) is not override:
+            name = shortened(override.name)
+            raise InputError(f"{override.where}: {name} is already set by {first.where}; accepted: once")
+
+    for number, text in enumerate(texts):
+        with mistakes.noted(place := (BEHIND, number)):
+            add(parse(text, place))
+    for name, value in options.items():
+        if value is not None:
+            with mistakes.noted(place := (BEHIND, len(texts))):
+                add(Override(name, [value], f"--{name} {shortened(value)}", place))
+    return overrides
 
 
 def _check_published(name: str, document: Document) -> None:
@@ -163,35 +182,43 @@ def _check_published(name: str, document: Document) -> None:
 
 
 def _variant_folders(content: Config, document: Document, mistakes: Mistakes) -> tuple[Path, ...]:
-    """Find the folders of variants. Where one is missing nothing is known of the entries, and the reading ends."""
-    folders = [document.path.parent / text for text in content.variant_folders]
-    for index, path in enumerate(folders):
-        location = "variant_folders", index
-        with mistakes.noted(document.place(location)):
-            if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
-                named = f"variant_folders has {shown(content.variant_folders[index])}"
-                what = f"{shortened(str(path), 200)} is not a folder"
-                raise InputError(f"{document.where(location)}: {named}, but {what}")
-    if not all(map(os.path.isdir, folders)):
-        mistakes.check()
+    """Find the folders of variants; those that are missing are mistakes."""
+    folders = []
+    for index, text in enumerate(content.variant_folders):
+        path, location = document.path.parent / text, ("variant_folders", index)
+        if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises an error where a name is too long
+            folders.append(path)
+            continue
+        what = f"{shortened(str(path), 200)} is not a folder"
+        sentence = f"{document.where(location)}: variant_folders has {shown(text)}, but {what}"
+        mistakes.note(sentence, document.place(location))
     return tuple(folders)
 
 
-def _protocol(content: Config, given: Iterable[Override]) -> Protocol:
+def _protocol(content: Config, given: Iterable[Override], mistakes: Mistakes) -> Protocol:
     found = Protocol.model_construct(
         flops_per_interaction=content.flops_per_interaction, measure=content.measure, search=content.search
     )
     for one in given:
-        prefix, _, name = one.name.rpartition(".")
-        if prefix not in PARTS and one.name not in PROTOCOL:
-            continue
-        if len(one.values) != 1:
-            raise InputError(f"{one.where}: {shortened(one.name)} has {len(one.values)} values; accepted: one")
-        said = {name: one.values[0]}
-        changed = validated(Protocol, {prefix: said} if prefix else said, one.where)
-        if prefix:
-            part = getattr(found, prefix).model_copy(update={name: getattr(getattr(changed, prefix), name)})
-            found = found.model_copy(update={prefix: part})
-        else:
-            found = found.model_copy(update={name: getattr(changed, name)})
+        if _is_of_protocol(one.name):
+            with mistakes.noted(one.place):
+                found = _changed(found, one)
     return found
+
+
+def _is_of_protocol(name: str) -> bool:
+    return name.rpartition(".")[0] in PARTS or name in PROTOCOL
+
+
+def _changed(protocol: Protocol, override: Override) -> Protocol:
+    """Change one value of a protocol."""
+    prefix, _, name = override.name.rpartition(".")
+    if len(override.values) != 1:
+        count = f"{shortened(override.name)} has {len(override.values)} values"
+        raise InputError(f"{override.where}: {count}; accepted: one")
+    given = {name: override.values[0]}
+    changed = validated(Protocol, {prefix: given} if prefix else given, override.where)
+    if not prefix:
+        return protocol.model_copy(update={name: getattr(changed, name)})
+    part = getattr(protocol, prefix).model_copy(update={name: getattr(getattr(changed, prefix), name)})
+    return protocol.model_copy(update={prefix: part})

@@ -9,7 +9,7 @@ from decimal import Decimal
 from gravbench.config.document import plain, shown
 from gravbench.config.limits import MOST_CASES, MOST_RANGE
 from gravbench.config.numbers import WRITTEN, exact, is_whole
-from gravbench.errors import InputError, shortened
+from gravbench.errors import BEHIND, InputError, Place, shortened
 
 Scalar = bool | int | float | str | None
 
@@ -19,15 +19,19 @@ _RANGE = re.compile(rf"({WRITTEN.pattern})\.\.({WRITTEN.pattern})([*+])({WRITTEN
 
 @dataclass(frozen=True)
 class Override:
-    """``values`` in place of what the config says for ``name``; ``where`` begins the messages about it."""
+    """``values`` in place of what the config says for ``name``.
+
+    ``where`` begins the messages about it, and ``place`` is their place among those about the file.
+    """
 
     name: str
     values: list[Scalar]
     where: str
+    place: Place = (BEHIND, 0)
 
 
-def parse(text: str) -> Override:
-    """Read the text of one ``-p``.
+def parse(text: str, place: Place = (BEHIND, 0)) -> Override:
+    """Read the text of one ``-p``, whose messages have their ``place``.
 
     Raises:
         InputError: it has no name or no value, a range is none, or it has too many values.
@@ -42,7 +46,7 @@ def parse(text: str) -> Override:
         found += _values(word, where)
         if len(found) > MOST_CASES:
             raise InputError(f"{where}: more than {MOST_CASES} values; accepted: fewer")
-    return Override(name.strip(), found, where)
+    return Override(name.strip(), found, where, place)
 
 
 def _values(word: str, where: str) -> list[Scalar]:

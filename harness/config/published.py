@@ -33,11 +33,11 @@ Unit = Literal[
     "multiprocessors",
     "threads per block",
     "threads a multiprocessor holds",
+    "active threads of a multiprocessor",
     "bytes of local memory",
     "bytes of nodes",
     "loads per body",
     "% of a warp",
-    "% of a multiprocessor's warps",
     "% of the stages building the tree",
     "seconds of traverse",
     "seconds of allocate",
@@ -189,7 +189,7 @@ def load(path: Path) -> Source:
     Raises:
         InputError: one sentence that names the file, the line and what is wrong.
     """
-    document = read(path, "source and device")
+    document = read(path, keys="source and device")
     try:
         source = Source.model_validate(document.data)
     except ValidationError as error:

@@ -17,8 +17,8 @@ from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES
 from gravbench.config.override import Override
 from gravbench.config.settings import ENTRY_KEYS, PROTOCOL, SETTINGS, Config, Settings, validated
-from gravbench.config.sweep import Block, cases_of, misfits
-from gravbench.errors import LISTING, InputError, Mistakes, listed, nearest, shortened
+from gravbench.config.sweep import Block, cases_of, misfits, unused
+from gravbench.errors import BEHIND, LISTING, InputError, Mistakes, listed, nearest, shortened
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.declaring import undeclared
@@ -27,6 +27,8 @@ from gravbench.model.toolkits import catalogue, unnamed
 from gravbench.model.variant import BUILT_IN, AxisValue, Variant
 
 ALL = "all"
+OPTIONS = ("variant", "toolkit", "device")
+"""What an option chooses, and no override."""
 MOST_HINTS = 3
 """Variants of which a sentence says what values would fit."""
 
@@ -35,8 +37,9 @@ MOST_HINTS = 3
 class Request:
     """A configuration, and what the command line says about its cases.
 
-    ``known`` are the variants that gravbench has and those in the ``folders`` of the configuration. ``common`` holds
-    the values that are the same for every entry, made once, and ``mistakes`` what is wrong with the configuration.
+    ``known`` are the variants that gravbench has and those in the ``folders`` of the configuration, ``complete`` unless
+    a folder cannot be read. ``common`` holds the values that are the same for every entry, made once, ``mistakes`` what
+    is wrong with the configuration and the command line, and ``misfits`` why some values of axes have no case.
     """
 
     document: Document
@@ -48,49 +51,79 @@ class Request:
     chosen_toolkits: tuple[str, ...]
     mistakes: Mistakes = field(default_factory=Mistakes)
     common: dict[str, list[Any]] = field(default_factory=dict)
+    misfits: list[str] = field(default_factory=list)
+    complete: bool = True
 
     def cases(self) -> list[Case]:
-        """Make every case once, in the order of the file."""
+        """Make every case once, in the order of the file.
+
+        Raises:
+            InputError: everything that is wrong with the configuration and with what the command line says of it; or no
+                case is left, or there are too many.
+        """
         entries = [self._variants(index) for index in range(len(self.content.variants))]
         self._check_settings()
-        self.mistakes.check()
         selected = self._selected({one.name: one for one in chain.from_iterable(entries)})
-        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
-        for override in self.overrides.values():
-            if override.name not in (accepted := [*axes, *SETTINGS, *PROTOCOL]):
-                said = f"no axis or setting {shown(override.name)}"
-                raise InputError(f"{override.where}: {said}; {nearest(override.name, accepted)}")
-        blocks: list[list[Block]] = []
-        combinations = 0
-        for index, own in enumerate(entries):
-            blocks.append(self._blocks(index, own, selected))
-            combinations += sum(block.combinations for block in blocks[-1] if block.toolkits)
-            if combinations > MOST_CASES:
-                more = " or more" if own is not entries[-1] else ""
-                raise InputError(
-                    f"{self.document.path}: {combinations}{more} combinations; accepted: up to {MOST_CASES}"
-                )
-        if not any(block.toolkits for block in chain.from_iterable(blocks)):
-            offered = zip(self.content.variants, entries, strict=True)
-            named = [(one, entry.toolkit or catalogue()) for entry, own in offered for one in own]
-            has = sorted({name for one, own in named if one.name in selected for name in one.toolkits if name in own})
-            asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
-            raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
+        self.mistakes.check()
+        blocks = [self._blocks(index, own, selected) for index, own in enumerate(entries)]
+        self._check_size(blocks)
+        self._check_toolkits_chosen(entries, blocks, selected)
+        cases = self._combined(blocks)
+        self.mistakes.check()
+        self.misfits.extend(unused(chain.from_iterable(blocks)))
+        return cases
+
+    def _combined(self, blocks: Sequence[Sequence[Block]]) -> list[Case]:
+        """Make the cases of all entries, and collect what is wrong with them; what several share is said of the first.
+
+        Raises:
+            InputError: no case is left.
+        """
         found: dict[tuple[str, str], Case] = {}
         removed_at_all: Counter[str] = Counter()
+        noted: set[str] = set()
         for index, made_of in enumerate(blocks):
             removed: Counter[str] = Counter()
-            made = [case for block in made_of if block.toolkits for case in cases_of(block, removed)]
-            # What the command line changes or selects may well leave an entry nothing to do.
-            if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
-                raise InputError(f"{self._where(index)}: {_nothing_left(removed, made_of)}")
+            where = self._where(index)
+            try:
+                made = [case for block in made_of if block.toolkits for case in cases_of(block, removed)]
+                # What the command line changes or selects may well leave an entry nothing to do.
+                if not made and not (self.overrides or self.chosen_variants or self.chosen_toolkits):
+                    raise InputError(f"{where}: {_nothing_left(removed, made_of)}")
+            except InputError as error:
+                what = str(error).removeprefix(f"{where}: ")
+                if what not in noted:
+                    self.mistakes.note(str(error), self.document.place(("variants", index)))
+                noted.add(what)
+                continue
             removed_at_all += removed
             for case in made:
                 found.setdefault((case.key, case.bodies), case)
-        if not found:
+        if not found and not noted:
             why = _nothing_left(removed_at_all, [*chain.from_iterable(blocks)])
             raise InputError(f"{self.document.path}: {why}")
         return list(found.values())
+
+    def _check_size(self, blocks: Sequence[Sequence[Block]]) -> None:
+        combinations = 0
+        for number, own in enumerate(blocks, 1):
+            combinations += sum(block.combinations for block in own if block.toolkits)
+            if combinations > MOST_CASES:
+                more = " or more" if number < len(blocks) else ""
+                raise InputError(
+                    f"{self.document.path}: {combinations}{more} combinations; accepted: up to {MOST_CASES}"
+                )
+
+    def _check_toolkits_chosen(
+        self, entries: Sequence[Sequence[Variant]], blocks: Sequence[Sequence[Block]], selected: Mapping[str, Variant]
+    ) -> None:
+        if any(block.toolkits for block in chain.from_iterable(blocks)):
+            return
+        offered = zip(self.content.variants, entries, strict=True)
+        named = [(one, entry.toolkit or catalogue()) for entry, own in offered for one in own]
+        has = sorted({name for one, own in named if one.name in selected for name in one.toolkits if name in own})
+        asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
+        raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
 
     def _where(self, index: int, *location: str | int) -> str:
         return self.document.where(("variants", index, *location))
@@ -111,6 +144,9 @@ class Request:
             elif name in self.known:
                 names[name] = None
             else:
+                # Where a folder is missing, its variants are not known.
+                if not self.complete:
+                    continue
                 with self._noted(index, "variant", position) as where:
                     why = undeclared(name, self.folders) or nearest(name, [*self.known, ALL], LISTING)
                     raise InputError(f"{where}: no variant {shown(name)}; {why}")
@@ -133,7 +169,8 @@ class Request:
             own = entry.model_fields_set - self.overrides.keys()
             for name in (name for name in SETTINGS if name in own or name not in checked):
                 location = ("variants", index, name) if name in own else (name,)
-                with self.mistakes.noted(self.document.place(location)):
+                override = self.overrides.get(name)
+                with self.mistakes.noted(override.place if override else self.document.place(location)):
                     self._setting(name, index)
             checked |= set(SETTINGS) - own
 
@@ -171,38 +208,54 @@ class Request:
                     raise InputError(f"{where}: {said}; accepted: {listed(one.toolkits)}")
 
     def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
-        """Keep the variants that the command line chooses, and check what it chooses."""
-        for name in self.chosen_variants:
-            if name not in named:
-                raise InputError(
-                    f"--variant {shortened(name)}: not in {self.document.path}; {nearest(name, list(named))}"
-                )
+        """Keep the variants that the command line chooses, and collect what is wrong with what it says."""
+        selected = {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
         for name in self.chosen_toolkits:
             if name not in catalogue():
-                raise InputError(f"--toolkit {shortened(name)}: no such toolkit; {nearest(name, list(catalogue()))}")
-        return {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
+                self._note(f"--toolkit {shortened(name)}: no such toolkit; {nearest(name, list(catalogue()))}")
+        # Of variants that are not known, nobody knows what they take.
+        if all(entry.variant and {*entry.variant} <= {*self.known, ALL} for entry in self.content.variants):
+            wrong = [name for name in self.chosen_variants if name not in named]
+            for name in wrong:
+                self._note(f"--variant {shortened(name)}: not in {self.document.path}; {nearest(name, list(named))}")
+            if not wrong:
+                self._check_overrides(selected)
+        return selected
+
+    def _note(self, sentence: str) -> None:
+        """Collect what is wrong with an option, behind what is wrong with the overrides."""
+        self.mistakes.note(sentence, (BEHIND, len(self.overrides)))
+
+    def _check_overrides(self, selected: Mapping[str, Variant]) -> None:
+        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
+        accepted = [*axes, *SETTINGS, *PROTOCOL]
+        for override in self.overrides.values():
+            with self.mistakes.noted(override.place):
+                if override.name not in accepted:
+                    hint = _option_for(override) or nearest(override.name, accepted)
+                    raise InputError(f"{override.where}: no axis or setting {shown(override.name)}; {hint}")
+                for variant in selected.values():
+                    if override.name in variant.axes:
+                        self._axis(variant, override.name, 0)
 
     def _blocks(self, index: int, variants: list[Variant], selected: Mapping[str, Variant]) -> list[Block]:
         entry = self.content.variants[index]
         wanted = self._condition(index, variants)
         settings = {name: self._setting(name, index) for name in SETTINGS}
         chosen = self.chosen_toolkits or catalogue()
-        return [
-            Block(
-                one,
-                [
-                    name
-                    for name in one.toolkits
-                    if name in chosen and name in (entry.toolkit or [*unnamed(one.toolkits), *self.chosen_toolkits])
-                ],
-                settings,
-                {axis: self._axis(one, axis, index) for axis in one.axes},
-                wanted,
-                self._where(index),
-            )
-            for one in variants
-            if one.name in selected
-        ]
+        places = {axis: self._place_of(axis, index) for axis in {**entry.axes, **self.overrides}}
+        blocks = []
+        for variant in (variant for variant in variants if variant.name in selected):
+            able = entry.toolkit or [*unnamed(variant.toolkits), *self.chosen_toolkits]
+            offered = [name for name in variant.toolkits if name in able]
+            toolkits = [name for name in offered if name in chosen]
+            axes = {axis: self._axis(variant, axis, index) for axis in variant.axes}
+            blocks.append(Block(variant, toolkits, settings, axes, wanted, self._where(index), offered, places))
+        return blocks
+
+    def _place_of(self, axis: str, index: int) -> str:
+        override = self.overrides.get(axis)
+        return override.where if override else self._where(index, axis)
 
     def _condition(self, index: int, variants: list[Variant]) -> Condition:
         names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
@@ -255,6 +308,14 @@ class Request:
         folder = spec and any(map(os.path.isdir, places))
         what = "a directory, not a file" if folder else "no file"
         raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
+
+
+def _option_for(override: Override) -> str | None:
+    """Say which option chooses what an override names; None where there is none."""
+    if override.name not in OPTIONS:
+        return None
+    words = [f"--{override.name} {shortened(str(value))}" for value in override.values]
+    return f"accepted: {' '.join(words[:MOST_HINTS])}"
 
 
 def _nothing_left(removed: Counter[str], blocks: Sequence[Block]) -> str:

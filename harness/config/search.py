@@ -30,3 +30,8 @@ class Search(BaseModel, frozen=True, extra="forbid", strict=True):
     budget_seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     threshold: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.02
+
+    @property
+    def measures_all(self) -> bool:
+        """Whether every case is measured in full, as without a search."""
+        return self.strategy == "all" and not (self.budget_trials or self.budget_seconds)

@@ -6,6 +6,8 @@ A list is swept and a scalar is fixed, so everything that can be swept is a list
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
@@ -15,7 +17,7 @@ from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
 from gravbench.config.numbers import abbreviated
 from gravbench.config.search import Search
-from gravbench.errors import MOST_SENTENCES, InputError, closest, few, nearest
+from gravbench.errors import InputError, Mistakes, closest, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import Dtype
@@ -210,10 +212,52 @@ def validated(model: type[M], data: Any, where: str | Document) -> M:
         found = _meant(error.errors(include_url=False), model)
     if isinstance(where, str):
         raise InputError(f"{where}: {_sentence(found[0], model)}")
-    found.sort(key=lambda mistake: where.place(mistake["loc"]))
-    first = found[:MOST_SENTENCES]
-    sentences = [f"{where.where(mistake['loc'])}: {_sentence(mistake, model)}" for mistake in first]
-    raise InputError(*few(sentences, len(found)))
+    mistakes = Mistakes()
+    _note(found, model, where, mistakes)
+    raise mistakes.error()
+
+
+def checked(document: Document, mistakes: Mistakes) -> Config:
+    """Make what can be made of a configuration, and collect what is wrong with it.
+
+    A key whose value is wrong is left out, and an entry without a right ``variant`` names none.
+
+    Raises:
+        InputError: nothing can be made of it.
+    """
+    try:
+        return Config.model_validate(document.data)
+    except ValidationError as error:
+        wrong = _meant(error.errors(include_url=False), Config)
+    _note(wrong, Config, document, mistakes)
+    with suppress(ValidationError):
+        return Config.model_validate(_without(document.data, [mistake["loc"] for mistake in wrong]))
+    raise mistakes.error()
+
+
+def _note(wrong: Iterable[ErrorDetails], model: type[BaseModel], document: Document, mistakes: Mistakes) -> None:
+    for mistake in wrong:
+        location = mistake["loc"]
+        mistakes.note(f"{document.where(location)}: {_sentence(mistake, model)}", document.place(location))
+
+
+def _without(data: Any, locations: Iterable[Location]) -> Any:
+    """Leave out the keys of a configuration and of its entries in which mistakes are."""
+    if not isinstance(data, dict):
+        return data
+    kept = {**data}
+    entries = [{"variant": entry} if isinstance(entry, str) else entry for entry in listed(data.get("variants"))]
+    for key, *rest in locations:
+        if key != "variants" or not rest:
+            kept.pop(str(key), None)
+        elif isinstance(entry := entries[(number := int(rest[0]))], dict) and rest[1:]:
+            entries[number] = {name: value for name, value in entry.items() if name != rest[1]}
+        else:
+            entries[number] = {}
+    if "variants" in kept:
+        nameless = Entry.model_construct(variant=[])
+        kept["variants"] = [entry if "variant" in entry else nameless for entry in entries]
+    return kept
 
 
 def _meant(found: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetails]:

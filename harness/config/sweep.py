@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from gravbench.config.condition import Condition
+from gravbench.config.document import shown
 from gravbench.config.fitting import misfit, needed_by
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
@@ -23,7 +24,11 @@ from gravbench.model.variant import AxisValue, Variant
 
 @dataclass(frozen=True)
 class Block:
-    """The part of a sweep that one variant of one entry makes; ``where`` begins the messages about it."""
+    """The part of a sweep that one variant of one entry makes; ``where`` begins the messages about it.
+
+    The command line chose the ``toolkits`` among those ``offered``. ``places`` has what begins the messages about each
+    axis that was set.
+    """
 
     variant: Variant
     toolkits: Sequence[str]
@@ -31,6 +36,8 @@ class Block:
     axes: Mapping[str, Sequence[AxisValue]]
     wanted: Condition
     where: str
+    offered: Sequence[str]
+    places: Mapping[str, str]
 
     @property
     def combinations(self) -> int:
@@ -84,6 +91,33 @@ def misfits(block: Block) -> Iterator[str]:
     for axes in _combinations(block.axes):
         found = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
         yield from (sentence for sentence in found if sentence)
+
+
+def unused(blocks: Iterable[Block]) -> list[str]:
+    """Say of each value of an axis that was set why a variant has no case with it, where it has none.
+
+    That is said of values that the variant can never run with; others may be left out by a ``when`` or by the choice of
+    a toolkit, as was asked for.
+    """
+    parts: dict[tuple[str, str, AxisValue], list[Block]] = {}
+    for block in blocks:
+        if block.toolkits and block.variant.when:
+            for axis, values in block.axes.items():
+                for value in values if axis in block.places else ():
+                    part = replace(block, axes={**block.axes, axis: [value]}, toolkits=block.offered)
+                    parts.setdefault((block.variant.name, axis, value), []).append(part)
+    return [
+        f"{alike[0].places[axis]}: no case of {name} has {axis} = {shown(value)}: {next(misfits(alike[0]))}"
+        for (name, axis, value), alike in parts.items()
+        if not any(map(_fits, alike))
+    ]
+
+
+def _fits(block: Block) -> bool:
+    """Tell whether the variant can run with some combination of axes and toolkit."""
+    condition = needed_by(block.variant)
+    combinations = ({"toolkit": toolkit, **axes} for axes in _combinations(block.axes) for toolkit in block.toolkits)
+    return any(map(condition.holds, combinations))
 
 
 def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]]]:

@@ -74,7 +74,7 @@ def _add_missing(sweep: Sweep, store: RecordFile, tell: Callable[[str], None]) -
     cases = {case.key: case for case in sweep.cases}
     lacking = [
         record
-        for record in latest(store.read())
+        for record in latest(store.read(lambda _: None))
         if record.status == "ok"
         and record.device_uuid
         and record.key in cases

@@ -137,8 +137,8 @@ Event = Began | Does | Done | Left | Over
 
 
 def moment() -> str:
-    """Return the time of day, as records have it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    """Return the time of day, as records have it: no device begins a case twice in a millisecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def lanes_of(device: Device, processes: int, gpus: int, tasks: int) -> int:

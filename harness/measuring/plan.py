@@ -265,13 +265,19 @@ def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Me
 
 
 def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:
-    """Find the identity of every task that has a result, and how often it was repeated as an anchor."""
-    found: dict[tuple[str, str], int] = {}
+    """Find the identity of every task that has a result, and how often it was repeated as an anchor.
+
+    Without the first of them, repetitions of an anchor are no result.
+    """
+    repeated: dict[tuple[str, str], int] = {}
+    having: set[tuple[str, str]] = set()
     for record in records:
         if record.status in ("ok", "invalid"):
             same = record.key, Fingerprint(**record.fingerprint).model_dump_json()
-            found[same] = max(record.anchor, found.get(same, 0))
-    return found
+            repeated[same] = max(record.anchor, repeated.get(same, 0))
+            if record.anchor <= 1:
+                having.add(same)
+    return {same: times for same, times in repeated.items() if same in having}
 
 
 def _with_anchors(tasks: Sequence[Task], typical: Task, every: int, before: int, fewest: int) -> Iterator[Task]:

@@ -10,8 +10,9 @@ import itertools
 import json
 import os
 import time
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -174,7 +175,7 @@ def _run(
 
 def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
     """Begin a search of the cases of each kind of device; none where every case is measured."""
-    if sweep.search.strategy == "all" and not (sweep.search.budget_trials or sweep.search.budget_seconds):
+    if sweep.search.measures_all:
         return {}
     found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
     for kind, strategy in found.items():
@@ -320,8 +321,8 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     return record.model_copy(update=derived.speeds(record))
 
 
-def recorded(folder: Path, *, resume: bool) -> list[Record]:
-    """Return the records that a folder holds already, and change nothing.
+def recorded(folder: Path, *, resume: bool, say: Callable[[str], object] = warnings.warn) -> list[Record]:
+    """Return the records that a folder holds already, and change nothing; ``say`` is told which lines are none.
 
     Raises:
         InputError: it holds records and ``resume`` was not asked for, or they cannot be read.
@@ -334,7 +335,7 @@ def recorded(folder: Path, *, resume: bool) -> list[Record]:
             f"{store.path} exists already; add --resume to measure only what is missing from it, or choose another "
             "--out"
         )
-    return store.read()
+    return store.read(say)
 
 
 @contextmanager
@@ -360,7 +361,7 @@ def open_run(
     with RecordFile(folder) as store:
         check_resumed(folder, sweep)
         word = store.repair()
-        if len(recorded(folder, resume=True)) != len(existing):
+        if len(recorded(folder, resume=True, say=lambda _: None)) != len(existing):
             raise InputError(f"{store.path}: another run has just added to it; try again, with --resume")
         store.environment = write_environment(folder, devices, arguments, sweep, planned, left_out)
         yield store, word
@@ -377,8 +378,8 @@ def write_environment(
     """Add a description of this machine to ``folder``/environment.json, a list with one entry per start of the run.
 
     For the report it names the sweep's configuration and the source that its numbers are set beside; for ``merge`` what
-    tells the sweep from others, its cases, the shard, how many results are ``planned``, and what the bits of generated
-    bodies depend on. Returns what the file then holds.
+    tells the sweep from others, its cases, the shard, how many results are ``planned``, the search that chooses among
+    them, and what the bits of generated bodies depend on. Returns what the file then holds.
 
     Raises:
         InputError: the file is not what ``gravbench run`` writes, or cannot be written.
@@ -391,6 +392,7 @@ def write_environment(
         | {"config": config, "published": sweep.published, "sweep_sha256": sweep.sha256}
         | {"shard": str(sweep.shard) if sweep.shard else None, "planned": planned}
         | {"sweep": extent(sweep, left_out).model_dump(), "generated_by": generated_by()}
+        | {"search": None if sweep.search.measures_all else sweep.search.model_dump()}
     )
     content = (json.dumps(entries, indent=2) + "\n").encode()
     write_whole(path, content)

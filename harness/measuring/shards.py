@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from gravbench.measuring.plan import estimate_seconds
 from gravbench.model import runs
 from gravbench.model.case import Case
 from gravbench.model.extent import Extent
-from gravbench.model.runs import ENVIRONMENT, RecordFile
+from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.shard import Shard
 from gravbench.model.variant import CPU
 
@@ -90,23 +92,40 @@ def check_resumed(folder: Path, sweep: Sweep) -> None:
 def _check_sweep(folder: Path, entries: Sequence[dict[str, Any]], sweep: Sweep) -> None:
     begun = [entry for entry in entries if isinstance(entry.get("sweep_sha256"), str)]
     other = next((entry for entry in begun if entry["sweep_sha256"] != sweep.sha256), None)
-    if other is None:
-        # Of a run by an older version nothing is known but its records.
-        keys = {case.key for case in sweep.cases} if not begun else None
-        strange = sum(record.key not in keys for record in RecordFile(folder).records()) if keys and entries else 0
-        if not strange:
-            return
-        differences = [f"{strange:,} of its records are of no case of this sweep"]
-    else:
-        try:
-            differences = list(Extent.model_validate(other.get("sweep")).differences(extent(sweep)))
-        except ValidationError:
-            differences = []
+    if begun and other is None:
+        return
+    differences = _differences(folder, other or {}, sweep)
+    if not begun and not differences:
+        return
     shard = f"shard {sweep.shard} of " if sweep.shard else ""
     command = next((entry["command"] for entry in entries if isinstance(entry.get("command"), str)), None)
     started = f"; it was started by `{shortened(command, MOST_OF_A_COMMAND)}`" if command else ""
     raise InputError(
-        f"{folder / ENVIRONMENT}: the run there is of {shard}another sweep"
+        f"{folder / (ENVIRONMENT if entries else RECORDS)}: the run there is of {shard}another sweep"
         f"{': ' * bool(differences)}{'; '.join(differences[:3])}{started}; resume it with the configuration, "
         "options and files that it was started with, or name another folder with --out"
     )
+
+
+def _differences(folder: Path, entry: Mapping[str, Any], sweep: Sweep) -> list[str]:
+    """Say in what the sweep of a run differs: as a start of it noted, or else as far as its records tell."""
+    with suppress(ValidationError):
+        return list(Extent.model_validate(entry.get("sweep")).differences(extent(sweep)))
+    store = RecordFile(folder)
+    records = list(store.records()) if os.path.lexists(store.path) else []
+    keys = {case.key for case in sweep.cases}
+    strange = sum(record.key not in keys for record in records)
+    differences = [f"{strange:,} of its records are of no case of this sweep"] if strange else []
+    if entry:
+        measure = sweep.measure_of_all_hosts
+        protocols = [record.protocol for record in records if record.protocol][:1]
+        differences += [
+            f"measure.{name} is {value} in the run and {measure[name]} in this sweep"
+            for protocol in protocols
+            for name, value in protocol.items()
+            if measure.get(name) not in (None, value)
+        ]
+    if entry and not differences:
+        there = len(keys.intersection(record.key for record in records))
+        differences = [f"it has results of {there:,} of the {len(keys):,} cases of this sweep"]
+    return differences

@@ -11,6 +11,7 @@ from gravbench.errors import InputError
 from gravbench.model import files, importing
 
 DECORATOR = re.compile(r"@[\w.]+")
+DECLARATION = re.compile(r"@[ \t]*variant[ \t]*\(")
 
 
 def declares(path: Path) -> bool:
@@ -20,7 +21,7 @@ def declares(path: Path) -> bool:
         InputError: it cannot be read.
     """
     try:
-        return "@variant(" in files.text(path)
+        return DECLARATION.search(files.text(path)) is not None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

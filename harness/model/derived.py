@@ -11,7 +11,7 @@ import statistics
 
 from gravbench.model.generators import GENERATORS
 from gravbench.model.record import Record
-from gravbench.model.statistics import CONFIDENCE, Interval, bounds, central, interval_of
+from gravbench.model.statistics import CONFIDENCE, Interval, bounds, central, ends, interval_of
 from gravbench.model.variant import CPU
 
 ROUNDING = 1e-9
@@ -40,6 +40,13 @@ INCREASING = (
     ("error_cycle_rms", "error_cycle_max"),
 )
 """Pairs of errors of which the second is never the smaller. A magnitude is at least as long as the acceleration."""
+
+NEEDED = ("samples_seconds", "median_seconds", "error_max", "bodies_sha256", "device")
+"""What every result that is ok has."""
+NEEDED_WITH_METHOD = (*NEEDED, "processes")
+"""What it has if it says by which method it was measured: older ones do not tell their processes."""
+OF_GPUS = ("device_uuid", "driver")
+"""What no processor has."""
 
 MANY_ROWS = 1024
 """Bodies that a float64 sum does not compute without any error, however carefully it adds; it does for two."""
@@ -74,28 +81,24 @@ def speeds(record: Record) -> dict[str, float | None]:
 def check(record: Record, *, intervals: bool = False) -> None:
     """Make sure that a record states what follows from its samples, and nothing that no measurement gives.
 
-    A field that is None states nothing; a result that is ok needs samples and their median. ``intervals`` checks the
-    confidence interval too, which takes about as long as reading the record and imports SciPy.
+    A field that is None states nothing, unless every result has it. ``intervals`` checks the confidence interval too,
+    which takes about as long as reading the record and imports SciPy.
 
     Raises:
         ContradictionError: it does not.
     """
     own = record.__dict__
     samples, processes = own["samples_seconds"], own["processes"]
-    if own["toolkit"] == CPU and own["device_uuid"] is not None:
-        raise ContradictionError(f"device_uuid: {own['device_uuid']!r}, but the toolkit is {CPU}; accepted: none")
-    if processes and len(processes) != len(samples):
-        raise ContradictionError(
-            f"processes: {len(processes):,} for {len(samples):,} samples; accepted: one for each sample"
-        )
-    if own["status"] == "ok" and not (samples and own["median_seconds"]):
-        raise ContradictionError(f"{'median' if samples else 'samples'}_seconds: none, but the status is ok")
+    _check_parts(record)
     expected: dict[str, float | None] = {}
     if samples:
         several = processes and processes[0] != processes[-1]
         expected["median_seconds"] = central(record.groups) if several else statistics.median(samples)
         if intervals:
             computed = interval(record)
+            for name, end in zip(("ci_low", "ci_high"), ends(computed), strict=True):
+                if own[name] is None and own["method"] is not None and end is not None:
+                    raise ContradictionError(f"{name}: none, but its samples give {end!r}")
             expected |= {"ci_low": computed.low, "ci_high": computed.high}
     if own["status"] == "ok":
         expected |= speeds(record)
@@ -118,6 +121,26 @@ def check(record: Record, *, intervals: bool = False) -> None:
         if value is None or not math.isclose(stated, value, rel_tol=ROUNDING):
             gives = "nothing gives one" if value is None else f"its {SOURCES[name]} give {value!r}"
             raise ContradictionError(f"{name}: {stated!r}, but {gives}")
+
+
+def _check_parts(record: Record) -> None:
+    """Make sure that a record has what its status and its toolkit need, and nothing that these exclude."""
+    fields = record.__dict__
+    samples, processes, status = fields["samples_seconds"], fields["processes"], fields["status"]
+    if fields["toolkit"] == CPU:
+        for name in OF_GPUS:
+            if fields[name] is not None:
+                raise ContradictionError(f"{name}: {fields[name]!r}, but the toolkit is {CPU}; accepted: none")
+    if processes and len(processes) != len(samples):
+        raise ContradictionError(
+            f"processes: {len(processes):,} for {len(samples):,} samples; accepted: one for each sample"
+        )
+    if status == "skipped" and samples:
+        raise ContradictionError(f"samples_seconds: {len(samples):,}, but the status is skipped; accepted: none")
+    if status == "ok":
+        for name in NEEDED if fields["method"] is None else NEEDED_WITH_METHOD:
+            if fields[name] is None or fields[name] == []:
+                raise ContradictionError(f"{name}: none, but the status is ok")
 
 
 def _rounds(record: Record) -> bool:

@@ -6,6 +6,7 @@ What does not belong together is refused, with the reason: a merged run has to b
 from __future__ import annotations
 
 import datetime
+import hashlib
 import heapq
 import json
 import os
@@ -22,11 +23,20 @@ from gravbench.model import runs
 from gravbench.model.case import PARTS
 from gravbench.model.limits import printable
 from gravbench.model.lock import writer
-from gravbench.model.merged import Source, Start, check_bodies, check_cases, check_starts, check_tolerances
+from gravbench.model.merged import (
+    Source,
+    Start,
+    check_bodies,
+    check_cases,
+    check_devices,
+    check_moments,
+    check_starts,
+    check_tolerances,
+)
 from gravbench.model.method import method_words
 from gravbench.model.record import Record
 from gravbench.model.regular import saying, write_whole
-from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
+from gravbench.model.runs import ENVIRONMENT, RECORDS, TO_MEASURE_AGAIN, RecordFile
 from gravbench.model.shard import Shard, parse
 
 BODIES = [name for name, part in PARTS.items() if part.kind == "bodies"]
@@ -54,7 +64,8 @@ def merge(folders: Sequence[Path], out: Path | None, *, partial: bool = False, s
         folders: those of the runs; a merged run is one too.
         out: the folder to make; by default reports/CONFIG-DATE-TIME.
         partial: accept that shards are missing, or results of a run that was stopped.
-        say: is given a sentence about the lines of a run that are no records.
+        say: is given a sentence about what is no record, about what cannot be checked, and about cases that no device
+            was fit for.
 
     Raises:
         InputError: the runs do not belong together, one cannot be read or is being written, something is missing and
@@ -64,16 +75,22 @@ def merge(folders: Sequence[Path], out: Path | None, *, partial: bool = False, s
         raise InputError(f"--out {out}: exists already; accepted: the name of a folder that does not exist yet")
     _told_apart(folders)
     sources = [_read(folder, say) for folder in folders]
+    for source in sources:
+        check_starts(source)
     _of_one_sweep(sources)
+    for source in sources:
+        check_cases(source)
+        check_devices(source)
+        check_tolerances(source)
+    check_moments(sources)
     missing = _missing(sources)
     if missing and not partial:
         raise InputError(f"{'; '.join(missing[:3])}; merge it all the same with --partial")
-    for source in sources:
-        check_starts(source)
-        check_cases(source)
-        check_tolerances(source)
-    _of_same_input(sources)
     check_bodies(sources, say)
+    _of_same_input(sources)
+    if count := len(_left_out(sources)):
+        cases = "1 case was" if count == 1 else f"{count:,} cases were"
+        say(f"{cases} left out, because no chosen device fits")
     sources.sort(key=_place)
     records = _numbered(sources)
     entries = [entry for source in sources for entry in source.entries]
@@ -94,13 +111,13 @@ def _told_apart(folders: Sequence[Path]) -> None:
 
 
 def _read(folder: Path, say: Callable[[str], object]) -> Source:
-    records: list[Record] = []
+    lines: dict[int, Record] = {}
     # A run that begins while its records are read is seen by the second look.
     for step in ("before", "after"):
         if holder := writer(folder):
             raise InputError(f"{folder}: {holder} is writing to it; merge it when that run has finished")
         if step == "before":
-            records = RecordFile(folder).read(say, intervals=True, refuse=True)
+            lines = RecordFile(folder).read_lines(say, refuse=True)
     path = folder / ENVIRONMENT
     entries = runs.starts(folder)
     if not entries:
@@ -115,7 +132,7 @@ def _read(folder: Path, say: Callable[[str], object]) -> Source:
         raise InputError(
             f"{path}: some of its starts belong to a shard and others to a whole sweep; accepted: one or the other"
         )
-    return Source(folder, records, entries, starts, frozenset(shards))
+    return Source(folder, lines, entries, starts, frozenset(shards))
 
 
 def _of_one_sweep(sources: Sequence[Source]) -> None:
@@ -135,17 +152,15 @@ def _of_one_sweep(sources: Sequence[Source]) -> None:
         for method in dict.fromkeys(record.method for record in runs.latest(source.records)):
             agree(source, "the method", method_words(method), "measure all with one version")
         for start in source.starts:
-            if start.sweep_sha256 is None or start.sweep is None:
-                raise InputError(
-                    f"{source.folder / ENVIRONMENT}: does not record which sweep was measured, as in older versions of "
-                    "gravbench; measure it again"
-                )
+            assert start.sweep is not None
             agree(
                 source,
                 "the sweep that was measured",
-                start.sweep_sha256[:8],
+                start.sweep.sha256[:8],
                 "accepted: runs of one configuration, with the same options and the same files",
             )
+            dealt = hashlib.sha256(start.sweep.dealt.encode()).hexdigest()[:8]
+            agree(source, "the order in which shards take the cases", dealt, f"restore sweep.dealt in {ENVIRONMENT}")
         agree(source, "what they are", "shards" if source.shards else "whole runs", "accepted: one or the other")
         for shard in sorted(source.shards):
             agree(source, "the number of shards", shard.count, "accepted: shards K/N of one N")
@@ -167,36 +182,51 @@ def _missing(sources: Sequence[Source]) -> list[str]:
     found = []
     if lacking := count - len(there):
         found.append(f"of {count:,} shards {lacking:,} {'is' if lacking == 1 else 'are'} missing: {listed(some)}")
-    return found + [
+    return found + [_lacking(source) for source in sources if source.lacking]
+
+
+def _lacking(source: Source) -> str:
+    """Say how many results of a run are not there, and why."""
+    if source.searched:
+        return (
+            f"{source.folder}: at least {source.lacking:,} of its results are missing, which its search left out "
+            "unless it was stopped early"
+        )
+    return (
         f"{source.folder} was stopped early: at least {source.lacking:,} of its results are missing, "
         "which `gravbench run` with --resume measures"
-        for source in sources
-        if source.lacking
-    ]
+    )
+
+
+def _left_out(sources: Sequence[Source]) -> set[str]:
+    """Return the keys of the cases that no run was to measure or measured, although they are in the share of one."""
+    starts = [start for source in sources for start in source.starts]
+    shares = {key for start in starts if start.sweep for key in start.sweep.share(start.part)}
+    measured = (record.key for source in sources for record in source.records)
+    return shares.difference(measured, *(start.keys for start in starts))
 
 
 def _of_same_input(sources: Sequence[Source]) -> None:
     """Refuse runs that computed other bodies or ran other code where the cases are to differ in neither."""
-    bodies: dict[object, tuple[str, Path]] = {}
-    code: dict[object, tuple[str, Path]] = {}
+    known: dict[Hashable, tuple[str, Source, Record]] = {}
 
-    def same(known: dict[object, tuple[str, Path]], key: object, sha256: str | None, folder: Path, what: str) -> None:
+    def same(source: Source, record: Record, key: Hashable, sha256: str | None, what: str, advice: str) -> None:
         if sha256 is None:
             return
-        other, first = known.setdefault(key, (sha256, folder))
-        if other != sha256 and first != folder:
-            raise InputError(
-                f"{first} and {folder} differ in {what} ({other[:8]}, {sha256[:8]}); measure one of them again"
-            )
+        other, first, earlier = known.setdefault(key, (sha256, source, record))
+        if other != sha256 and first is not source:
+            where = f"{first.line_of(earlier)} and {source.line_of(record)}"
+            raise InputError(f"{where} differ in {what} ({other[:8]}, {sha256[:8]}); {advice}")
 
     for source in sources:
         for record in runs.latest(source.records):
-            own = *(record.part(name) for name in BODIES), record.n, record.planar
+            made_of = "bodies", *(record.part(name) for name in BODIES), record.n, record.planar
             what = f"the bodies that {record.bodies} n={record.n} seed={record.seed} makes"
-            same(bodies, own, record.bodies_sha256, source.folder, what)
-            ran = tuple(record.part(name) for name in CODE)
+            same(source, record, made_of, record.bodies_sha256, what, f"where it is wrong, {TO_MEASURE_AGAIN}")
+            ran = "code", *(record.part(name) for name in CODE)
             sha256 = record.code_sha256 or record.source_sha256
-            same(code, ran, sha256, source.folder, f"the source of {record.variant} in {record.toolkit}")
+            what = f"the source of {record.variant} in {record.toolkit}"
+            same(source, record, ran, sha256, what, "continue one run with --resume, with the source of the other")
 
 
 def _place(source: Source) -> tuple[list[Shard], float, str]:

@@ -50,6 +50,21 @@ def located(folder: Path) -> Path:
     return next((place for place in places if place and os.path.lexists(place)), folder)
 
 
+def present(option: str, folder: Path) -> Path:
+    """Return a folder that an option names to be read, as ``located`` does.
+
+    Raises:
+        InputError: there is none.
+    """
+    place = located(folder)
+    if not os.path.lexists(place):
+        more = "" if runs_of_the_clone() else f"; {NOT_INSTALLED}"
+        raise InputError(
+            f"{option} {shortened(str(folder))}: no such folder, neither as a path nor below reports/{more}"
+        )
+    return place
+
+
 def is_of_the_clone(folder: Path) -> bool:
     """Tell whether a folder is below the reports/ of the clone, and that is not the working directory's."""
     clone = _clone()

@@ -29,6 +29,8 @@ ENVIRONMENT = "environment.json"
 CEILINGS = "ceilings.json"
 """What ``gravbench ceilings`` writes: the peak rates of a device, beside records or in a folder without any."""
 REPORTS = Path("reports")
+TO_MEASURE_AGAIN = "remove the line, and continue the run with --resume"
+"""What helps where a line states what was not measured: as long as it is there, it is refused."""
 MOST_SAID = 3
 """Lines of a file that a sentence says what is wrong with."""
 HASHES = ("code_sha256", "source_sha256", "bodies_sha256")
@@ -83,7 +85,7 @@ def has_measurements(folder: Path) -> bool:
     Raises:
         InputError: its file of records cannot be read.
     """
-    return any(record.status == "ok" for record in RecordFile(folder).records())
+    return any(record.status == "ok" for record in RecordFile(folder).records(intervals=False))
 
 
 def environment(folder: Path) -> list[dict[str, Any]]:
@@ -242,8 +244,8 @@ class RecordFile:
         if place is None:
             return InputError(f"{self.path}: {objection}; nor can its records be written anywhere else")
         return InputError(
-            f"{self.path}: {objection}; all records of the run ({count}) are in {place}: "
-            f"continue with --resume --out {shlex.quote(str(place))}"
+            f"{self.path}: {objection}; all records of the run ({count}) are in {place}; to continue, repeat the "
+            "command with --resume, and with that folder as --out"
         )
 
     def _read(self) -> bytes:
@@ -289,14 +291,12 @@ class RecordFile:
         say: Callable[[str], object] = warnings.warn,
         without: Collection[str] = (),
         *,
-        intervals: bool = False,
         refuse: bool = False,
     ) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
 
-        What a record derives from its samples is computed again; a line that states something else is none. That
-        includes ``intervals`` where they are asked for: whoever judges by the stored ones has to. ``refuse`` ends the
-        reading at such a line.
+        What a record derives from its samples is computed again; a line that states something else is none, and
+        ``refuse`` ends the reading there.
 
         A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
         checked and not kept, which saves room where there are many records.
@@ -305,13 +305,23 @@ class RecordFile:
             InputError: there is no such file, it cannot be read, or it has lines and none of them is a record; with
                 ``refuse`` also, a record states what its samples do not give.
         """
+        return list(self.read_lines(say, without, refuse=refuse).values())
+
+    def read_lines(
+        self,
+        say: Callable[[str], object] = warnings.warn,
+        without: Collection[str] = (),
+        *,
+        refuse: bool = False,
+    ) -> dict[int, Record]:
+        """Read every record as ``read`` does, by the number of its line."""
         bad: list[str] = []
         with _uncollected():
-            records = []
-            for record in self.records(bad.append, intervals=intervals, refuse=refuse):
+            records = {}
+            for number, record in self._numbered(bad.append, intervals=True, refuse=refuse):
                 for name in without:
                     record.__dict__[name] = NO_LIST
-                records.append(record)
+                records[number] = record
         if bad and not records:
             raise InputError(f"{self.path}, {bad[0]}; accepted: a file with records, which `gravbench run` writes")
         if bad:
@@ -324,16 +334,21 @@ class RecordFile:
         self,
         pass_over: Callable[[str], object] = lambda _: None,
         *,
-        intervals: bool = False,
-        refuse: bool = False,
+        intervals: bool = True,
     ) -> Iterator[Record]:
         """Read one record after the other, and tell which lines are none and why; a half-written last one is not told.
 
-        ``intervals`` and ``refuse`` as in ``read``.
+        Without ``intervals``, which is faster, those that it states are taken as they are: nothing may be judged by
+        them.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
+        return (record for _, record in self._numbered(pass_over, intervals=intervals))
+
+    def _numbered(
+        self, pass_over: Callable[[str], object], *, intervals: bool, refuse: bool = False
+    ) -> Iterator[tuple[int, Record]]:
         memory: dict[Hashable, Any] = {}
         try:
             with os.fdopen(open_file(self.path, os.O_RDONLY), "rb") as lines:
@@ -342,10 +357,10 @@ class RecordFile:
                         if line.strip():
                             record = Record.of_line(line)
                             derived.check(record, intervals=intervals)
-                            yield _shared(record, memory)
+                            yield number, _shared(record, memory)
                     except derived.ContradictionError as error:
                         if refuse:
-                            raise InputError(f"{self.path}, line {number}: {error}; measure it again") from error
+                            raise InputError(f"{self.path}, line {number}: {error}; {TO_MEASURE_AGAIN}") from error
                         pass_over(f"line {number}: {_why(error)}")
                     except ValueError as error:
                         if line.endswith(b"\n"):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
-from gravbench.model.declaring import declares
+from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
@@ -389,8 +389,8 @@ def _load(path: Path) -> Variant:
     return one
 
 
-@one_thread_at_a_time
 @lru_cache
+@one_thread_at_a_time
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
 
@@ -432,8 +432,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
 
 def _at(one: Variant) -> str:
     """Name the file of a variant and the line that declares it."""
-    lines = files.text(one.path).splitlines()
-    return next((f"{one.path}, line {i}" for i, line in enumerate(lines, 1) if "@variant(" in line), str(one.path))
+    lines = enumerate(files.text(one.path).splitlines(), 1)
+    return next((f"{one.path}, line {i}" for i, line in lines if DECLARATION.search(line)), str(one.path))
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:

@@ -39,8 +39,9 @@ NARROW = "*"
 """The sign of an uncertainty that does not include what processes differ by in such work."""
 NARROW_NOTE = (
     f"{NARROW} ± may be too small: the run repeated no anchor of this kind of work (the GPU, the host, or both) on the "
-    "device, so ± includes the widest scatter of its other anchors, if any"
+    "device in fresh processes; ± includes the widest scatter of its other anchors, if any"
 )
+NARROW_BRIEF = f"{NARROW} ± may be too small: the run repeated no anchor of this kind of work in fresh processes"
 
 
 def signs(record: Record) -> str:

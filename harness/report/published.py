@@ -3,7 +3,8 @@
 All cells of a figure, and all numbers of a claim, are answered by one toolkit under one set of conditions, the one
 that answers most of them; only a selection that names the CPU has the CPU's. Only records that are ok answer.
 
-A claim that names another sweep is judged by the run of that name beside the reported one, if there is one.
+A claim that names another sweep is judged by the run of that name beside the reported one, if there is one, and by its
+records of the same devices alone.
 
 A claim is judged with its doubt: each number may be anywhere within the interval of its median, widened by the scatter
 of the run's anchor. Where that would turn the verdict, the claim is undecided.
@@ -12,7 +13,7 @@ of the run's anchor. Where that would turn the verdict, the claim is undecided.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -26,12 +27,12 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
-from gravbench.report.doubt import COUNTED, Doubts, plus_minus, within
+from gravbench.report.doubt import CERTAIN, COUNTED, Doubt, Doubts, plus_minus, within
 from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
-from gravbench.verdicts.cards import together
+from gravbench.verdicts.cards import card_of, together
 from gravbench.verdicts.ranking import Conditions
 
 SLOPE_FROM = 1000
@@ -58,13 +59,13 @@ class Column(NamedTuple):
 class Answer:
     """A selection's record and its value in the unit asked for; both None where ``why`` says why.
 
-    ``doubt`` is half the 95 % interval of the value in logarithms, 0 of what is counted.
+    ``doubt`` says how far the value may be from what was measured.
     """
 
     record: Record | None
     value: float | None
     why: str = ""
-    doubt: float = 0.0
+    doubt: Doubt = CERTAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +115,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A claim, what the records say of it, and the numbers behind it; ``run`` is the other run that was asked."""
+    """A claim, what the records say of it, and the numbers behind it; ``run`` is the other run that was asked.
+
+    ``left_out`` names the devices of that run that the reported run does not have.
+    """
 
     claim: Claim
     verdict: Verdict
     answers: dict[str, Answer]
     run: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 # What a unit means of a record; the second argument is the source's convention of FLOPs per interaction.
@@ -136,11 +141,11 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "multiprocessors": lambda record, _: _multiprocessors(record),
     "threads per block": lambda record, _: record.threads_per_block,
     "threads a multiprocessor holds": lambda record, _: _most_threads(record),
+    "active threads of a multiprocessor": lambda record, _: _active_threads(record),
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes of nodes": lambda record, _: _node_bytes(record),
     "loads per body": lambda record, _: declared_per_body(record),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
-    "% of a multiprocessor's warps": lambda record, _: times(record.counters.get("achieved_occupancy"), 100),
     "% of the stages building the tree": lambda record, _: times(_building(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
@@ -182,6 +187,12 @@ def _most_threads(record: Record) -> float | None:
     if not (record.occupancy and record.blocks_per_multiprocessor and record.threads_per_block):
         return None
     return round(record.blocks_per_multiprocessor * -(-record.threads_per_block // 32) * 32 / record.occupancy)
+
+
+def _active_threads(record: Record) -> float | None:
+    """Return how many threads a multiprocessor runs at a time, of those that have a block, as counters say."""
+    active, most = record.counters.get("achieved_occupancy"), _most_threads(record)
+    return None if active is None or most is None else active * most
 
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
@@ -239,12 +250,24 @@ def beside(folder: Path, source: Source) -> dict[str, list[Record]]:
 
 def decisions(source: Source, records: Sequence[Record], others: Others = NO_OTHERS) -> list[Decision]:
     """Judge every claim of a source by ``records``, or by the one of the ``others`` that it names."""
+    devices = set(map(_device, records))
     return [
-        replace(decide(source, claim, others[claim.run]), run=claim.run)
+        _decide_elsewhere(source, claim, others[claim.run], devices)
         if claim.run in others
         else decide(source, claim, records)
         for claim in source.claims
     ]
+
+
+def _decide_elsewhere(source: Source, claim: Claim, records: Sequence[Record], devices: Collection[str]) -> Decision:
+    """Judge a claim by another run's ``records`` on these devices: another device says nothing of the reported run."""
+    there = [record for record in records if _device(record) in devices]
+    left_out = sorted({_device(record) for record in records if record.device} - set(devices))
+    return replace(decide(source, claim, there), run=claim.run, left_out=tuple(left_out))
+
+
+def _device(record: Record) -> str:
+    return card_of(record)[0]
 
 
 def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
@@ -258,9 +281,9 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     answers = {}
     for place, (name, asked) in enumerate(claim.numbers.items()):
         answer = search.answer(place, asked.unit, source.flops_per_interaction)
-        doubt = doubts.of(answer.record, asked.unit) if answer.record else 0.0
+        doubt = doubts.of(answer.record, asked.unit) if answer.record else CERTAIN
         answers[name] = replace(answer, doubt=doubt)
-    points = [within(answer.value, answer.doubt) for answer in answers.values() if answer.value is not None]
+    points = [within(answer.value, answer.doubt.reach) for answer in answers.values() if answer.value is not None]
     if not claim.holds or len(points) < len(answers):
         return Decision(claim, "cannot be tested", answers)
     asked_for = condition(claim, f"claim {claim.id}")
@@ -274,8 +297,9 @@ def ratio_words(decision: Decision) -> str:
     values = [answer.value for answer in decision.answers.values() if answer.value]
     if decision.verdict != "undecided" or len(values) != 2 or len(units) != 1:
         return ""
-    doubt = sum(answer.doubt for answer in decision.answers.values())
-    return f" Their ratio is {max(values) / min(values):.2f}, uncertain by {plus_minus(doubt)}."
+    doubts = [answer.doubt for answer in decision.answers.values()]
+    width = plus_minus(sum(doubt.reach for doubt in doubts), narrow=any(doubt.narrow for doubt in doubts))
+    return f" Their ratio is {max(values) / min(values):.2f}, uncertain by {width}."
 
 
 def fits(selection: Selection, case: Case) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
 from gravbench.report import published
-from gravbench.report.doubt import plus_minus
+from gravbench.report.here import NARROW_BRIEF
 from gravbench.report.names import Names, count, joined
 from gravbench.report.numbers import number
 from gravbench.report.published import Answer, Column, Comparison, Decision
@@ -141,9 +141,19 @@ def evidence(decision: Decision) -> str:
     )
     reason = f"Condition: {claim.holds}; {numbers}." if claim.holds else f"{claim.untestable}."
     if claim.run:
-        reason += f" Asked of the run {decision.run}." if decision.run else f" The sweep {claim.run} measures this."
+        reason += f" {_run_words(decision)}"
     reason += published.ratio_words(decision)
+    reason += f" {NARROW_BRIEF}." * any(answer.doubt.narrow for answer in decision.answers.values())
     return f"{figures} {reason}"
+
+
+def _run_words(decision: Decision) -> str:
+    """Say which other run was asked, on what devices it was not, or which sweep would measure the numbers."""
+    if not decision.run:
+        return f"The sweep {decision.claim.run} measures this."
+    devices = ", ".join(decision.left_out)
+    without = f", without its records on {devices}, which this run was not measured on" if devices else ""
+    return f"Asked of the run {decision.run}{without}."
 
 
 def lacking(decision: Decision) -> str:
@@ -152,6 +162,7 @@ def lacking(decision: Decision) -> str:
         return ""
     claim = decision.claim
     of_run = f"the run {decision.run}" if decision.run else "this run"
+    of_run += " on this device" if decision.left_out else ""
     missing = []
     for name, answer in decision.answers.items():
         asked = words(claim.numbers[name].select)
@@ -165,5 +176,5 @@ def lacking(decision: Decision) -> str:
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:
     if answer.record is None:
         return f"blank ({words(selection)}: {answer.why})"
-    doubt = f" {plus_minus(answer.doubt)}" if answer.doubt else ""
-    return f"{number(answer.value, zeros=False)} {unit}{doubt} ({answer.record.label})"
+    written = " ".join(filter(None, [number(answer.value, zeros=False), unit, answer.doubt.words]))
+    return f"{written} ({answer.record.label})"

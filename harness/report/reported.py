@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
+from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import Here
 from gravbench.report.names import Names, drift_sentence, why_unranked
 from gravbench.report.published import NO_OTHERS, Others, decisions
@@ -17,7 +18,7 @@ from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.uncertainty import Uncertainties
-from gravbench.verdicts.winners import winners
+from gravbench.verdicts.winners import winners, with_wins
 
 
 def report_json(
@@ -28,31 +29,30 @@ def report_json(
     run: str,
     source: Source | None = None,
     others: Others = NO_OTHERS,
-    only: Collection[str] = (),
+    chosen: Chosen = EVERYTHING,
 ) -> dict[str, Any]:
-    """Return what a report of ``records``, of one run, says; ``only`` these variants have rungs where any is named.
+    """Return what a report of ``records``, of a whole run, says of what is ``chosen``.
 
-    Times are seconds of one evaluation, speeds interactions per second. What is unknown or not finite is None.
+    Claims are judged by the whole run, and winners beat all that it has. Times are seconds of one evaluation, speeds
+    interactions per second. What is unknown or not finite is None.
     """
-    cases = latest(records)
-    chosen = [case for case in cases if not only or case.variant in only]
+    cases = latest(chosen.comparable(records))
+    shown = chosen.shown(cases)
     names = Names(cases)
-    found, known = Counter(case.status for case in chosen), Uncertainties([records])
+    found, known = Counter(case.status for case in shown), Uncertainties([records])
     return {
         "run": run,
-        "cases": dict(found) | {"outraced": sum(case.outraced for case in chosen)},
-        "winners": winners_json(
-            winners([[record for record in records if not only or record.variant in only]], parents)
-        ),
+        "cases": dict(found) | {"outraced": sum(case.outraced for case in shown)},
+        "winners": winners_json(with_wins(winners([records], parents), chosen.has)),
         "ladders": [
             {
                 "title": names.title(shared),
                 "device": shared.device,
                 **dict(shared.task),
                 "n": n,
-                "rungs": [_rung(rung, here, known) for rung in rungs if not only or rung.best.variant in only],
+                "rungs": [_rung(rung, here, known) for rung in rungs],
             }
-            for shared, by_n in ranking.ladders(cases, parents).items()
+            for shared, by_n in chosen.rungs(ranking.ladders(cases, parents)).items()
             for n, rungs in by_n.items()
         ],
         "arenas": [
@@ -64,7 +64,7 @@ def report_json(
                     for point in one.points
                 ],
             }
-            for one in arena.arenas(chosen)
+            for one in arena.arenas(shown)
         ],
         "claims": [
             {"id": one.claim.id, "text": one.claim.text, "verdict": one.verdict}
@@ -72,11 +72,11 @@ def report_json(
         ],
         "drifts": [
             {"spread": drift.spread, "beyond": drift.beyond, "sentence": drift_sentence(drift)}
-            for drift in ranking.drifts(records)
+            for drift in chosen.drifts(ranking.drifts(records))
         ],
         "not_ok": [
             {"case": case.label, "status": case.status, "reason": why_unranked(case)}
-            for case in chosen
+            for case in shown
             if not ranking.is_ranked(case)
         ],
     }

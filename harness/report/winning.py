@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import Record
-from gravbench.report.here import NARROW, NOWHERE, Here
+from gravbench.report.here import NARROW, NARROW_BRIEF, NOWHERE, Here
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Behind
@@ -57,9 +57,7 @@ def ratio_words(behind: Behind) -> str:
 
 def narrow_notes(behind: Iterable[Behind | None]) -> list[str]:
     """Say in a line what that sign means, where one of these has it."""
-    return [f"{NARROW} ± may be too small: the run repeated no anchor of this kind of work"] * any(
-        one is not None and one.narrow and one.sure for one in behind
-    )
+    return [NARROW_BRIEF] * any(one is not None and one.narrow and one.sure for one in behind)
 
 
 def name_of(record: Record) -> str:
@@ -130,7 +128,10 @@ def spread(things: Sequence[Thing], most: int) -> list[Thing]:
 
 
 def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:
-    """Return the winners as what JSON can hold; bounds are None where the samples are too few for them."""
+    """Return the winners as what JSON can hold; bounds are None where the samples are too few for them.
+
+    They lack the scatter between processes where ``interval_includes_processes`` is false.
+    """
     return [
         {
             "device": field.device,
@@ -161,7 +162,7 @@ def _behind(behind: Behind | None) -> dict[str, Any] | None:
         return None
     found, bounded = behind.interval, behind.sure and behind.interval.bounded
     own = {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}
-    return _record(behind.record) | own
+    return _record(behind.record) | own | {"interval_includes_processes": not behind.narrow}
 
 
 def error_words(win: Win) -> str:

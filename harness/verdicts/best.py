@@ -18,7 +18,7 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
-from gravbench.verdicts.cards import together
+from gravbench.verdicts.cards import card_of, together
 from gravbench.verdicts.compare import Defaults
 from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
 from gravbench.verdicts.ratios import Interval, half_of, own_scatter, places, ratio, span
@@ -102,7 +102,7 @@ class Selection:
 
 
 def best(
-    records: Sequence[Record],
+    runs: Sequence[Sequence[Record]],
     defaults: Defaults,
     *,
     error: float = ERROR,
@@ -110,8 +110,12 @@ def best(
     device: str | None = None,
     dtype: str | None = None,
     threshold: float = compare.THRESHOLD,
+    unequal_masses: bool = False,
 ) -> list[Selection]:
     """Choose, for every device, task and n, among the records whose largest error is at most ``error``.
+
+    ``runs`` are whole files of records, because each is judged by the anchors that it repeated itself. With
+    ``unequal_masses`` what is fast only for equal masses is left out.
 
     With a ``quantile`` below 1, one of ``QUANTILES``, it is that part of the bodies whose errors have to be. What lacks
     the quantile is never chosen, and counted beside.
@@ -129,11 +133,12 @@ def best(
             is right enough.
     """
     check_quantile(quantile)
-    (records,) = together([records])
-    place = places([records])
-    known = Uncertainties([records])
-    drifts = ranking.drifted(records)
-    ok = list(filter(is_ranked, latest(records)))
+    runs = together(runs)
+    place, known = places(runs), Uncertainties(runs)
+    drifts = [drift for records in runs for drift in ranking.drifted(records)]
+    # Of a case in several runs, the last has its say.
+    newest = {(one.identity, place(one)): one for one in latest(one for records in runs for one in records)}
+    ok = [one for one in newest.values() if is_ranked(one) and not (unequal_masses and one.axes.get(EQUAL_MASS) == 1)]
     there = [record for record in ok if device is None or is_of(record, device)]
     if ok and not there:
         names = ", ".join(sorted({place(record) for record in ok}))
@@ -201,7 +206,7 @@ def is_of(record: Record, device: str) -> bool:
     word = device.lower()
     if word in ("cpu", "gpu"):
         return (record.toolkit == CPU) == (word == "cpu")
-    return word in (record.device or "").lower() or word in (record.device_uuid or "").lower()
+    return word in (record.device or "").lower() or word in card_of(record)[1].lower()
 
 
 def task(record: Record) -> dict[str, Value]:

@@ -8,6 +8,7 @@ and widens the interval. Without either nothing is said of two runs.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter
@@ -19,6 +20,7 @@ from gravbench.errors import InputError, nearest
 from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
+from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU
 from gravbench.model.work import Work
@@ -39,6 +41,8 @@ from gravbench.verdicts.ratios import (
     scatter_of,
     span,
 )
+from gravbench.verdicts.reasons import NO_ANCHOR, Reason
+from gravbench.verdicts.uncertainty import Uncertainties
 
 THRESHOLD = 0.02
 
@@ -48,7 +52,6 @@ Defaults = Mapping[str, Mapping[str, Value]]
 Identity = Callable[[Record], tuple[Hashable, str]]
 
 DEVICE = "device"
-NOTHING_SEEN: Mapping[tuple[Hashable, str], Scatter] = {}
 
 
 class Verdict(StrEnum):
@@ -60,69 +63,13 @@ class Verdict(StrEnum):
     SAME = "SAME"
 
 
-class Reason(StrEnum):
-    """Why a verdict is UNCLEAR and what to do about it, or what to know about another verdict."""
-
-    ALONE = (
-        "nothing shows how much processes differ: one process measured each side, and no anchor was measured by "
-        "several; measure both again, with measure.processes of 4 or more, or with anchors"
-    )
-    NO_ANCHOR_OF_GPU = (
-        f"no anchor of work on {Work.GPU} in one run or both, so nothing shows how much processes differ: measure both "
-        "again, with measure.processes of 4 or more, or with anchors"
-    )
-    NO_ANCHOR_OF_HOST = (
-        f"no anchor of work on {Work.HOST} in one run or both, so nothing shows how much processes differ: measure "
-        "both again, with measure.processes of 4 or more"
-    )
-    NO_ANCHOR_OF_BOTH = (
-        f"no anchor of work on {Work.BOTH} in one run or both, so nothing shows how much processes differ: measure "
-        "both again, with measure.processes of 4 or more, or with anchors"
-    )
-    HOST = (
-        "one process measured each side: on a CPU, processes of one kernel may differ by far more than those of the "
-        "anchor, especially on a busy machine; measure both again, with measure.processes of 4 or more"
-    )
-    WITHIN = "as far as the records tell, this holds within one process of one run: another process may differ by more"
-    FEW = (
-        "fewer than 7 samples on one side, which cannot bound a median with enough confidence: "
-        "raise measure.budget_seconds"
-    )
-    DEPENDENT = (
-        "the samples depend on each other and are worth too few independent ones: "
-        "raise measure.budget_seconds, or measure on a quiet machine"
-    )
-    OUTRACED = (
-        "outraced on one side: sampling stopped once it was clear that another case is faster, so its time is not "
-        "known; measure it in full, with --search all --resume"
-    )
-    CLOCK = "the clock changed: the verdicts on seconds and on clock cycles differ; fix the clock to make them agree"
-    THROTTLED = "the device lowered its clock meanwhile: let it cool, or fix a lower clock"
-    LAUNCH = "launch-bound: the device waited for the host, so this is the time of the host; use a larger n"
-    PROCESSES = "the processes that measured this case differ by more than its samples: raise measure.processes"
-    DRIFT = (
-        "the anchors of such work scatter more between processes than this case's samples: measure again, on a quiet "
-        "machine or with measure.processes of 4 or more"
-    )
-    WIDE = "the interval is wider than the threshold: take more samples by raising measure.budget_seconds"
-    NEAR = "the interval contains the threshold: take more samples, or use another --threshold"
-    NO_CLOCK = "no clock was recorded: the number of cycles is unknown, so only seconds are judged"
-    DEVICES = "two devices: cycles are not compared, only seconds are judged"
-
-
-_NO_ANCHOR = {
-    Work.GPU: Reason.NO_ANCHOR_OF_GPU,
-    Work.HOST: Reason.NO_ANCHOR_OF_HOST,
-    Work.BOTH: Reason.NO_ANCHOR_OF_BOTH,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A case measured twice: ``verdict`` answers for seconds, ``in_cycles`` for clock cycles.
 
     ``cycles`` is the ratio of these. Both are None where no clock is known, or another device has another clock.
-    ``scatter`` is that of the anchors of such work.
+    ``scatter`` is that of the anchors of such work. The interval is ``narrow`` where it does not include what processes
+    differ by in such work.
     """
 
     base: Record
@@ -133,6 +80,7 @@ class Pair:
     in_cycles: Verdict | None
     reasons: tuple[Reason, ...]
     scatter: Scatter
+    narrow: bool
 
     @property
     def is_same(self) -> bool:
@@ -187,11 +135,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A set of records and what a person calls it; ``runs`` counts the runs that they are of."""
+    """A set of records and what a person calls it; ``lengths`` counts those of each run, where they are of several."""
 
     name: str
     records: list[Record]
-    runs: int = 1
+    lengths: tuple[int, ...] = ()
 
 
 def threshold(text: str) -> float:
@@ -226,21 +174,21 @@ def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
     return Verdict.SAME if low >= 1 / (1 + limit) and high <= 1 + limit else Verdict.UNCLEAR
 
 
-def judge(base: Record, new: Record, scatter: Scatter | None, limit: float, *, one_run: bool = False) -> Pair:
+def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run: bool = False) -> Pair:
     """Compare two records of one case.
 
-    ``scatter`` is that of anchors of such work, None where one of the runs has none although there are anchors.
-    ``one_run`` says that both are of one run.
+    ``scatter`` is that of anchors of such work, or a substitute where one of the runs has none although there are
+    anchors. ``one_run`` says that both are of one run.
     """
     own = span(base), span(new)
-    missing = scatter is None
-    scatter = scatter or Scatter()
     variance, freedom = own_scatter(base, new)
+    if scatter.substitute and freedom:  # several processes of the case itself show more than other work does
+        scatter = Scatter(substitute=True)
     on_host = CPU in (base.toolkit, new.toolkit)
-    known = freedom > 0 or (scatter.fresh and not on_host)
+    known = freedom > 0 or (scatter.shows_processes and not on_host)
     # Two records of one process differ by no process.
     told = known or (one_run and set(base.processes) == set(new.processes))
-    wider = scatter.beside(base, new).bound(BETWEEN) if known else scatter.of_ratio
+    wider = scatter.beside(base, new).bound(BETWEEN if known else CONFIDENCE)
     least = half_of(variance, freedom, BETWEEN)
     interval = ratio(*own, wider, least)
     if not (own[0].sure and own[1].sure):
@@ -256,10 +204,12 @@ def judge(base: Record, new: Record, scatter: Scatter | None, limit: float, *, o
     if late:
         reasons.append(Reason.OUTRACED)
     elif not told:
-        reasons.append(_NO_ANCHOR[new.work] if missing else Reason.HOST if scatter.fresh else Reason.ALONE)
+        without = NO_ANCHOR[new.work] if scatter.substitute else Reason.ALONE
+        reasons.append(Reason.HOST if scatter.shows_processes else without)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
         dependent = own[0].dependent or own[1].dependent
-        reasons.append(_width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent))
+        why = _width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent)
+        reasons.append(NO_ANCHOR[new.work] if scatter.substitute and why is Reason.DRIFT else why)
     if judged and not known:
         reasons.append(Reason.WITHIN)
     if in_cycles not in (None, verdict):
@@ -271,7 +221,8 @@ def judge(base: Record, new: Record, scatter: Scatter | None, limit: float, *, o
     if factor is None and verdict in (Verdict.SLOWER, Verdict.FASTER):
         reasons.append(Reason.NO_CLOCK if base.device == new.device else Reason.DEVICES)
     cycles = None if factor is None else interval.ratio * factor
-    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons), scatter)
+    narrow = freedom == 0 and not scatter.shows_processes
+    return Pair(base, new, interval, cycles, verdict, in_cycles, tuple(reasons), scatter, narrow)
 
 
 def _width(
@@ -321,7 +272,13 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     if len(elsewhere) > 1 and not any(record.processes for run in (base, new) for record in run.records):
         others = [record for run in elsewhere for record in filter(is_ranked, latest(run.records))]
         seen = {which: scatter_of(same) for which, same in grouped(others, identity).items() if len(same) > 1}
-    found = _compare(old, young, place, anchors, identity, limit, seen=seen)
+
+    def wider(base: Record, new: Record) -> Scatter:
+        if (which := identity(base)) in seen:
+            return replace(seen[which], fresh=True)
+        return _scatter(anchors, (base, new), place)
+
+    found = _compare(old, young, place, anchors, identity, limit, wider)
     return replace(found, elsewhere=len(elsewhere)) if seen else found
 
 
@@ -362,8 +319,10 @@ def compare_values(
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
 
     base, *others = (Run(f"{by} {value}", selected[value]) for value in values)
-    anchors = [Anchors([records], place)] * 2
-    return [_compare(base, other, place, anchors, identity, limit, one_run=run.runs == 1) for other in others]
+    ends = list(itertools.accumulate(run.lengths or [len(records)], initial=0))
+    runs = [records[start:end] for start, end in itertools.pairwise(ends)]
+    anchors, wider, one_run = [Anchors(runs, place)] * 2, Uncertainties(runs, place).wider, len(runs) == 1
+    return [_compare(base, other, place, anchors, identity, limit, wider, one_run=one_run) for other in others]
 
 
 def _order(by: str, value: Value, records: list[Record], defaults: Defaults) -> tuple[float, str]:
@@ -399,28 +358,16 @@ def _compare(
     anchors: Sequence[Anchors],
     identity: Identity,
     limit: float,
+    wider: Callable[[Record, Record], Scatter],
     *,
     one_run: bool = False,
-    seen: Mapping[tuple[Hashable, str], Scatter] = NOTHING_SEEN,
 ) -> Comparison:
-    """Compare the cases of two runs; ``anchors`` are those of BASE and of NEW, the same object within one run."""
-
-    def wider(*records: Record) -> Scatter | None:
-        if seen and (which := identity(records[0])) in seen:
-            return replace(seen[which], fresh=True)
-        if not any(anchors):
-            return Scatter()
-        found = [own.of(record, place(record)) for own, record in zip(anchors, records, strict=True)]
-        known = [scatter for scatter in found if scatter is not None]
-        if len(known) < len(found):
-            return None
-        return larger(*known) if anchors[0] is anchors[1] else noisiest(known)
-
+    """Compare the cases of two runs; ``anchors`` are those of BASE and of NEW, ``wider`` the scatter beside a pair."""
     old, young = ({identity(record): record for record in run.records} for run in (base, new))
     both = [(record, young[which]) for which, record in old.items() if which in young]
     pairs = [judge(*two, wider(*two), limit, one_run=one_run) for two in both if all(map(is_ranked, two))]
     by_work = grouped(pairs, lambda pair: (place(pair.new), pair.new.work))
-    used = {which: {pair.scatter for pair in alike if pair.scatter.freedom} for which, alike in by_work.items()}
+    used = {which: {pair.scatter for pair in alike if _is_known(pair.scatter)} for which, alike in by_work.items()}
     return Comparison(
         base=base.name,
         new=new.name,
@@ -433,6 +380,21 @@ def _compare(
         scatters={which: sorted(own, key=lambda one: one.of_ratio) for which, own in used.items() if own},
         unanchored=_unanchored(by_work, (base, new), anchors, place) if any(anchors) else {},
     )
+
+
+def _scatter(anchors: Sequence[Anchors], records: Sequence[Record], place: Place) -> Scatter:
+    """Return the scatter of anchors of BASE's and NEW's work; where either run has none, the widest that there is."""
+    sides = list(zip(anchors, records, strict=True))
+    scatters = [repeated.of(record, place(record)) for repeated, record in sides]
+    known = [scatter for scatter in scatters if scatter is not None]
+    if len(known) == len(sides):
+        return noisiest(known)
+    widest = larger(*known, *(repeated.widest(record, place(record)) for repeated, record in sides))
+    return replace(widest, substitute=any(anchors))
+
+
+def _is_known(scatter: Scatter) -> bool:
+    return scatter.freedom > 0 and not scatter.substitute
 
 
 def _unanchored(

@@ -178,7 +178,7 @@ def read(path: Path) -> Table:
 
 @lru_cache
 def _read(path: Path, _written: int, _size: int) -> Table:
-    found = document.read(path, "measured")
+    found = document.read(path, keys="measured")
     table = validated(Table, found.data, found)
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):

@@ -54,13 +54,20 @@ class Interval:
 class Scatter:
     """How far the medians of a repeated anchor scatter: standard deviation of their logarithms, its freedom.
 
-    They are ``fresh`` where several processes measured the repetitions, each by so many ``processes`` at most.
+    They are ``fresh`` where several processes measured the repetitions, each by so many ``processes`` at most. A
+    ``substitute`` is of anchors of other work or of other runs, where a run repeated no anchor of the work itself.
     """
 
     deviation: float = 0.0
     freedom: int = 0
     fresh: bool = False
     processes: int = 1
+    substitute: bool = False
+
+    @property
+    def shows_processes(self) -> bool:
+        """Whether it shows what processes differ by in the work itself."""
+        return self.fresh and not self.substitute
 
     @property
     def of_ratio(self) -> float:
@@ -173,15 +180,18 @@ class Anchors:
             return (longer[:1] or shorter[-1:])[0].scatter
         return _between(shorter[-1], longer[0], own)
 
-    def widest(self, record: Record) -> Scatter:
-        """Return the largest scatter of any anchor on the record's device; of all devices if its work is on both."""
-        own = self._place(record)
+    def widest(self, record: Record, place: str | None = None) -> Scatter:
+        """Return the largest scatter of any anchor on the record's device; of all devices if its work is on both.
+
+        ``place`` names the record's device where that is known already.
+        """
+        device = place or self._place(record)
         anywhere = record.work is Work.BOTH
         return larger(
             *(
                 anchor.scatter
-                for (place, _), anchors in self._by_work.items()
-                if anywhere or place == own
+                for (of_anchors, _), anchors in self._by_work.items()
+                if anywhere or of_anchors == device
                 for anchor in anchors
             )
         )

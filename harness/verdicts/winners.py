@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gravbench.model.case import Value
 from gravbench.model.record import Record
@@ -114,6 +114,19 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, limits: Sequence
             gains = _gains([one for one in alike if size(one) == largest], parents, known)
             fields.append(Field(device, cpu, task(alike[0]), wins, len(alike), gains))
     return sorted(fields, key=lambda field: (field.cpu, -field.records))
+
+
+def with_wins(fields: Sequence[Field], has: Callable[[Record], bool]) -> list[Field]:
+    """Keep the wins and the gains of the records that ``has`` accepts, and the fields where any win is left."""
+    kept = [
+        replace(
+            field,
+            wins=[win for win in field.wins if has(win.record)],
+            gains=[gain for gain in field.gains if has(gain.record)],
+        )
+        for field in fields
+    ]
+    return [field for field in kept if field.wins]
 
 
 def _task(record: Record) -> tuple[tuple[str, Value], ...]:

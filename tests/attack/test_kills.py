@@ -31,8 +31,9 @@ class Started:
     """A run in a session of its own, to which every process it starts belongs."""
 
     def __init__(self, folder, out):
-        command = [sys.executable, "-m", "gravbench", "run", "sweep.yaml", "--device", "cpu", "--out", out, "--resume"]
+        command = [sys.executable, "-m", "gravbench", "run", "sweep.yaml", "--device", "cpu", "--out", out]
         self.folder, self.out = folder, folder / out
+        command += ["--resume"] * self.out.exists()
         self.starts, self.lines, self.files = starts_in(self.out), whole_lines(self.out), files_in(self.out)
         self.output = (folder / "output").open("w+")
         self.process = subprocess.Popen(
@@ -150,7 +151,7 @@ def check(run, code, said, whom, number):
             assert "Traceback" not in said
             assert "gravbench: stopped" in said
             if len(lines) > len(before):
-                assert f"gravbench run sweep.yaml --resume --out {run.out.name} --device cpu" in said
+                assert f"gravbench run {run.folder / 'sweep.yaml'} --resume --out {run.out} --device cpu" in said
     # What a killed process leaves, the next one that comes so far removes.
     killed = number == signal.SIGKILL and whom != "worker"
     assert files_in(run.out) - run.files <= {RECORDS, ENVIRONMENT, "worker.log", *([LOCK, "environment.tmp"] * killed)}

@@ -15,7 +15,8 @@ from gravbench.model.shard import Shard, parse
 from test_merging import TINY, measured
 
 NASTY = [*NASTY_WORDS, None, True, -1, 0, 2**70, 1e308, [], {}, [[]], {"a": {}}, "2/2", "1/2", "3/2", "1/1", "00002/2"]
-FIELDS = ["shard", "sweep_sha256", "planned", "harness_version", "config", "devices", "command", "published"]
+FIELDS = ["shard", "sweep_sha256", "planned", "harness_version", "config", "devices", "command", "published", "sweep",
+          "search", "generated_by"]  # fmt: skip
 
 
 def test_no_word_makes_a_shard_but_two_numbers(attacks):

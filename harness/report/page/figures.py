@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gravbench.config.published import Source
 from gravbench.model.record import Record
+from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.page import arena, charts, insides, kinds
@@ -47,19 +48,20 @@ def groups(
     here: Here = NOWHERE,
     drifts: DriftsOf = no_drifts,
     known: Uncertainties = SAMPLES_ALONE,
+    chosen: Chosen = EVERYTHING,
 ) -> list[Group]:
     """Make the figures of the ``MOST_GROUPS`` sets of conditions with most variants, these first, GPUs before CPUs.
 
     ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
     source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from, and
-    ``known`` are the uncertainties of the records.
+    ``known`` are the uncertainties of the records. What is ``chosen`` alone is drawn; gains are over all cases.
     """
     names = Names(cases)
-    alike = ranking.grouped(filter(ranking.is_ranked, cases), ranking.conditions)
+    alike = ranking.grouped(filter(ranking.is_ranked, chosen.shown(cases)), ranking.conditions)
     found = []
-    ladders = ranking.ladders(cases, parents)
-    chosen = sorted(ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
-    for shared, by_n in ((shared, by_n) for shared, by_n in ladders.items() if shared in chosen):
+    ladders = chosen.rungs(ranking.ladders(cases, parents))
+    most = sorted(ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
+    for shared, by_n in ((shared, by_n) for shared, by_n in ladders.items() if shared in most):
         title, records, n = names.title(shared), alike[shared], best_n(by_n)
         place = ranking.ladder_order({record.variant for record in records}, parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1

@@ -28,6 +28,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
 from gravbench.report import arenas, between_cards, names, published, remarks
+from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import NARROW, NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
@@ -41,7 +42,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, differences, together
 from gravbench.verdicts.ranking import Drift
 from gravbench.verdicts.uncertainty import Uncertainties
-from gravbench.verdicts.winners import winners
+from gravbench.verdicts.winners import winners, with_wins
 
 HERE = Path(__file__).parent
 MOST_RECORDS = 10_000
@@ -90,14 +91,21 @@ class Run:
         return figures.of_source(self.source_name, self.source, self.cases, self.drifts) if self.source else []
 
 
-def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = UNEXPLAINED) -> str:
+def page(
+    runs: Sequence[Run],
+    variants: Mapping[str, Variant],
+    limits: Limits = UNEXPLAINED,
+    chosen: Chosen = EVERYTHING,
+) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows.
 
-    ``limits`` say what most of the time of a record goes to.
+    ``limits`` say what most of the time of a record goes to. ``runs`` are whole, for what is printed after ±; what is
+    ``chosen`` of them alone is shown.
     """
     read, runs = runs, _together(runs)
-    cases = latest(record for run in runs for record in run.records)
-    records = sum(len(run.records) for run in runs)
+    comparable = latest(chosen.comparable(record for run in runs for record in run.records))
+    cases, rows = chosen.shown(comparable), chosen.shown(record for run in runs for record in run.records)
+    records = len(rows)
     left_out = []
     if records > MOST_RECORDS:
         left_out.append(
@@ -111,11 +119,11 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
             "with fewer runs shows the others."
         )
-    here = Here(variants, [record for run in runs for record in run.records])
+    here = Here(variants, rows)
     drifts, texts, ladder = _drifts(runs), Texts(), parents(variants)
     known = Uncertainties([run.records for run in runs])
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
-    fields = winners([run.records for run in runs], ladder)
+    fields = with_wins(winners([run.records for run in runs], ladder), chosen.has)
     colours = palette(fields, order, ladder)
     finish = _finish(cases, colours)
     groups = [
@@ -125,7 +133,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
             ladder=finish(group.ladder) if group.ladder else None,
             figures=list(map(finish, group.figures)),
         )
-        for group in figures.groups(cases, ladder, summaries(variants), here, drifts, known)
+        for group in figures.groups(comparable, ladder, summaries(variants), here, drifts, known, chosen)
     ]
     scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
     return _template().render(
@@ -133,7 +141,7 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
         policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
         style=(HERE / "page.css").read_text("utf-8"),
         scripts=scripts,
-        summary=_summary(runs, cases),
+        summary=_summary(rows, cases, len(runs)),
         conditions=_conditions(cases),
         answers=answers(fields, colours, here, drifts),
         colours=colours,
@@ -152,21 +160,22 @@ def page(runs: Sequence[Run], variants: Mapping[str, Variant], limits: Limits = 
         texts=texts,
         config=charts.dressed({})["config"],
         here=here,
-        table=_table(read, here, texts),
+        table=_table(read, here, texts, chosen),
         left_out=left_out,
-        notes=columns.notes([record for run in runs for record in run.records], here, known),
+        notes=columns.notes(rows, here, known),
     )
 
 
-def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant]) -> list[Figure]:
+def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant], chosen: Chosen = EVERYTHING) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
     runs = _together(runs)
-    cases = latest(record for run in runs for record in run.records)
+    comparable = latest(chosen.comparable(record for run in runs for record in run.records))
+    cases = chosen.shown(comparable)
     drifts, known = _drifts(runs), Uncertainties([run.records for run in runs])
     ladder = parents(variants)
-    groups = figures.groups(cases, ladder, summaries(variants), Here(variants, cases), drifts, known)
+    groups = figures.groups(comparable, ladder, summaries(variants), Here(variants, cases), drifts, known, chosen)
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
-    colours = palette(winners([run.records for run in runs], ladder), order, ladder)
+    colours = palette(with_wins(winners([run.records for run in runs], ladder), chosen.has), order, ladder)
     found = [
         *(group.ladder for group in groups if group.ladder),
         *(figure for group in groups for figure in group.figures),
@@ -234,14 +243,14 @@ def _drifts(runs: Sequence[Run]) -> DriftsOf:
     return drifts
 
 
-def _summary(runs: Sequence[Run], cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
+def _summary(records: Sequence[Record], cases: Sequence[Record], runs: int) -> Iterator[tuple[str, str]]:
     found = Counter(case.status for case in cases)
-    times = [record.started for run in runs for record in run.records]
+    times = [record.started for record in records]
     days = [min(times)[:10], max(times)[:10]] if times else []
     yield "measured on", joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     yield "days", " to ".join(dict.fromkeys(days))
     statuses = ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
-    yield "cases", f"{count(len(cases), 'case')}: {statuses}; {len(times):,} records in {count(len(runs), 'run')}"
+    yield "cases", f"{count(len(cases), 'case')}: {statuses}; {len(times):,} records in {count(runs, 'run')}"
 
 
 def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
@@ -254,10 +263,12 @@ def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     yield "seeds", joined(str(case.seed) for case in cases)
 
 
-def _table(runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None) -> dict[str, Any]:
+def _table(
+    runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None, chosen: Chosen = EVERYTHING
+) -> dict[str, Any]:
     known = Uncertainties([run.records for run in runs])
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
-    rows = [(run, record) for run in runs for record in run.records][-MOST_RECORDS:]
+    rows = [(run, record) for run in runs for record in chosen.shown(run.records)][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
     made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here, texts, known)
     return {

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from gravbench.model.record import Record
+from gravbench.report.compared import comparison_json
 from gravbench.report.names import compact, count
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.comparison import (
@@ -15,7 +16,6 @@ from gravbench.report.terminal.comparison import (
     Labels,
     anchor_words,
     change,
-    comparison_json,
     counts_words,
     interval_words,
     letters_of,

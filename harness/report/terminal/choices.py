@@ -248,7 +248,8 @@ def choices_json(
     """Return the choices as what JSON can hold, with all that is as good and all that is unclear.
 
     ``error`` is what this ``quantile`` of the bodies' errors is held to.
-    ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them.
+    ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them, and
+    lack the scatter between processes where ``interval_includes_processes`` is false.
     """
     return {
         "error": error,
@@ -290,4 +291,9 @@ def _json(record: Record, here: Here) -> dict[str, Any]:
 
 def _behind_json(behind: Behind) -> dict[str, Any]:
     found, bounded = behind.interval, behind.sure and behind.interval.bounded
-    return {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}
+    return {
+        "ratio": found.ratio,
+        "low": found.low if bounded else None,
+        "high": found.high if bounded else None,
+        "interval_includes_processes": not behind.narrow,
+    }

@@ -1,10 +1,9 @@
-"""A comparison as a table in a terminal, as Markdown and as JSON."""
+"""A comparison as a table in a terminal and as Markdown."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.work import Work
-from gravbench.report.here import NOWHERE, Here, notes_of_two_methods
+from gravbench.report.here import NARROW, NOWHERE, Here, notes_of_two_methods
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.differing import differences
@@ -21,8 +20,9 @@ from gravbench.report.terminal.printing import heading, say, say_facts, say_line
 from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.report.winning import times
 from gravbench.verdicts import ranking
-from gravbench.verdicts.compare import Comparison, Pair, Reason, Verdict
+from gravbench.verdicts.compare import Comparison, Pair, Verdict
 from gravbench.verdicts.ratios import BETWEEN, Interval, Scatter
+from gravbench.verdicts.reasons import Reason
 
 Thing = TypeVar("Thing")
 
@@ -46,6 +46,12 @@ READING = (
     "NEW/BASE is the ratio of the median times of one evaluation; above 1, NEW is slower. Its interval has "
     f"{100 * CONFIDENCE:g} % confidence for the scatter of the samples and {100 * BETWEEN:g} % for the differences "
     "between processes. in cycles: the verdict on clock cycles, if the clock is known."
+)
+
+
+NARROW_INTERVAL = (
+    f"{NARROW} the interval lacks the scatter between processes of such work, so it may be too narrow; it includes the "
+    "widest scatter of other anchors of the runs, if any"
 )
 
 
@@ -212,7 +218,8 @@ def _style(verdict: str) -> str:
 
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
     records = [(pair.base, pair.new) for pair in rows]
-    return [*notes_of_two_methods(records), *here.notes_of_rows(records)]
+    narrow = [NARROW_INTERVAL] * any(map(_narrow_sign, rows))
+    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records)]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
@@ -247,11 +254,12 @@ def closing_sentence(comparison: Comparison) -> str:
     measured = [pair for pair in comparison.pairs if Reason.OUTRACED not in pair.reasons]
     faster, slower = (comparison.new, comparison.base) if mean <= 1 else (comparison.base, comparison.new)
     # The ratios of the pairs are NEW over BASE: the time of the slower side over that of the faster one.
-    ratios = sorted((_turned(pair.interval) if mean <= 1 else pair.interval for pair in measured), key=_ratio)
+    by_ratio = sorted(measured, key=lambda pair: pair.interval.ratio, reverse=mean <= 1)
+    ratios = [_times(pair, turned=mean <= 1) for pair in by_ratio]
     if len(ratios) == 1:
-        return f"{faster} is {times(ratios[0])} times as fast as {slower}."
+        return f"{faster} is {ratios[0]} times as fast as {slower}."
     by = f"{max(mean, 1 / mean):.2f}"
-    first, last = times(ratios[0]), times(ratios[-1])
+    first, last = ratios[0], ratios[-1]
     span = f"from {first} to {last}" if first != last else first
     said = f"{faster} and {slower} are equally fast" if by == "1.00" else f"{faster} is {by} times as fast as {slower}"
     unclear = all(pair.verdict is Verdict.UNCLEAR for pair in measured)
@@ -259,13 +267,15 @@ def closing_sentence(comparison: Comparison) -> str:
     return f"{said} in the geometric mean of {cases}; case by case, {faster} is {span} times as fast."
 
 
+def _times(pair: Pair, *, turned: bool) -> str:
+    """Write NEW over BASE, or BASE over NEW, with the sign of an interval that may be too narrow."""
+    interval = _turned(pair.interval) if turned else pair.interval
+    return times(interval) + _narrow_sign(pair)
+
+
 def _turned(interval: Interval) -> Interval:
     """Return the interval of BASE over NEW."""
     return Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low if interval.low else math.inf)
-
-
-def _ratio(interval: Interval) -> float:
-    return interval.ratio
 
 
 def counts_words(counts: Mapping[Verdict, int]) -> str:
@@ -339,9 +349,15 @@ def letters_of(pairs: Iterable[Pair]) -> dict[Reason, str]:
 
 
 def interval_words(pair: Pair) -> str:
-    """Write the interval of a ratio."""
+    """Write the interval of a ratio, with a sign where it lacks the scatter between processes."""
     interval = pair.interval
-    return f"{number(interval.low)} to {number(interval.high)}" if interval.bounded else "unbounded"
+    if not interval.bounded:
+        return "unbounded"
+    return f"{number(interval.low)} to {number(interval.high)}{_narrow_sign(pair)}"
+
+
+def _narrow_sign(pair: Pair) -> str:
+    return NARROW * (pair.narrow and pair.interval.bounded)
 
 
 def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
@@ -372,72 +388,10 @@ def comparison_markdown(comparison: Comparison, *, everything: bool = False, her
     if rows:
         lines += markdown_table([one for one in _columns(labels, letters, here) if one.markdown], rows)
         lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items())]
-        lines += [*(f"- {note}" for note in _notes(rows, here)), ""]
+        # The sign as code: an asterisk there would begin a list.
+        lines += [*(f"- {note.replace(f'{NARROW} ', f'`{NARROW}` ', 1)}" for note in _notes(rows, here)), ""]
     lines += [f"{escaped(name)} is not the same file in BASE and NEW.\n" for name in namesakes(comparison)]
     for title, records in _lists(comparison):
         lines += [f"{escaped(title)}, {count(len(records), 'case')}:", ""]
         lines += [*(f"- {escaped(line)}" for line in compact(records)), ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, Any]:
-    """Return the comparison as what JSON can hold; what is unknown or unbounded is None.
-
-    ``base_source`` and ``new_source`` say in words whether the source is the one that is ``here``.
-    """
-    return {
-        "base": comparison.base,
-        "new": comparison.new,
-        "threshold": comparison.threshold,
-        "confidence": CONFIDENCE,
-        "confidence_between_processes": BETWEEN,
-        "counts": comparison.counts,
-        "counts_in_cycles": comparison.counts_in_cycles,
-        "geometric_mean_ratio": comparison.mean_ratio,
-        "anchor_scatter": [
-            {"device": name, "work": work, "scatters": list(map(asdict, found))}
-            for (name, work), found in comparison.scatters.items()
-        ],
-        "no_anchor": [
-            {"device": name, "work": work, "runs": runs} for (name, work), runs in comparison.unanchored.items()
-        ],
-        "pairs": [_pair_json(pair, here) for pair in comparison.pairs],
-        "only_base": list(map(case_json, comparison.only_base)),
-        "only_new": list(map(case_json, comparison.only_new)),
-        "not_ok_base": list(map(_not_ok_json, comparison.not_ok_base)),
-        "not_ok_new": list(map(_not_ok_json, comparison.not_ok_new)),
-    }
-
-
-def case_json(record: Record) -> dict[str, Any]:
-    """Return what a case is."""
-    own = {name: getattr(record, name) for name, part in PARTS.items() if not part.content_of}
-    return {"key": record.key} | own | {"device": record.device} | record.contents
-
-
-def _not_ok_json(record: Record) -> dict[str, Any]:
-    return case_json(record) | {"status": record.status, "reason": record.reason}
-
-
-def _pair_json(pair: Pair, here: Here) -> dict[str, Any]:
-    interval = pair.interval
-    base, new = case_json(pair.base), case_json(pair.new)
-    return (base if base == new else base | {"new": new}) | {
-        "verdict": pair.verdict,
-        "verdict_in_cycles": pair.in_cycles,
-        "ratio": interval.ratio,
-        "low": interval.low if interval.bounded else None,
-        "high": interval.high if interval.bounded else None,
-        "cycles_ratio": pair.cycles,
-        "base_seconds": ranking.seconds(pair.base),
-        "new_seconds": ranking.seconds(pair.new),
-        "base_untimed_seconds": pair.base.untimed_seconds,
-        "new_untimed_seconds": pair.new.untimed_seconds,
-        "base_source": here.origin(pair.base).words,
-        "new_source": here.origin(pair.new).words,
-        "base_method": pair.base.method,
-        "new_method": pair.new.method,
-        "base_outraced": pair.base.outraced,
-        "new_outraced": pair.new.outraced,
-        "reasons": pair.reasons,
-    }

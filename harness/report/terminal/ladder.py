@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from rich.console import Console
@@ -19,6 +19,7 @@ from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.report import between_cards
+from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import (
     DRIFTED,
@@ -85,24 +86,25 @@ def render(
     console: Console,
     parents: Parents,
     here: Here = NOWHERE,
-    only: Collection[str] = (),
+    chosen: Chosen = EVERYTHING,
     limits: Limits = UNEXPLAINED,
 ) -> None:
-    """Print the report of ``records``: what was run, the ladders, best configurations, drift, what is not ok.
+    """Print the report of a whole run: what was run, the ladders, best configurations, drift, what is not ok.
 
     ``parents`` maps each known variant to its parent; variants it does not name are shown without one. Records whose
-    source is not the one that is ``here`` are marked. Where ``only`` names variants, these alone have rows; their gains
-    are over all. ``limits`` say what most of the time of a record goes to.
+    source is not the one that is ``here`` are marked. What is ``chosen`` alone has rows; gains are over all variants,
+    and ± and drifts are those of the whole run. ``limits`` say what most of the time of a record goes to.
     """
     if not records:
         say(console, NOTHING)
         return
-    cases = latest(records)
-    ladders = _rungs_of(ranking.ladders(cases, parents), only)
+    comparable = chosen.comparable(records)
+    cases = latest(comparable)
+    ladders = chosen.rungs(ranking.ladders(cases, parents))
     names = Names(cases)
-    cases = [case for case in cases if not only or case.variant in only]
+    cases = chosen.shown(cases)
     found = Counter(case.status for case in cases)
-    started = sorted(record.started for record in records)
+    started = sorted(record.started for record in comparable)
     devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     facts = {
         "devices": joined(devices) or "none recorded",
@@ -116,7 +118,7 @@ def render(
     }
     heading(console, "gravbench")
     say_facts(console, facts)
-    drifts, known = ranking.drifts(records), Uncertainties([records])
+    drifts, known = chosen.drifts(ranking.drifts(records)), Uncertainties([records])
     _ladder_section(console, ladders, names, parents, drifts, here, known, limits)
     _configuration_section(console, ladders, names, parents, drifts, here, known)
     if drifts:
@@ -124,18 +126,8 @@ def render(
     for drift in first_rows({"drifts": drifts})["drifts"]:
         say(console, drift_sentence(drift), "bold yellow" if drift.beyond else "")
     say_left_out(console, {"drifts": drifts})
-    _cards_section(console, differences(records))
+    _cards_section(console, differences(comparable))
     _not_ok_section(console, cases)
-
-
-def _rungs_of(ladders: Ladders, only: Collection[str]) -> Ladders:
-    """Keep the rungs of these variants, or all where none is named."""
-    kept = {
-        shared: {n: [rung for rung in rungs if not only or rung.best.variant in only] for n, rungs in by_n.items()}
-        for shared, by_n in ladders.items()
-    }
-    there = {shared: {n: rungs for n, rungs in by_n.items() if rungs} for shared, by_n in kept.items()}
-    return {shared: by_n for shared, by_n in there.items() if by_n}
 
 
 def ladder_markdown(
@@ -143,16 +135,16 @@ def ladder_markdown(
     parents: Parents,
     summaries: Mapping[str, str],
     here: Here = NOWHERE,
-    only: Collection[str] = (),
+    chosen: Chosen = EVERYTHING,
 ) -> str:
-    """Return the ladder as Markdown, one table per device, kind of bodies and precision.
+    """Return the ladder of a whole run as Markdown, one table per device, kind of bodies and precision.
 
     Each is at the n where the most variants and toolkits are ok, and at the largest of these. ``summaries``
-    says what each variant changes; records whose source is not the one that is ``here`` are marked. Where ``only``
-    names variants, these alone have rows.
+    says what each variant changes; records whose source is not the one that is ``here`` are marked. What is ``chosen``
+    alone has rows.
     """
-    cases = latest(records)
-    ladders = _rungs_of(ranking.ladders(cases, parents), only)
+    cases = latest(chosen.comparable(records))
+    ladders = chosen.rungs(ranking.ladders(cases, parents))
     if not ladders:
         return "No record is ok, so there is no ladder to show.\n"
     names = Names(cases)
