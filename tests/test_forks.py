@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAD = """
-import multiprocessing, os, sys, tempfile, threading, traceback
+import multiprocessing, os, sys, tempfile, threading, time, traceback
 import numpy as np
 import gravbench
 from gravbench import force
@@ -163,14 +163,19 @@ in_process(lambda _: pull("cpu"))
 
 def test_a_fork_is_next_while_another_thread_computes_again_and_again(tmp_path):
     text = """
-calls, stop = [], threading.Event()
+from gravbench.model.fork_lock import ForkLock
+
+lock, calls, stop = ForkLock(), [], threading.Event()
 
 def work():
     while not stop.is_set():
-        calls.append(pull("cpu"))
+        with lock:
+            time.sleep(0.02)
+            calls.append(1)
 
-thread = threading.Thread(target=work, daemon=True)
-thread.start()
+threads = [threading.Thread(target=function, daemon=True) for function in (work, lambda: [pull("cpu"), pull("cpu")])]
+for thread in threads:
+    thread.start()
 while not calls:
     stop.wait(0.01)
 for _ in range(10):
@@ -180,7 +185,8 @@ for _ in range(10):
         os._exit(pull("cpu") != (3000, 3))
     print(len(calls) - before, os.waitpid(child, 0)[1])
 stop.set()
-thread.join()
+for thread in threads:
+    thread.join()
 """
     for line in printed(tmp_path, text, layer="workqueue").splitlines():
         meanwhile, exit_code = map(int, line.split())
