@@ -14,7 +14,8 @@ PACKAGE, FOLDER = "gravbench", "harness"
 
 def _installed() -> ModuleSpec | None:
     """Find the package where no clone lies."""
-    path = [folder for folder in sys.path if not Path(folder, PACKAGE, FOLDER).exists()]
+    # Whatever is no text, finders pass over.
+    path = [folder for folder in sys.path if isinstance(folder, str) and not Path(folder, PACKAGE, FOLDER).exists()]
     found = (finder.find_spec(PACKAGE, path) for finder in sys.meta_path)
     # A folder without a module in it has no loader.
     return next((spec for spec in found if spec and spec.loader), None)

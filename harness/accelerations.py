@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
-import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import Any, get_args
 
 import numpy as np
 
-from gravbench.errors import InputError, nearest, shortened
+from gravbench.errors import InputError, nearest
 from gravbench.model import units
+from gravbench.model.array_likes import is_cupy, one_line, real_array
 from gravbench.model.bodies import Bodies
-from gravbench.model.crowds import Kind
+from gravbench.model.crowds import Kind, is_for_any
+from gravbench.model.fork_lock import ForkLock
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
@@ -30,7 +29,7 @@ from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.fastest import Choice, Measured
-from gravbench.verdicts.used import used as describe
+from gravbench.verdicts.used import Used, Wanted
 
 CUPY = "cupy"
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
@@ -38,11 +37,7 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 KEPT = 8
 """Sizes, softenings and variants for which arrays stay allocated, those used last."""
 
-_one_at_a_time = RLock()
-# A fork waits for the call of another thread: the child could neither finish it nor give the lock back.
-os.register_at_fork(
-    before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
-)
+_one_at_a_time = ForkLock()
 
 
 def force(
@@ -61,27 +56,39 @@ def force(
     """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
     Lengths and masses may have any unit, in which the accelerations are then given: they are computed in units of
-    about 1, and scaled back.
+    about 1, and scaled back. Positions far from the origin are computed relative to a body among them, so that float32
+    loses none of their digits; it cannot restore digits that an array of float32 does not have.
 
-    For NumPy arrays, and for all else that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy
-    arrays stay on their device, and the result is a CuPy array, returned before it is computed, as by CuPy's own
-    functions. Their values are therefore not checked first: masses count as unequal, and the result is NaN where
-    numbers are not finite or the number type, which accuracy alone decides there, cannot hold them. A body in both sets
-    does not pull itself.
+    For NumPy arrays, and for all else that ``np.asarray`` makes real numbers of, the result is a NumPy array. A body
+    that is pulled so little that numbers underflow in float32 is computed again in float64.
+
+    CuPy arrays stay on their device, and the result is a CuPy array, returned before it is computed, as by CuPy's own
+    functions. Their values are therefore not checked first: masses count as unequal, accuracy alone decides the number
+    type, and all accelerations are NaN if a number is not finite, or if positions differ by more than 5e14 softening
+    lengths in float32. Those of a body are NaN if it is pulled so little that numbers underflow, or if the result is
+    beyond the number type.
+
+    Neither trees nor tensor cores suit negative masses, and no tree suits thousands of bodies at one place, such as all
+    bodies seen beside one that is very far away. Before one of these is first used for an n and a softening, CuPy
+    arrays are downloaded and checked, which waits for the device. If they need another variant, it is used, and the
+    next call checks again. Otherwise later calls with this n and softening do not check: with a negative mass all
+    accelerations are NaN, and a million bodies at one place occupy the GPU for an hour or more. Host arrays are checked
+    in every call. ``barnes_hut``, which the packaged table does not have for CuPy, downloads the bodies in every call.
+
+    A body in both sets does not pull itself.
 
     If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
     has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
     ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
     softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
-    ``KEPT`` of these are kept. A tree, which may be chosen for large errors, is built on the host, even for CuPy
-    arrays. For two different sets there is a single kernel.
+    ``KEPT`` of these are kept. For two different sets there is a single kernel.
 
     Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
     Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
-        mj: their masses, shape (n_j,). Where one is negative, no tree is used.
+        mj: their masses, shape (n_j,).
         xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
         eps2: softening length squared, more than zero.
         error: the largest acceptable relative error of the acceleration of a body.
@@ -98,105 +105,152 @@ def force(
 
     Returns:
         Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``: the
-        variant, its axes, and by the table its error and its seconds at this n.
+        variant, its axes, the number types, and by the table its error and its seconds at this n.
 
     Raises:
         InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
-            the number type cannot hold the numbers, or the table lacks the quantile.
+            the number type cannot hold the numbers, or the table cannot be read or lacks the quantile.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
     dtype = _number_type(dtype)
     _check_word("dtype", dtype, DTYPES)
-    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     eps2 = _softening(eps2)
     if not _is_number(error) or not error > 0:
-        raise InputError(f"error is {_shown(error)}; accepted: a number above 0")
+        raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
     if not _is_number(quantile) or quantile not in QUANTILES:
-        raise InputError(f"quantile is {_shown(quantile)}; accepted: {ACCEPTED_QUANTILES}")
-    if table is not None and not isinstance(table, str | Path):
-        raise InputError(f"table is {_shown(table)}; accepted: the path of a file, as text or a Path")
+        raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
     given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
-    arrays = {name: _array(name, values) for name, values in given.items()}
-    if len(arrays["mj"]) != len(arrays["xj"]):
-        count, bodies = len(arrays["mj"]), len(arrays["xj"])
-        raise InputError(f"mj has {count} masses for {bodies} positions xj; accepted: one mass per position")
-    of_cupy = [name for name, array in arrays.items() if _is_cupy(array)]
-    if of_cupy not in ([], list(arrays)):
-        raise InputError(
-            f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
-        )
-    on_device = bool(of_cupy)
-    by = _toolkit(toolkit, on_device=on_device)
-    (forked.check_threads if by == CPU else forked.check_cuda)()
-    dtypes = DTYPES if dtype is None else (dtype,)
-    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(by) if "xi" not in arrays else None
+    arrays = {name: real_array(name, values) for name, values in given.items()}
+    _check_together(arrays)
+    on_device = is_cupy(arrays["xj"])
+    with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
+        by = _toolkit(toolkit, on_device=on_device)
+        (forked.check_threads if by == CPU else forked.check_cuda)()
+        known = _measured(table, by, of_two_sets="xi" in arrays)
+    wanted = Wanted(known, by, DTYPES if dtype is None else (dtype,), _real(error), _real(quantile))
     scaled = units.scaled(arrays, eps2, on_device=on_device)
-    held = [one for one in dtypes if on_device or scaled.is_held(one)]
+    result, used = _there(scaled, wanted) if on_device else _here(scaled, wanted)
+    return (result, used) if return_choice else result
+
+
+def _here(scaled: units.Scaled, wanted: Wanted) -> tuple[Any, Used]:
+    """Compute for arrays on the host; say what was used."""
+    held = [dtype for dtype in wanted.dtypes if scaled.is_held(dtype)]
     if not held:
-        raise InputError(scaled.objection(dtypes[-1]))
-    mass = scaled.arrays["mj"]
-    # Looking at a value would wait for the device.
-    kind = Kind(mass, None if on_device else scaled.arrays["xj"])
-    choice, used = _choose(known, by, len(mass), held, error, float(quantile), kind)
-    sets = scaled.without_invalid(used) if on_device else scaled.arrays
+        raise InputError(scaled.objection(wanted.dtypes[-1]))
+    sets = scaled.arrays
     with _one_at_a_time:
+        choice, dtype = _choose(wanted, held, len(sets["mj"]), Kind(sets["mj"], sets["xj"]))
+        result = _computed(sets, scaled.eps2, wanted.toolkit, choice, dtype, on_device=False)
+        faint = scaled.faint(dtype, result, wanted.error)
+        if faint.any():
+            result = _with_more_digits(result, faint, scaled, wanted, dtype, held[-1])
+    result = scaled.restored(result, wanted.dtypes)
+    return result, wanted.used(choice, dtype, len(sets["mj"]), result.dtype.name, int(faint.sum()))
+
+
+def _with_more_digits(
+    result: Any, faint: Any, scaled: units.Scaled, wanted: Wanted, dtype: Dtype, larger: Dtype
+) -> Any:
+    """Compute those bodies of a result in which numbers underflow again, in a larger number type.
+
+    Raises:
+        InputError: there is none, or numbers underflow in that too.
+    """
+    if larger == dtype:
+        raise InputError(scaled.objection(dtype))
+    sets = scaled.arrays
+    pulled = sets.get("xi", sets["xj"])[faint]
+    again = _between(sets["xj"], sets["mj"], pulled, scaled.eps2, wanted.toolkit, larger, on_device=False)
+    if scaled.faint(larger, again, wanted.error).any():
+        raise InputError(scaled.objection(larger))
+    result = result.astype(again.dtype)
+    result[faint] = again
+    return result
+
+
+def _there(scaled: units.Scaled, wanted: Wanted) -> tuple[Any, Used]:
+    """Compute for arrays on the device, without waiting for it if a variant is prepared; say what is used."""
+    sets, n = scaled.arrays, len(scaled.arrays["mj"])
+    with _one_at_a_time:
+        choice, dtype = _choose(wanted, wanted.dtypes, n, Kind())
+        if choice and not is_for_any(discover()[choice.variant]):
+            opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
+            choice, dtype = _choose(wanted, wanted.dtypes, n, _kind_there(opened, choice, sets, scaled.eps2))
+        valid = scaled.is_held(dtype)
+        if choice and not is_for_any(discover()[choice.variant]):
+            valid = valid & (sets["mj"].min() >= 0)
         if choice:
-            result = _among(sets["xj"], sets["mj"], scaled.eps2, by, choice, on_device=on_device)
-        else:
-            xi = sets.get("xi", sets["xj"])
-            result = _between(sets["xj"], sets["mj"], xi, scaled.eps2, by, used, on_device=on_device)
-    if on_device:
-        valid = scaled.is_held(used)
-        if choice and discover()[choice.variant].approximates:
-            valid = valid & (mass.min() >= 0)
-        result = units.held_or_nan(used, result, scaled.mass, scaled.length, valid)
-    else:
-        result = scaled.restored(result, dtypes)
-    return (result, describe(known, choice, by, used, len(mass), float(quantile))) if return_choice else result
+            sets = scaled.or_line(valid)
+        result = _computed(sets, scaled.eps2, wanted.toolkit, choice, dtype, on_device=True)
+    return scaled.restored_there(result, dtype, valid, wanted.error), wanted.used(choice, dtype, n, dtype)
 
 
-def _choose(
-    known: Measured | None,
-    toolkit: str,
-    n: int,
-    dtypes: Sequence[Dtype],
-    error: float,
-    quantile: float,
-    kind: Kind,
-) -> tuple[Choice | None, Dtype]:
-    """Return the fastest choice of a table that is right enough, and the number type.
+@dataclass(slots=True)
+class _Seen:
+    """What was found of bodies on the device when they were checked last; None before."""
+
+    kind: Kind | None = None
+
+
+@lru_cache(maxsize=KEPT)
+def _seen(n: int, eps2: float, queue: Any) -> _Seen:  # noqa: ARG001 - these are what is kept for
+    return _Seen()
+
+
+def _kind_there(opened: DeviceToolkit, choice: Choice, sets: Mapping[str, Any], eps2: float) -> Kind:
+    """Check bodies on the device before a choice that does not suit all is first used for so many; wait for it."""
+    seen = _seen(len(sets["mj"]), eps2, opened.queue)
+    if seen.kind is None or not seen.kind.suits(choice.variant, choice.axes):
+        seen.kind = Kind(opened.download(sets["mj"]), opened.download(sets["xj"]), lasting=True)
+    return seen.kind
+
+
+def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tuple[Choice | None, Dtype]:
+    """Return the fastest choice of the table that is right enough, and the number type.
 
     What the table does not have is None: the kernel for two sets, which is as right as every direct sum has to be.
     A table that has choices, but not this quantile of their errors, is refused.
     """
+    known, quantile = wanted.known, wanted.quantile
 
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
         return known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
 
     fitting = able(quantile)
-    if not fitting and (there := [f"{one:g}" for one in QUANTILES if able(one)]):
+    if not fitting and (there := [f"{other:g}" for other in QUANTILES if able(other)]):
         raise InputError(
-            f"quantile is {quantile:g}: the table does not have it for {toolkit} in {' or '.join(dtypes)}; "
+            f"quantile is {quantile:g}: the table does not have it for {wanted.toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
     right = [
-        (seconds, one)
-        for one, own_error, seconds in fitting
-        if own_error <= error and kind.suits(one.variant, one.axes)
+        (seconds, choice)
+        for choice, its_error, seconds in fitting
+        if its_error <= wanted.error and kind.suits(choice.variant, choice.axes)
     ]
     if right:
-        choice = min(right, key=lambda found: found[0])[1]
+        choice = min(right, key=lambda pair: pair[0])[1]
         return choice, choice.dtype
-    for one in dtypes:
-        if DIRECT_SUM[one].max <= error:
-            return None, one
+    for dtype in dtypes:
+        if DIRECT_SUM[dtype].max <= wanted.error:
+            return None, dtype
     at = "" if quantile == LARGEST else f" at quantile {quantile:g}"
-    least = min([*(DIRECT_SUM[one].max for one in dtypes), *(own_error for _, own_error, _ in fitting)])
+    least = min([*(DIRECT_SUM[dtype].max for dtype in dtypes), *(its_error for _, its_error, _ in fitting)])
     raise InputError(
-        f"error is {error:g}{at}: no variant for {toolkit} in {' or '.join(dtypes)} is known to be this accurate for "
-        f"{n:,} bodies; the smallest known error is {least:.1e}"
+        f"error is {wanted.error:g}{at}: no variant for {wanted.toolkit} in {' or '.join(dtypes)} is known to be this "
+        f"accurate for {n:,} bodies; the smallest known error is {least:.1e}"
     )
+
+
+def _computed(
+    sets: Mapping[str, Any], eps2: float, toolkit: str, choice: Choice | None, dtype: Dtype, *, on_device: bool
+) -> Any:
+    """Compute the accelerations by a choice, or without one by the kernel for two sets."""
+    if choice:
+        return _among(sets["xj"], sets["mj"], eps2, toolkit, choice, on_device=on_device)
+    xi = sets.get("xi", sets["xj"])
+    return _between(sets["xj"], sets["mj"], xi, eps2, toolkit, dtype, on_device=on_device)
 
 
 def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
@@ -282,7 +336,8 @@ def _default() -> str:
     return next((name for name in (CUPY, NUMBA) if found and catalogue()[name].missing is None), CPU)
 
 
-def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
+def _toolkit(toolkit: Any, *, on_device: bool) -> str:
+    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     if not on_device:
         return toolkit or _default()
     if toolkit not in (None, CUPY):
@@ -290,23 +345,31 @@ def _toolkit(toolkit: str | None, *, on_device: bool) -> str:
     return CUPY
 
 
-def _is_cupy(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "cupy" and hasattr(array, "dtype")
-
-
-def _shown(value: Any) -> str:
-    """Show any value in a few characters of one line."""
-    return " ".join(reprlib.repr(value).split())
+def _measured(table: Any, toolkit: str, *, of_two_sets: bool) -> Measured | None:
+    """Return what the table has of a toolkit; nothing for two sets, for which a table is only checked."""
+    if table is not None and not isinstance(table, str | Path):
+        raise InputError(f"table is {one_line(table)}; accepted: the path of a file, as text or a Path")
+    if of_two_sets and table is None:
+        return None
+    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(toolkit)
+    return None if of_two_sets else known
 
 
 def _check_word(name: str, word: Any, accepted: Sequence[str]) -> None:
     # A number type of NumPy equals its name, and an array is neither equal to it nor not.
     if word is not None and not (isinstance(word, str) and word in accepted):
-        raise InputError(f"{name} is {_shown(word)}; {nearest(_shown(word), list(accepted))}")
+        raise InputError(f"{name} is {one_line(word)}; {nearest(one_line(word), list(accepted))}")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _real(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _number_type(dtype: Any) -> Any:
@@ -320,37 +383,20 @@ def _number_type(dtype: Any) -> Any:
 def _softening(eps2: Any) -> float:
     """Return it as a float."""
     if not _is_number(eps2):
-        raise InputError(f"eps2 is {_shown(eps2)}; accepted: a number")
-    try:
-        value = float(eps2)
-    except OverflowError:
-        value = math.inf
+        raise InputError(f"eps2 is {one_line(eps2)}; accepted: a number")
+    value = _real(eps2)
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"eps2 is {value}; accepted: a finite number above 0")
     return value
 
 
-def _array(name: str, values: Any) -> Any:
-    """Return real numbers of the right shape: a CuPy array as it is, of anything else what NumPy makes of it.
-
-    Raises:
-        InputError: it makes something else of it, or values are masked.
-    """
-    what = units.WHAT[name]
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError(f"{what} are a masked array; accepted: an array without a mask")
-    array = values
-    if not _is_cupy(values):
-        try:
-            # Of subclasses, which may have operators of their own, only the numbers.
-            array = np.asarray(values)
-        except Exception as error:
-            raise InputError(f"{what} are {_shown(values)}; accepted: an array of real numbers") from error
-    if array.dtype.kind == "O":
-        raise InputError(f"{what} are of type {type(values).__name__}, objects for NumPy; accepted: real numbers")
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"{what} have dtype {shortened(str(array.dtype))}; accepted: real numbers")
-    if array.shape[1:] != (() if name == "mj" else (3,)) or array.ndim == 0 or not array.shape[0]:
-        accepted = "(n,)" if name == "mj" else "(n, 3)"
-        raise InputError(f"{what} have shape {array.shape}; accepted: {accepted} with n of 1 or more")
-    return array
+def _check_together(arrays: Mapping[str, Any]) -> None:
+    """Check that there is a mass for each position, and that all arrays are CuPy's, or none."""
+    masses, bodies = len(arrays["mj"]), len(arrays["xj"])
+    if masses != bodies:
+        raise InputError(f"mj has {masses} masses for {bodies} positions xj; accepted: one mass per position")
+    of_cupy = [name for name, array in arrays.items() if is_cupy(array)]
+    if of_cupy not in ([], list(arrays)):
+        raise InputError(
+            f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
+        )

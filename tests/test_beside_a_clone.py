@@ -73,6 +73,11 @@ def test_the_command_and_an_interactive_session_work_beside_a_clone(beside):
     assert printed(beside, "-c", "import gravbench; print(gravbench.force.__module__)") == ["gravbench.accelerations"]
 
 
+def test_entries_of_the_path_that_are_no_text_are_passed_over(beside):
+    text = "import sys; sys.path += [b'bytes', None]; import gravbench; print(gravbench.__file__)"
+    assert printed(beside, "-c", text) == [str(ROOT / "harness" / "__init__.py")]
+
+
 def test_what_is_installed_is_not_hidden_by_a_clone(beside):
     installed = beside / "site" / "gravbench"
     shutil.copytree(ROOT / "harness", installed)

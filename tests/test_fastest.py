@@ -336,6 +336,12 @@ def test_the_command_writes_it(tmp_path, monkeypatch):
     assert not (tmp_path / "third.yaml").exists()
 
 
+def test_an_empty_table_is_answered_with_its_keys(tmp_path):
+    (tmp_path / "table.yaml").touch()
+    with pytest.raises(InputError, match=r"table.yaml: empty; accepted: keys and values, among them measured$"):
+        force(POSITION, MASS, eps2=1, toolkit="cpu", table=tmp_path / "table.yaml")
+
+
 def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
     for folder, variant in (("first", "tiled"), ("second", "kahan")):
         (tmp_path / folder).mkdir()
@@ -469,8 +475,16 @@ def kinds_of_bodies(n):
         "two small spheres, far apart": (position / 10 + 100 * apart, mass),
         "other masses": (position[::-1], mass * generator.uniform(1, 1e6, n)),
         "one place": (np.ones((n, 3)), mass),
+        "negative masses": (position, np.where(np.arange(n) % 2, mass, -mass / 2)),
         "a sphere again": (position, mass),
     }
+
+
+def errors_beside_pulls(accelerations, position, mass, rows):
+    """Return the errors relative to the sums of the magnitudes of the pulls, whatever the masses are."""
+    apart = position - position[rows][:, None]
+    pulls = (mass / ((apart**2).sum(-1) + EPS2) ** 1.5)[..., None] * apart
+    return np.linalg.norm(accelerations[rows] - pulls.sum(1), axis=1) / np.linalg.norm(pulls, axis=2).sum(1)
 
 
 @pytest.mark.parametrize(
@@ -493,6 +507,9 @@ def test_what_is_prepared_for_some_bodies_serves_all_others(toolkit, choice, nee
         found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path, error=1.0)
         if name == "one place":
             assert np.abs(found).max() <= 1e-6 * mass.sum() / EPS2
+            continue
+        if name == "negative masses":
+            assert errors_beside_pulls(found, position, mass, rows).max() <= accepted.max
             continue
         with saying(name):
             objection = reference.objection_to(errors_of(found, position, mass, choice.dtype, rows=rows), accepted)
@@ -680,7 +697,7 @@ def test_masses_decide_whether_they_are_equal(monkeypatch):
     force(np.ones((5, 3)), np.ones(5), eps2=1, toolkit="cupy", error=5e-7)
     assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
     # Beyond float32's cubes float64 is chosen.
-    force(np.full((5, 3), 1e23), np.ones(5), eps2=1, toolkit="cupy")
+    force(1e23 * np.eye(5, 3), np.ones(5), eps2=1, toolkit="cupy")
     assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
 
 
@@ -741,12 +758,15 @@ POSITION, MASS = sphere(6)
         (
             (POSITION * 1e25, MASS),
             {"eps2": 1, "dtype": "float32"},
-            r"positions of up to \d.*e\+2\d, a softening length of 1 .* factor of 1 do not fit into float32 together; "
-            "accepted: dtype float64, or values that differ less",
+            r"positions that differ by 2.*e\+25, a softening length of 1 .* factor of 1 do not fit into float32 "
+            "together; accepted: dtype float64, or values that differ less",
         ),
         ((POSITION * np.nan, MASS), {"eps2": 1}, "positions xj have values that are not finite"),
         ((POSITION, MASS * np.inf), {"eps2": 1}, "masses mj have values that are not finite"),
-        ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read"),
+        ((POSITION, MASS), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read: No such file"),
+        ((POSITION, MASS, POSITION[:2]), {"eps2": 1, "table": "missing.yaml"}, "missing.yaml: cannot be read: No such"),
+        ((POSITION, MASS), {"eps2": 1, "table": "a\0b"}, r"a\\x00b: cannot be read: .*null"),
+        ((POSITION, MASS), {"eps2": 1, "error": 10**400, "dtype": "float16"}, "dtype is 'float16'"),
         ((POSITION, MASS), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
         ((POSITION, MASS, POSITION[:2]), {"eps2": 1, "table": 5}, "table is 5; accepted: the path of a file"),
         ((POSITION, MASS), {"eps2": 1, "table": ""}, "cannot be read"),

@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import deque
 
 import numpy as np
 import pytest
@@ -28,6 +29,29 @@ class _Flattering(np.ndarray):
         return np.zeros(self.shape)
 
 
+class _Overriding(np.ndarray):
+    """An array that computes nothing, and becomes zeros."""
+
+    def __array_ufunc__(self, *_, **__):
+        raise RuntimeError("two\nlines")
+
+    def max(self, *_, **__):
+        raise RuntimeError("two\nlines")
+
+    def astype(self, *_, **__):
+        return np.zeros(self.shape)
+
+
+class _Masked:
+    """What NumPy makes a masked array of."""
+
+    def __init__(self, values, mask):
+        self.values = np.ma.masked_array(values, mask)
+
+    def __array__(self, *_, **__):
+        return self.values
+
+
 class _Raising:
     def __array__(self, *_, **__):
         raise RuntimeError("two\nlines")
@@ -43,9 +67,22 @@ class _Raising:
         (np.matrix(X), M),
         (X.astype(">f8"), M.astype(np.longdouble)),
         (X.view(_Flattering), M.astype(np.uint8)),
+        (X.view(_Overriding), M.view(_Overriding)),
+        (deque(X.tolist()), list(M.astype(np.float32))),
         (np.ma.masked_array(X).data, M.astype(np.float16)),
     ],
-    ids=["list", "lists", "tuples", "memoryview", "matrix", "byte order", "subclass", "data of masked"],
+    ids=[
+        "list",
+        "lists",
+        "tuples",
+        "memoryview",
+        "matrix",
+        "byte order",
+        "subclass",
+        "overriding",
+        "deque",
+        "data of masked",
+    ],
 )
 def test_what_numpy_makes_real_numbers_of_is_accepted(positions, masses):
     assert_array_equal(force(positions, masses, eps2=1, toolkit="cpu"), EXPECTED)
@@ -70,7 +107,12 @@ def test_a_number_type_may_be_of_numpy(dtype):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ma.masked_array(X, X > 1), r"positions xj are a masked array; accepted: an array without a mask"),
+        (np.ma.masked_array(X, X > 1), "positions xj are or contain a masked array; accepted: an array without a mask"),
+        ([np.ma.masked_array(row, [0, 0, 1]) for row in X], "positions xj are or contain a masked array"),
+        (tuple(list(np.ma.masked_array(row, row > 0)) for row in X), "positions xj are or contain a masked array"),
+        (_Masked(X, X > 1), "positions xj are or contain a masked array"),
+        ([_Masked(row, row > 1) for row in X], "positions xj are or contain a masked array"),
+        (deque(np.ma.masked_array(X)), "positions xj are or contain a masked array"),
         ([[1, 2, 3], [4, 5]], r"positions xj are \[\[1, 2, 3\], \[4, 5\]\]; accepted: an array of real numbers"),
         ([], r"positions xj have shape \(0,\)"),
         ([[]], r"positions xj have shape \(1, 0\)"),
@@ -104,7 +146,10 @@ def test_what_is_no_array_of_positions_is_refused(values, message):
 def test_masses_are_named_as_masses():
     masked = np.ma.masked_array(np.where(M > 5, 1e20, M), M > 5)
     for masses, message in (
-        (masked, "masses mj are a masked array"),
+        (masked, "masses mj are or contain a masked array"),
+        ([1, 2, 3, 4, 5, np.ma.masked], "masses mj are or contain a masked array"),
+        (tuple(masked), "masses mj are or contain a masked array"),
+        (_Masked(M, M > 5), "masses mj are or contain a masked array"),
         (np.where(M > 5, np.nan, M).view(_Flattering), "masses mj have values that are not finite"),
         (M.astype(complex), "masses mj have dtype complex128"),
         (X, r"masses mj have shape \(6, 3\); accepted: \(n,\)"),
@@ -113,7 +158,7 @@ def test_masses_are_named_as_masses():
             force(X, masses, eps2=1, toolkit="cpu")
         with pytest.raises(InputError, match=message):
             force(X, masses, X[:2], eps2=1, toolkit="cpu")
-    with pytest.raises(InputError, match="positions xi are a masked array"):
+    with pytest.raises(InputError, match="positions xi are or contain a masked array"):
         force(X, M, np.ma.masked_array(X), eps2=1, toolkit="cpu")
 
 
@@ -122,7 +167,7 @@ def test_the_smallest_integer_has_a_size():
     numbers = np.full((2, 3), [[least, 0, 0], [least // 2, 0, 0]])
     exact = force(numbers.astype(float), [1, 1], eps2=1e30, toolkit="cpu")
     assert_array_equal(force(numbers, [1, 1], eps2=1e30, toolkit="cpu"), exact)
-    with pytest.raises(InputError, match=r"positions of up to 9.2e\+18"):
+    with pytest.raises(InputError, match=r"positions that differ by 4.6e\+18"):
         force(numbers, [1, 1], eps2=1e-30, dtype="float32", toolkit="cpu")
 
 

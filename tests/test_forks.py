@@ -1,13 +1,14 @@
 """Programs that fork: what uses Numba's threads, CUDA or workers there works, or is answered in a sentence."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 HEAD = """
-import multiprocessing, os, sys, tempfile, threading, traceback
+import multiprocessing, os, sys, tempfile, threading, time, traceback
 import numpy as np
 import gravbench
 from gravbench import force
@@ -75,7 +76,33 @@ print("parent", pull("cpu"))
     assert len(found) == 4
     for line in found[1:3]:
         assert line.startswith(THREADS)
-        assert all(word in line for word in ("spawn or forkserver", "after the fork", "tbb"))
+        assert all(word in line for word in ("spawn or forkserver", "after the fork"))
+
+
+POOL = """
+try:
+    print(*context.Pool(2).map_async(total, (0, 1)).get(60))
+except Exception as error:
+    print(error)
+"""
+FIRST = """
+def total(seed):
+    x = np.random.default_rng(seed).normal(size=(3000, 3))
+    return float(np.abs(force(x, masses, eps2=0.01, toolkit="cpu")).sum())
+
+"""
+
+
+def test_the_environment_variable_that_the_sentence_advises_helps(tmp_path):
+    sentence = printed(tmp_path, f"{FIRST}total(0)\n{POOL}")
+    (advised,) = re.findall(r"variable NUMBA_THREADING_LAYER=(\w+)", sentence)
+    parent, *children = (
+        float(word) for word in printed(tmp_path, f"{FIRST}print(total(0))\n{POOL}", layer=advised).split()
+    )
+    assert children[0] == pytest.approx(parent, rel=1e-6)
+    assert children[1] != children[0]
+    before = [float(word) for word in printed(tmp_path, f"{FIRST}{POOL}").split()]
+    assert children == pytest.approx(before, rel=1e-6)
 
 
 def test_a_child_forked_before_the_first_force_computes_it(tmp_path):
@@ -115,24 +142,101 @@ def test_a_layer_that_survives_a_fork_is_used_after_it(tmp_path):
     assert printed(tmp_path, text, layer="workqueue").splitlines() == [SHAPE] * 3
 
 
-def test_a_fork_waits_for_the_force_of_another_thread(tmp_path):
+def test_a_fork_waits_for_the_first_force_of_another_thread(tmp_path):
+    # What that thread imports when the process is forked, a child could never import.
+    (tmp_path / "slow.py").write_text("import __main__, time\n__main__.begun.set()\ntime.sleep(1)\n")
     text = """
-begun, stop = threading.Event(), threading.Event()
+from gravbench.verdicts import fastest
+
+def read(path, read=fastest.read):
+    import slow
+    return read(path)
+
+fastest.read = read
+begun = threading.Event()
+threading.Thread(target=pull, args=["cpu"], daemon=True).start()
+begun.wait()
+in_process(lambda _: pull("cpu"))
+"""
+    assert printed(tmp_path, text, layer="workqueue") == f"child {SHAPE}\n"
+
+
+def test_a_fork_is_next_while_another_thread_computes_again_and_again(tmp_path):
+    text = """
+from gravbench.model.fork_lock import ForkLock
+
+lock, calls, stop = ForkLock(), [], threading.Event()
 
 def work():
     while not stop.is_set():
-        begun.set()
-        pull("cpu")
+        with lock:
+            time.sleep(0.02)
+            calls.append(1)
 
-thread = threading.Thread(target=work)
-thread.start()
-begun.wait()
-for _ in range(5):
-    in_process(lambda _: pull("cpu"))
+threads = [threading.Thread(target=function, daemon=True) for function in (work, lambda: [pull("cpu"), pull("cpu")])]
+for thread in threads:
+    thread.start()
+while not calls:
+    stop.wait(0.01)
+for _ in range(10):
+    before = len(calls)
+    child = os.fork()
+    if not child:
+        os._exit(pull("cpu") != (3000, 3))
+    print(len(calls) - before, os.waitpid(child, 0)[1])
 stop.set()
-thread.join()
+for thread in threads:
+    thread.join()
 """
-    assert printed(tmp_path, text, layer="workqueue").splitlines() == [f"child {SHAPE}"] * 5
+    for line in printed(tmp_path, text, layer="workqueue").splitlines():
+        meanwhile, exit_code = map(int, line.split())
+        # The call that is under way, and one that begins while the fork asks for its turn.
+        assert meanwhile <= 2
+        assert exit_code == 0
+
+
+def test_a_fork_of_the_thread_that_computes_does_not_wait_for_itself(tmp_path):
+    text = """
+from gravbench.model.fork_lock import ForkLock
+
+lock = ForkLock()
+with lock, lock:
+    child = os.fork()
+    with lock:
+        os.write(1, b"parent\\n" if child else b"child\\n")
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+with lock:
+    in_process(lambda _: lock.__enter__())
+other = threading.Thread(target=lock.__enter__, daemon=True)
+other.start()
+other.join(30)
+assert not other.is_alive()
+"""
+    assert sorted(printed(tmp_path, text).splitlines()) == ["child", "child None", "parent"]
+
+
+@pytest.mark.parametrize("call", ['pull("cpu")', 'len(gravbench.load("quick").cases) > 0 and (3000, 3)'])
+def test_threads_that_make_the_first_call_together_all_get_it(tmp_path, call):
+    text = f"""
+shapes, barrier = [], threading.Barrier(4)
+
+def work():
+    barrier.wait()
+    try:
+        shapes.append({call})
+    except Exception as error:
+        shapes.append(error)
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*shapes, sep="\\n")
+"""
+    assert printed(tmp_path, text).splitlines() == [SHAPE] * 4
 
 
 def test_a_forked_child_runs_a_sweep_after_its_parent_did(tmp_path):

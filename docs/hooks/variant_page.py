@@ -32,6 +32,7 @@ def section(one: Variant) -> str:
         "valid combinations": f"`{one.when}`" if one.when else "",
         "loads from global memory per body": f"`{one.loads}`" if one.loads else "",
         "approximates": one.approximates or "",
+        "masses": "zero or more" if one.positive_masses else "",
         "file": f"`variants/{one.path.parent.name}/{one.path.name}`",
     }
     lines = [f"## {one.name} {{ #{one.name} }}", "", one.summary, ""]

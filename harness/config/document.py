@@ -74,8 +74,10 @@ class Document:
         return places
 
 
-def read(path: Path, mistakes: Mistakes | None = None) -> Document:
-    """Read one file. Keys that occur twice or are no text, and tags, are collected in ``mistakes`` and passed over.
+def read(path: Path, mistakes: Mistakes | None = None, *, keys: str = "n and variants") -> Document:
+    """Read one file, in which these ``keys`` are expected.
+
+    Keys that occur twice or are no text, and tags, are collected in ``mistakes`` and passed over.
 
     Raises:
         InputError: it is missing, no regular file, unreadable, empty, no YAML, or beyond the limits of size, nesting
@@ -104,7 +106,7 @@ def read(path: Path, mistakes: Mistakes | None = None) -> Document:
     except yaml.YAMLError as error:
         raise InputError(f"{path}: invalid YAML: {error}") from error
     if root is None or data is None:
-        raise InputError(f"{path}: empty; accepted: keys and values, among them n and variants")
+        raise InputError(f"{path}: empty; accepted: keys and values, among them {keys}")
     if mistakes is None:
         collected.check()
     return Document(path, data, root)

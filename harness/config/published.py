@@ -189,7 +189,7 @@ def load(path: Path) -> Source:
     Raises:
         InputError: one sentence that names the file, the line and what is wrong.
     """
-    document = read(path)
+    document = read(path, keys="source and device")
     try:
         source = Source.model_validate(document.data)
     except ValidationError as error:

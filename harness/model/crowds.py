@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.model.variant import Axes, discover
+from gravbench.model.variant import Axes, Variant, discover
 
 CROWD = 4096
 """Bodies in one cell of a tree beside which every direct sum is faster: a single warp adds up their n^2 pulls."""
@@ -19,41 +19,55 @@ FEW_BITS = 10
 """Bits for each coordinate of cells that are looked at first."""
 
 
-class Kind:
-    """What limits the choice of a variant; nothing is known of arrays on the device, where ``position`` is None."""
+def is_for_any(variant: Variant) -> bool:
+    """Tell whether a variant suits any bodies: neither an approximation nor one that needs masses of zero or more."""
+    return variant.approximates is None and not variant.positive_masses
 
-    def __init__(self, mass: Any, position: Any) -> None:
-        self.is_known = position is not None
-        self.equal_masses = self.is_known and bool((mass == mass[0]).all())
-        self.has_negative = self.is_known and not bool((mass >= 0).all())
+
+class Kind:
+    """What limits the choice of a variant. Without bodies nothing is known, and all suit but those for equal masses.
+
+    With ``lasting``, what is found is for later calls too, with other values: masses count as unequal, and positions
+    are not kept.
+    """
+
+    def __init__(self, mass: Any = None, position: Any = None, *, lasting: bool = False) -> None:
+        self.n = 0 if position is None else len(position)
+        self.equal_masses = not lasting and mass is not None and bool((mass == mass[0]).all())
+        self.has_negative = mass is not None and not bool((mass >= 0).all())
         self._position = position
         self._crowded: dict[int, bool] = {}
+        if lasting and self.n > CROWD:
+            _ = self._cells
+            self._position = None
 
     def suits(self, variant: str, axes: Axes) -> bool:
-        """Tell whether a variant suits the bodies: a tree needs masses of zero or more, and no crowd in any leaf."""
-        if not self.is_known or not discover()[variant].approximates:
-            return True
-        if self.has_negative:
+        """Tell whether a variant suits the bodies: their masses, and for a tree that there is no crowd in any leaf."""
+        declared = discover()[variant]
+        if declared.positive_masses and self.has_negative:
             return False
+        if declared.approximates is None:
+            return True
         bits: Any = axes.get("bits", MOST_BITS)
         # What is no crowd in a large cell is none in a small one.
-        return len(self._position) <= CROWD or not self._is_crowded(min(bits, FEW_BITS)) or not self._is_crowded(bits)
+        return self.n <= CROWD or not self._is_crowded(min(bits, FEW_BITS)) or not self._is_crowded(bits)
 
     @cached_property
-    def _cells(self) -> tuple[Any, int]:
-        """The smallest cells of a sample of the bodies, shape (sample, 3), and how many bodies one of them is for."""
-        step = max(1, len(self._position) // SAMPLE)
+    def _cells(self) -> Any:
+        """The smallest cells of a random sample of the bodies, shape (SAMPLE, 3)."""
         # Column by column, which is several times as fast.
         least = np.array([column.min() for column in self._position.T])
         most = np.array([column.max() for column in self._position.T])
-        width = (most - least).max()
-        scale = (1 << MOST_BITS) / width if width > 1e-300 else 0.0  # which would overflow
-        return ((self._position[::step] - least) * scale).astype(np.int64), step
+        rows = np.random.default_rng(1).integers(self.n, size=SAMPLE)
+        with np.errstate(invalid="ignore"):  # of numbers on a device that are not finite
+            width = (most - least).max()
+            scale = (1 << MOST_BITS) / width if width > 1e-300 else 0.0  # which would overflow
+            return ((self._position[rows] - least) * scale).astype(np.int64)
 
     def _is_crowded(self, bits: Any) -> bool:
         """Tell whether a cell of a tree with so many bits for each coordinate has a ``CROWD``."""
         if bits not in self._crowded:
-            cells, step = self._cells
-            keys = (cells >> MOST_BITS - bits) @ [1 << 2 * MOST_BITS, 1 << MOST_BITS, 1]
-            self._crowded[bits] = bool(np.unique(keys, return_counts=True)[1].max() * step > CROWD)
+            keys = (self._cells >> MOST_BITS - bits) @ [1 << 2 * MOST_BITS, 1 << MOST_BITS, 1]
+            most = np.unique(keys, return_counts=True)[1].max()
+            self._crowded[bits] = bool(most * self.n > CROWD * SAMPLE)
         return self._crowded[bits]

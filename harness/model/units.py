@@ -2,7 +2,8 @@
 
 Kernels compute r^-3, which leaves float32 in many units: metres and kilograms, parsecs and grams. Lengths and masses
 are therefore divided by powers of two, and accelerations multiplied by one. That is exact, so results have the same
-bits in any unit in which no number over- or underflows.
+bits in any unit in which no number over- or underflows. Positions far from the origin would lose digits in float32:
+they are computed relative to the first body where that is exact.
 
 A mass unit and the numbers made of it may be scalars on a device, which nothing here waits for.
 """
@@ -17,54 +18,68 @@ from typing import Any
 import numpy as np
 
 from gravbench.errors import InputError
-from gravbench.model.variant import Dtype
+from gravbench.model.array_likes import WHAT
+from gravbench.model.variant import DIRECT_SUM, Dtype
 
 LEAST_EPS, MOST_EPS = 2.0**-29, 2.0**10
 """Softening lengths that kernels are given, in units of length; the first is above ``SMALLEST_EPS`` of ``Bodies``."""
 
 USUAL_EPS = 2.0**-10
-"""The softening length, but for a factor of two, unless coordinates ask for another: what is prepared for one softening
+"""The softening length, but for a factor of two, unless positions ask for another: what is prepared for one softening
 length serves all positions that are ``NEAR`` 1 in this unit."""
 NEAR = 2.0**-10, 2.0**10
-
-
-WHAT = {"xj": "positions xj", "mj": "masses mj", "xi": "positions xi"}
-"""The arguments that are arrays, as messages name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
     """Positions and masses in units of about 1, as float64, and the softening.
 
-    ``largest`` is the largest coordinate and ``lightest`` the smallest mass but zero, in these units. They and ``mass``
-    are scalars on the device for arrays that are there.
+    ``spread`` is the largest coordinate relative to the first body, ``heaviest`` the largest absolute value of a mass
+    and ``lightest`` the smallest but zero, in these units. They and ``mass`` are scalars on the device for arrays that
+    are there.
     """
 
     arrays: Mapping[str, Any]
     eps2: float
     length: float
     mass: Any
-    largest: Any
+    spread: Any
+    heaviest: Any
     lightest: Any
 
     def is_held(self, dtype: Dtype) -> Any:
         """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
-        return are_held(dtype, math.sqrt(self.eps2), self.largest, self.lightest)
+        return (self.spread <= reach(dtype)) & (self.heaviest <= float(np.finfo(np.float64).max))
+
+    def lost(self, dtype: Dtype) -> Any:
+        """Return the most that the acceleration of a body lacks by underflow in a kernel of this number type."""
+        return most_lost(dtype, math.sqrt(self.eps2), self.spread, self.lightest, len(self.arrays["mj"]))
+
+    def faint(self, dtype: Dtype, accelerations: Any, error: float) -> Any:
+        """Tell which bodies are pulled so little that what underflow loses is more than ``error``; on the host."""
+        lost = float(self.lost(dtype))
+        if lost == 0:
+            return np.zeros(len(accelerations), bool)
+        sizes = np.abs(accelerations).max(axis=1).astype(np.float64)
+        return ~(sizes * accuracy(dtype, error) >= lost)
 
     def objection(self, dtype: Dtype) -> str:
         """Say what is too far apart for a number type."""
-        eps, largest = math.sqrt(self.eps2) * self.length, self.largest * self.length
+        eps, spread = math.sqrt(self.eps2) * self.length, self.spread * self.length
         return (
-            f"positions of up to {largest:.2g}, a softening length of {eps:.2g} (eps2 is its square) and masses that "
-            f"differ by a factor of {max(1, 1 / self.lightest):.2g} do not fit into {dtype} together; accepted: "
-            + ("dtype float64, or " if dtype != "float64" else "")
-            + "values that differ less"
+            f"positions that differ by {spread:.2g}, a softening length of {eps:.2g} (eps2 is its square) and masses "
+            f"that differ by a factor of {max(1, self.heaviest / self.lightest):.2g} do not fit into {dtype} together; "
+            f"accepted: {'dtype float64, or ' if dtype != 'float64' else ''}values that differ less"
         )
 
-    def without_invalid(self, dtype: Dtype) -> dict[str, Any]:
-        """Put zeros where a number on the device is none, or too large: a tree could be one leaf of all bodies."""
-        most = reach(dtype)
-        return {name: np.where(abs(array) <= most, array, 0.0) for name, array in self.arrays.items()}
+    def or_line(self, valid: Any) -> dict[str, Any]:
+        """Put all bodies, with equal masses, on a line unless they are ``valid``, a truth value on the device.
+
+        A tree would otherwise be one leaf of all bodies, which a single warp adds up.
+        """
+        equal = np.ones_like(self.arrays["mj"])
+        line = equal.cumsum()[:, None] / len(equal)
+        return {"xj": np.where(valid, self.arrays["xj"], line), "mj": np.where(valid, self.arrays["mj"], equal)}
 
     def restored(self, accelerations: Any, dtypes: Sequence[Dtype]) -> Any:
         """Bring accelerations to the units of the caller, in the first of the number types that holds them.
@@ -83,46 +98,94 @@ class Scaled:
             + "positions, masses and eps2 in other units"
         )
 
+    def restored_there(self, accelerations: Any, dtype: Dtype, valid: Any, error: float) -> Any:
+        """Bring accelerations on a device to the units of the caller, without waiting for it.
+
+        Those of a body are NaN where the number type does not hold them, or where what underflow loses is more than
+        ``error``. Without ``valid``, a truth value on the device, all of them are.
+        """
+        unit = self.mass / self.length / self.length
+        result = accelerations.astype(np.float64)
+        sizes = abs(result).max(axis=1, keepdims=True)
+        right = valid & (sizes * accuracy(dtype, error) >= self.lost(dtype))
+        result *= unit
+        sizes = sizes * unit
+        numbers, doubles = np.finfo(dtype), np.finfo(np.float64)
+        right = right & ((sizes == 0) | ((sizes >= float(numbers.tiny)) & (sizes <= float(numbers.max))))
+        right = right & (unit >= float(doubles.tiny)) & (unit <= float(doubles.max))
+        result *= right / right  # 1 or, of zeros, NaN
+        return result.astype(dtype)
+
 
 def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled:
     """Bring positions and masses to units of about 1; on the device, without waiting for it.
 
     Raises:
-        InputError: on the host, a number is not finite.
+        InputError: on the host, a number is not finite, or no number type holds the differences of positions.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
-    # Without a temporary array of absolute values.
-    sizes = {name: np.maximum(array.max(), -array.min()) for name, array in doubles.items()}
-    lightest = doubles["mj"].min()
-    if on_device or not lightest > 0:
+        positions = {name: array for name, array in doubles.items() if name != "mj"}
+        spread = spread_of([*positions.values()], on_device=on_device)
         masses = abs(doubles["mj"])
-        lightest = np.where(masses != 0, masses, np.inf).min()
+        heaviest, lightest = masses.max(), masses.min()
+        if on_device or lightest == 0:
+            lightest = np.where(masses != 0, masses, np.inf).min()
     if not on_device:
         # Unlike NumPy's, these overflow without a warning.
-        lightest, sizes = float(lightest), {name: float(size) for name, size in sizes.items()}
-        for name, size in sizes.items():
-            if not math.isfinite(size):
-                raise InputError(f"{WHAT[name]} have values that are not finite; accepted: finite numbers")
-    largest = sizes["xj"] if "xi" not in sizes else np.maximum(sizes["xj"], sizes["xi"])
-    length = length_unit(math.sqrt(eps2), None if on_device else float(largest))
-    mass = mass_unit(sizes["mj"])
+        spread, heaviest, lightest = float(spread), float(heaviest), float(lightest)
+        _check_finite(doubles, spread, heaviest)
+    origin = origin_of(doubles["xj"][0], spread)
+    length = length_unit(math.sqrt(eps2), None if on_device else spread)
+    mass = mass_unit(heaviest) if on_device else float(mass_unit(heaviest))
+    is_moved = on_device or origin.any()
     with np.errstate(over="ignore"):
-        in_units = {name: array / mass if name == "mj" else array * (1 / length) for name, array in doubles.items()}
-    return Scaled(in_units, eps2 / length / length, length, mass, largest / length, lightest / mass)
+        in_units = {
+            name: (array - origin if is_moved else array) * (1 / length) for name, array in positions.items()
+        } | {"mj": doubles["mj"] / mass}
+    return Scaled(in_units, eps2 / length / length, length, mass, spread / length, heaviest / mass, lightest / mass)
 
 
-def length_unit(eps: float, largest: float | None) -> float:
-    """Return a power of two: a usual multiple of eps, or where coordinates are far from it, about the largest of these.
+def spread_of(sets: Sequence[Any], *, on_device: bool) -> Any:
+    """Return the largest coordinate of all positions relative to the first."""
+    first = sets[0][0]
+    if on_device:
+        spreads = [abs(positions - first).max() for positions in sets]
+        return spreads[0] if len(spreads) == 1 else np.maximum(*spreads)
+    # On the host this takes half the time, and a NaN is the result too.
+    columns = [(positions[:, axis], first[axis]) for positions in sets for axis in range(3)]
+    return np.max([np.maximum(column.max() - here, here - column.min()) for column, here in columns])
+
+
+def origin_of(first: Any, spread: Any) -> Any:
+    """Return what to subtract from positions, shape (3,): a coordinate of the first body if all are near it, or 0.
+
+    The coordinate is at least twice as far from 0 as from that of any other body. Therefore the difference is exact
+    (Sterbenz), and no body loses digits that it had.
+    """
+    return np.where(abs(first) >= 2 * spread, first, 0.0)
+
+
+def _check_finite(doubles: Mapping[str, Any], spread: float, heaviest: float) -> None:
+    if math.isfinite(spread) and math.isfinite(heaviest):
+        return
+    for name, array in doubles.items():
+        if not np.isfinite(array).all():
+            raise InputError(f"{WHAT[name]} have values that are not finite; accepted: finite numbers")
+    raise InputError("positions differ by more than float64 holds; accepted: values that differ less")
+
+
+def length_unit(eps: float, spread: float | None) -> float:
+    """Return a power of two: a usual multiple of eps, or if positions are far from it, about the ``spread`` of these.
 
     Args:
         eps: the softening length, more than zero.
-        largest: the largest coordinate; None if the host does not know it.
+        spread: the largest coordinate relative to the first body; None if the host does not know it.
     """
     usual = _power_of_two(eps / USUAL_EPS)
-    if largest is None or NEAR[0] <= largest / usual <= NEAR[1]:
+    if not spread or NEAR[0] <= spread / usual <= NEAR[1]:
         return usual
-    return _power_of_two(min(max(largest, eps / MOST_EPS), eps / LEAST_EPS))
+    return _power_of_two(min(max(spread, eps / MOST_EPS), eps / LEAST_EPS))
 
 
 def mass_unit(largest: Any) -> Any:
@@ -133,25 +196,38 @@ def mass_unit(largest: Any) -> Any:
 
 
 def reach(dtype: Dtype) -> float:
-    """Return the coordinates within which the inverse cube of a distance stays above zero, on which variants rely."""
+    """Return the spread within which the inverse cube of a distance stays above zero, on which variants rely."""
     return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
 
 
-def are_held(dtype: Dtype, eps: float, largest: Any, lightest: Any) -> Any:
-    """Tell whether no pull of a body is lost below the smallest numbers of the type; all in units of about 1.
+def most_lost(dtype: Dtype, eps: float, spread: Any, lightest: Any, n: int) -> Any:
+    """Return the most that the acceleration of a body lacks because numbers underflow; zero if none does.
+
+    What underflows of a pull is less than the smallest number, times the distance where mass / r^3 does. Where a mass
+    itself does, or in a tree its product with a length below the rounding of eps, it is that times eps^-3. All in units
+    of about 1.
 
     Args:
         dtype: the number type of the kernel.
         eps: the softening length.
-        largest: the largest coordinate. It is within ``reach``.
-        lightest: the smallest mass but zero; infinite if there is none. Its farthest pull has digits left.
+        spread: the largest coordinate relative to the first body. It is within ``reach``.
+        lightest: the smallest mass but zero; infinite if there is none.
+        n: the bodies that pull.
     """
     numbers = np.finfo(dtype)
-    least = float(numbers.tiny) / float(numbers.eps)
+    tiny, least = float(numbers.tiny), float(numbers.tiny) / float(numbers.eps)  # the latter has all digits
     # Two bodies may be in opposite corners.
-    distance2 = 12 * largest * largest + eps * eps
-    pull = lightest / (distance2 * distance2**0.5)
-    return (largest <= reach(dtype)) & (pull >= least) & ((largest == 0) | (pull * largest >= least))
+    distance2 = 12 * spread * spread + eps * eps
+    distance = distance2**0.5
+    pull = lightest / (distance2 * distance)
+    of_masses = (lightest < least / min(1.0, eps)) * eps**-3
+    has_all = (pull >= least) & ((spread == 0) | (pull * spread >= least))
+    return np.where(has_all, 0.0, n * tiny * (1 + distance + of_masses))
+
+
+def accuracy(dtype: Dtype, error: float) -> float:
+    """Return the relative error that underflow may cause: the wanted one, but no more than a direct sum may have."""
+    return min(error, DIRECT_SUM[dtype].max)
 
 
 def exponent(mass: float, length: float) -> int:
@@ -183,26 +259,6 @@ def span(accelerations: Any, power: int) -> str:
     sizes = np.abs(accelerations).max(axis=1)
     ends = (np.log10(np.float64(size)) + power * math.log10(2) for size in (sizes[sizes > 0].min(), sizes.max()))
     return " to ".join(dict.fromkeys(f"1e{end:.0f}" for end in ends))
-
-
-def held_or_nan(dtype: Dtype, accelerations: Any, mass: Any, length: float, valid: Any) -> Any:
-    """Bring accelerations on a device, shape (n, 3), to their own units, NaN where the number type does not hold them.
-
-    Args:
-        dtype: the number type of the result.
-        accelerations: in units of mass / length^2.
-        mass: the unit of mass, a scalar on the device.
-        length: the unit of length.
-        valid: a truth value on the device; the whole result is NaN without it.
-    """
-    unit = mass / length / length
-    found = accelerations.astype(np.float64) * unit
-    numbers, doubles = np.finfo(dtype), np.finfo(np.float64)
-    sizes = abs(found).max(axis=1, keepdims=True)
-    is_held = (sizes == 0) | ((sizes >= float(numbers.tiny)) & (sizes <= float(numbers.max)))
-    right = is_held & valid & (unit >= float(doubles.tiny)) & (unit <= float(doubles.max))
-    found *= right / right  # 1 or, of zeros, NaN
-    return found.astype(dtype)
 
 
 def _power_of_two(value: float) -> float:

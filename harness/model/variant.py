@@ -26,6 +26,7 @@ from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
 from gravbench.model import files, identity, importing
 from gravbench.model.declaring import DECLARATION, declares
+from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
@@ -147,6 +148,7 @@ class Declaration:
         any_interaction: whether it can compute any interaction, not only gravity.
         dtypes: the number types that it computes in.
         mixed: whether its float32 kernel also computes in float64, which is a mistake in all others.
+        positive_masses: whether a mass below zero makes its result wrong.
         of_positions: whether launches at other positions than those prepared for are slower, though as accurate. May be
             a function of the axes, of which an older record may lack some.
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
@@ -165,6 +167,7 @@ class Declaration:
     any_interaction: bool = False
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
+    positive_masses: bool = False
     of_positions: bool | Callable[[Axes], bool] = False
     mutual: bool | str = False
     on_host: bool = False
@@ -387,10 +390,11 @@ def _load(path: Path) -> Variant:
 
 
 @lru_cache
+@one_thread_at_a_time
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     """Find every variant, parents before children: those of ``variants/`` and those of ``extra`` folders.
 
-    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder.
+    ``extra`` is a tuple of folders of one's own, each laid out like a family's folder. Other threads and forks wait.
 
     Raises:
         InputError: a folder is missing, a stem cannot be read or imported, two have one name, or a parent does not

@@ -76,8 +76,8 @@ def check_threads() -> None:
     if INHERITED.threads:
         raise ForkedError(
             "this process was forked from one that had started Numba's threads, which do not survive a fork with GNU "
-            "OpenMP; accepted: the start methods spawn or forkserver, a first call after the fork, or Numba's layer "
-            "tbb (pip install tbb)"
+            "OpenMP; accepted: the start methods spawn or forkserver, a first call after the fork, or the environment "
+            "variable NUMBA_THREADING_LAYER=workqueue, Numba's own threads"
         )
 
 

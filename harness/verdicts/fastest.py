@@ -171,14 +171,14 @@ def read(path: Path) -> Table:
     try:
         resolved = path.resolve()
         found = resolved.stat()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # the latter of a name with a null byte
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return _read(resolved, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache
 def _read(path: Path, _written: int, _size: int) -> Table:
-    found = document.read(path)
+    found = document.read(path, keys="measured")
     table = validated(Table, found.data, found)
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):

@@ -66,6 +66,7 @@ class Buffers:
     ranges={"theta": accuracy.THETA, "p": ranges.WARPS_OF_THREADS, "leaf_size": ranges.COUNT},
     when='(walk == "thread" or sort == "morton") and (theta <= 1.2 or dim == 2)',
     approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
+    positive_masses=True,
     tolerance=accuracy.of_axes,
 )
 def prepare(gpu, bodies, *, theta, sort, walk, node, top_levels, p, memory, streams, buffers, leaf_size, dim):

@@ -70,6 +70,7 @@ def tolerance(axes):
     },
     when="top_levels <= 4 or dim == 2",
     approximates="a cell farther away than its width / theta acts as its centre of mass",
+    positive_masses=True,
     tolerance=tolerance,
 )
 def prepare(gpu, bodies, *, theta, sort, node, order, top_levels, p, leaf_size, bits, dim):

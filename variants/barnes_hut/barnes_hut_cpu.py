@@ -39,6 +39,7 @@ def cpu_kernel(numba, real, *, WIDTH):
     },
     when='(width == 1 or sort == "morton") and (theta <= 1.2 or dim == 2)',
     approximates="a cell farther away than its width / theta + offset acts as its centre of mass",
+    positive_masses=True,
     tolerance=accuracy.of_axes,
 )
 def prepare(cpu, bodies, *, theta, sort, width, leaf_size, bits, dim, cores):

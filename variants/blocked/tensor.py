@@ -53,6 +53,7 @@ from gravbench.variants.common import ranges
     dtypes=("float32",),
     of_positions=lambda axes: axes.get("reorder") != 1,
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
+    positive_masses=True,
     mutual="meet",
 )
 def prepare(gpu, bodies, **axes):

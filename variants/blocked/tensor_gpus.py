@@ -21,6 +21,7 @@ from gravbench.variants.common.collected import P
     defaults={"gpus": 1, "terms": 2},
     ranges={"gpus": several.GPUS},
     dtypes=("float32",),
+    positive_masses=True,
     mutual="meet",
     loads="n / (64 * (4 if n > 50000 else 2))",
 )

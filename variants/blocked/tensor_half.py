@@ -17,6 +17,7 @@ from gravbench.variants.blocked import tensor_share
     ranges={"separation": tensor_share.SEPARATION},
     dtypes=("float32",),
     tolerance={"float32": Tolerance(max=2e-4, rms=2e-5)},
+    positive_masses=True,
     mutual="meet",
     loads="n / (64 * (4 if n > 50000 else 2))",
 )

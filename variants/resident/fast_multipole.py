@@ -92,6 +92,7 @@ def accepted_errors(axes):
         "bits": Range(1, 21, "three coordinates must fit into a 64-bit key"),
     },
     approximates="cells far from each other act by Taylor expansions",
+    positive_masses=True,
     dtypes=("float32",),
     tolerance=accepted_errors,
 )

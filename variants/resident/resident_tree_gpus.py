@@ -28,6 +28,7 @@ from gravbench.variants.resident import accuracy, counted, resident_share, tree_
     defaults={"gpus": 1} | {name: resident_share.DEFAULTS[name] for name in ("theta", "opening", "part", "moments")},
     ranges={"gpus": several.GPUS, "theta": accuracy.THETA, "part": accuracy.PART},
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
+    positive_masses=True,
     tolerance=accuracy.of_axes,
 )
 def prepare(gpu, bodies, *, gpus, **chosen):

@@ -85,6 +85,7 @@ def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Con
             "number types": ", ".join(variant.dtypes),
             "interactions": "any" if variant.any_interaction else "gravity",
             "approximates": variant.approximates or "",
+            "masses": "zero or more" if variant.positive_masses else "",
             "loads per body": f"{variant.loads} from global memory" if variant.loads else "",
             "valid if": variant.when or "",
         },
@@ -153,6 +154,7 @@ def inventory_json(variants: Mapping[str, Variant], interactions: Sequence[Inter
                 "when": one.when,
                 "loads": one.loads,
                 "approximates": one.approximates,
+                "positive_masses": one.positive_masses,
                 "any_interaction": one.any_interaction,
                 "files": list(map(str, files_of(one))),
             }
