@@ -274,11 +274,13 @@ class Cluster:
         orders = replace(setup, folders=folders), {name: os.environ[name] for name in THREADS if name in os.environ}
         numbers = defaultdict[object, int](itertools.count(first_number).__next__)
         dropped = 0
+        for device in self.devices:
+            queue.add_device(device)
         try:
             while True:
                 dropped += self._look(queue)
                 yield from self._give(queue, orders, sweep)
-                if not self._running and not self._stranded(queue):
+                if not self._stranded(queue) and not self._running:
                     return
                 until = time.monotonic() + LOOK_SECONDS
                 while not self._completed.has_ready() and time.monotonic() < until:

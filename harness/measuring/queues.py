@@ -100,7 +100,7 @@ class Queue:
         return dropped
 
     def add_device(self, device: Device) -> None:
-        """Have a device that has come meanwhile help others of its kind."""
+        """Have a device that has nothing to do of its own, such as one that has just come, help others of its kind."""
         self._devices[device.selector] = device
         self._left.setdefault(device.selector, deque())
 
