@@ -486,7 +486,7 @@ def test_a_run_whose_scheduler_is_killed_ends_with_a_sentence_and_goes_on_elsewh
                 cluster.scheduler.kill()
                 moments.append(time.monotonic())
 
-        with pytest.raises(runner.StrandedError, match="the Dask scheduler does not answer"):
+        with pytest.raises(runner.StrandedError, match="the Dask scheduler is gone"):
             measured(files, cluster.where, out, Killing(), count=1)
         assert time.monotonic() - moments[0] < 15
         wait_until(lambda: not cluster.sessions(), 20)

@@ -83,7 +83,7 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self._is_over, self._numbers, self._idle = False, itertools.count(1), threading.Timer(0, self._end)
         visible = gpus()[0] or [Device(CPU, processor_name())]
         self._device = device = visible[int(worker.name) if self._local else 0]
-        self._claim = FileLock(_lock(device.uuid or worker.id), timeout=0, thread_local=False)
+        self._claim = FileLock(_lock(device.uuid or "none"), timeout=0, thread_local=False)
         host, refusal = platform.node(), await asyncio.to_thread(self._refusal)
         if refusal:
             refusal = f"the Dask worker {worker.address} on {host} {refusal}"
@@ -95,7 +95,8 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         if differing := environment.differences(environment.needed(self._paths), self._needed):
             return f"has {listed(differing)}; accepted: the same versions and files"
         try:
-            self._claim.acquire()
+            if self._device.uuid:
+                self._claim.acquire()
         except Timeout:
             each = "start one worker per GPU, each with its own CUDA_VISIBLE_DEVICES"
             return f"would measure on the same GPU as another one, {self._device.uuid}; {each}"
@@ -232,12 +233,11 @@ class Cluster:
         self._running: dict[Any, Task] = {}
         self._completed = distributed.as_completed(loop=client.loop, with_results=True)
         self._manned = time.monotonic()
-        self._is_met = False
 
     @property
     def devices(self) -> list[Device]:
         """One per worker."""
-        return sorted((self._devices[resource] for resource in self._there), key=lambda device: device.selector)
+        return sorted(map(self._device, sorted(self._there)), key=lambda device: device.selector)
 
     @property
     def no_gpu(self) -> str | None:
@@ -252,7 +252,6 @@ class Cluster:
         paths = [path.resolve() for path in (*self._sweep.variant_folders, *map(Path, sorted(files)))]
         keeper = Keeper(environment.needed(paths), paths, local=local)
         register = self._client._register_worker_plugin  # the public method waits for ever
-        self._is_met = True
         try:
             self._client.sync(register, plugin=keeper, name=NAME, idempotent=False, callback_timeout=CALL_SECONDS)
         except Exception as error:
@@ -276,31 +275,25 @@ class Cluster:
         dropped = 0
         for device in self.devices:
             queue.add_device(device)
-        try:
-            while True:
-                dropped += self._look(queue)
-                yield from self._give(queue, orders, sweep)
-                if not self._stranded(queue) and not self._running:
-                    return
-                until = time.monotonic() + LOOK_SECONDS
-                while not self._completed.has_ready() and time.monotonic() < until:
-                    time.sleep(NAP_SECONDS)
-                for future, answer in self._completed.next_batch(block=False):
-                    # Those of a lost scheduler are cancelled, which the next look finds out.
-                    if future in self._running and future.status != "cancelled":
-                        done = self._done(future, answer, numbers, setup.log)
-                        if done.task.anchor and done.outcome.status != "ok":
-                            dropped += queue.give_up(done.task)
-                        yield replace(done, dropped=dropped)
-                        dropped = 0
-        finally:
-            self.close()
+        while True:
+            yield from self._give(queue, orders, sweep)
+            if not self._stranded(queue) and not self._running:
+                return
+            until = time.monotonic() + LOOK_SECONDS
+            while not self._completed.has_ready() and time.monotonic() < until:
+                time.sleep(NAP_SECONDS)
+            for future, answer in self._completed.next_batch(block=False):
+                # Those of a lost scheduler are cancelled, which the next look finds out.
+                if future in self._running and future.status != "cancelled":
+                    done = self._done(future, answer, numbers, setup.log)
+                    if done.task.anchor and done.outcome.status != "ok":
+                        dropped += queue.give_up(done.task)
+                    yield replace(done, dropped=dropped)
+                    dropped = 0
+            dropped += self._look(queue)
 
     def close(self) -> None:
         """End everything at the workers; those that cannot be told find out by themselves."""
-        if not self._is_met:
-            return
-        self._is_met = False
         with suppress(Exception):
             self._client.cancel(list(self._running))
             unregister = self._client._unregister_worker_plugin
@@ -312,25 +305,30 @@ class Cluster:
             assert self._client.status == "running"
             known = self._client.sync(self._client.scheduler.identity, callback_timeout=CONNECT_SECONDS)["workers"]
         except Exception as error:
-            left = f"{len(self._running)} cases were being measured"
-            raise StrandedError(f"the Dask scheduler does not answer ({type(error).__name__}); {left}") from None
+            raise StrandedError(f"the Dask scheduler is gone: {said(error) or type(error).__name__}") from None
         named = [item for worker in known.values() for item in worker["resources"].items()]
         there = {name for name, amount in named if amount and name.startswith(f"{NAME} [")}
-        for resource in sorted(there - self._devices.keys() - self._refused.keys()):
-            host, _, refusal, *described = json.loads(resource.removeprefix(NAME))
-            if refusal:
+        come, gone = there - self._there, self._there - there
+        self._there = there
+        for resource in sorted(come):
+            if refusal := json.loads(resource.removeprefix(NAME))[2]:
+                self._there.remove(resource)
+                if resource not in self._refused and queue:
+                    self._say(refusal)
                 self._refused[resource] = refusal
-                self._say(refusal)
-                continue
+            elif queue:
+                queue.add_device(self._device(resource))
+        return sum(self._lose(self._device(resource), queue) for resource in gone if queue)
+
+    def _device(self, resource: str) -> Device:
+        """Return the device of a worker, named by its host and by how many of the host were known before."""
+        if resource not in self._devices:
+            host, _, _, *described = json.loads(resource.removeprefix(NAME))
             device = Device(*described)
             place = f"{host}:{device.selector.partition(':')[0]}"
             number = sum(other.selector.startswith(f"{place}:") for other in self._devices.values())
-            self._devices[resource] = device = replace(device, selector=f"{place}:{number}")
-            if queue:
-                queue.add_device(device)
-        there -= self._refused.keys()
-        gone, self._there = self._there - there, there
-        return sum(self._lose(self._devices[resource], queue) for resource in gone if queue)
+            self._devices[resource] = replace(device, selector=f"{place}:{number}")
+        return self._devices[resource]
 
     def _lose(self, device: Device, queue: Queue) -> int:
         self._say(f"the Dask worker {device.selector} is lost: it is no longer connected to the scheduler")
@@ -354,7 +352,7 @@ class Cluster:
         variants, setup = discover(sweep.variant_folders), orders[0]
         busy = {task.device for task in self._running.values()}
         for resource in sorted(self._there):
-            device = self._devices[resource]
+            device = self._device(resource)
             upcoming = None if device in busy else queue.next(device)
             if not upcoming:
                 continue
@@ -380,7 +378,7 @@ class Cluster:
             reason = "its worker was lost too often" if lost else f"{type(error).__name__}: {said(error)}"
             return Done(task, Outcome("failed", reason), _now())
         resource, outcome, started, printed = answer
-        device = self._devices[resource]
+        device = self._device(resource)
         fingerprint = task.fingerprint.model_copy(update={"device_uuid": device.uuid})
         processes = [numbers[resource, number] for number in outcome.found.measurement.processes]
         outcome.found.measurement = outcome.found.measurement.model_copy(update={"processes": processes})
