@@ -288,13 +288,20 @@ class Cluster:
         """Return what the workers have started and has not ended."""
         with_children = [psutil.Process(worker.pid) for worker in self.workers if worker.poll() is None]
         started = [child for worker in with_children for child in worker.children(recursive=True)]
-        return [child for child in started if any("spawn_main" in word for word in child.cmdline())]
+        return [child for child in started if is_session(child)]
 
     def close(self):
         """End everything."""
         for process in [*self.workers, self.scheduler]:
             process.kill()
             process.wait()
+
+
+def is_session(process):
+    try:
+        return any("spawn_main" in word for word in process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False
 
 
 @contextmanager
@@ -424,6 +431,26 @@ def test_a_worker_that_joins_during_a_run_is_used(two, files, tmp_path):
     assert parents(tmp_path / "out") == {worker.pid for worker in two.workers}
 
 
+def test_a_case_whose_only_worker_is_killed_waits_for_the_next_one(two, files, tmp_path):
+    two.staff()
+    two.kill()
+    folder, former = waiting(files), two.workers[0]
+
+    def replace_worker():
+        wait_until((folder / "begun").exists)
+        former.kill()
+        two.begin()
+        (folder / "go").touch()
+
+    thread = threading.Thread(target=replace_worker)
+    thread.start()
+    swept, records, sentences = measured(files, two.where, tmp_path / "out", count=1)
+    thread.join()
+    assert counted(records) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert len(sentences) == 1
+    assert parents(tmp_path / "out") == {two.workers[1].pid}
+
+
 def test_where_no_worker_is_left_the_run_says_so_and_another_one_goes_on(
     two, files, tmp_path, dask_sessions, monkeypatch
 ):
@@ -463,6 +490,7 @@ def test_a_run_whose_client_was_killed_goes_on_at_once(two, files, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as client:
         wait_until((folder / "begun").exists)
         client.kill()
+    wait_until(lambda: not two.sessions(), 5)
     began, moments = time.monotonic(), []
 
     class Noting(runner.Watcher):

@@ -90,6 +90,9 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self.resource = f"{NAME} {json.dumps([host, worker.id, refusal, *astuple(device)])}"
         self._resources = (self.resource,) if refusal else (self.resource, _kind(device))
         await worker.set_resources(**dict.fromkeys(self._resources, 1))
+        # Only when a worker begins to run does the scheduler look for cases of which none was left.
+        for status in (distributed.Status.paused, distributed.Status.running):
+            worker.status = status
 
     def _refusal(self) -> str | None:
         if differing := environment.differences(environment.needed(self._paths), self._needed):
