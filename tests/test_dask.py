@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -209,7 +210,8 @@ def threads(dask_sessions):  # noqa: ARG001
         yield cluster
 
 
-def test_two_workers_on_one_gpu_are_refused(threads, dask_sessions, monkeypatch):
+def test_two_workers_on_one_gpu_are_refused(threads, dask_sessions, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     card = Device("cuda:0", "a card", f"GPU-{os.getpid()}", "600.1")
     monkeypatch.setattr(dask_sessions, "gpus", lambda: ([card], None))
     text = refusal("--dask", threads.scheduler_address)

@@ -8,7 +8,6 @@ the case is still wanted; what became of it is the result of the task. Nobody wa
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
 import json
 import logging
@@ -33,21 +32,22 @@ from filelock import FileLock, ReadWriteLock, Timeout
 from gravbench.config.load import Sweep
 from gravbench.errors import InputError, listed
 from gravbench.measuring import environment
-from gravbench.measuring.engine import Began, DeviceSessions, Does, Done, Event, NoBuilds, Quiet, Setup
+from gravbench.measuring.builds import BuildPool
+from gravbench.measuring.engine import Began, DeviceSessions, Does, Done, Event, Quiet, Setup, moment
 from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.plan import Task
+from gravbench.measuring.processes import workplace
 from gravbench.measuring.queues import Queue
-from gravbench.measuring.runner import StrandedError
-from gravbench.measuring.stages import Job
-from gravbench.measuring.supervisor import STARTING, workplace
+from gravbench.measuring.runner import LOCAL, StrandedError
+from gravbench.measuring.stages import LOADING, Job
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.variant import CPU, discover
 from gravbench.model.work import Work, work_of
 from gravbench.toolkits.devices import gpus, processor_name
 
-NAME, LOCAL = "gravbench", "local"
-"""Of the plugin, with which the names of resources begin; and what stands for a cluster of this machine."""
+NAME = "gravbench"
+"""Of the plugin, and with which the names of resources begin."""
 CONNECT_SECONDS, CALL_SECONDS, LOOK_SECONDS, NAP_SECONDS = 10.0, 60.0, 1.0, 0.05
 """To hear from a scheduler, and from workers; between two looks at who is there, and at which cases have ended."""
 RUNNING, RETRIES = "running", 2
@@ -121,12 +121,12 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
     def measure(self, orders: Orders, task: Task, job: Job, is_wanted: Callable[[], bool]) -> Answer:
         """Have sessions measure a case while it ``is_wanted``; one at a time."""
         self._idle.cancel()
-        started = _now()
+        started = moment()
         with self._mutex:
             if orders != self._orders:
                 self._begin(orders)
             try:
-                outcome = self._driven(self._sessions.measured(task, job), is_wanted)
+                outcome = self._driven(task, job, is_wanted)
             except BaseException:
                 self._orders = None
                 self._stack.close()
@@ -149,20 +149,22 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self._log = place.folder / "worker.log"
         self._log.touch()
         setup, jobs = replace(orders[0], log=self._log), itertools.count(1)
-        self._sessions = DeviceSessions(self._device, setup, place, Quiet(NoBuilds()), self._numbers, jobs)
+        quiet = Quiet(BuildPool(setup.folders, self._log, {}))  # sessions compile what they need
+        self._sessions = DeviceSessions(self._device, setup, place, quiet, self._numbers, jobs)
         self._stack.callback(self._sessions.end)
         self._orders = orders
 
-    def _driven(self, steps: Generator[str | None, None, Outcome], is_wanted: Callable[[], bool]) -> Outcome:
+    def _driven(self, task: Task, job: Job, is_wanted: Callable[[], bool]) -> Outcome:
+        steps = self._sessions.measured(task, job, lambda: True)
         while is_wanted() and not self._is_over:
             try:
                 stage = next(steps)
             except StopIteration as ended:
                 return ended.value  # type: ignore[no-any-return]
-            if stage == STARTING:
-                self._sessions.stand_by()
+            if stage == LOADING:
+                self._sessions.stand_by([task.case.toolkit])
             elif stage is None:
-                wait(self._sessions.connections, LOOK_SECONDS)  # type: ignore[arg-type]
+                wait(self._sessions.waits_for, LOOK_SECONDS)
         raise RuntimeError("nobody waits for the case any more")
 
 
@@ -379,7 +381,7 @@ class Cluster:
             error = answer[1]
             lost = isinstance(error, distributed.KilledWorker)
             reason = "its worker was lost too often" if lost else f"{type(error).__name__}: {said(error)}"
-            return Done(task, Outcome("failed", reason), _now())
+            return Done(task, Outcome("failed", reason), moment())
         resource, outcome, started, printed = answer
         device = self._device(resource)
         fingerprint = task.fingerprint.model_copy(update={"device_uuid": device.uuid})
@@ -388,10 +390,6 @@ class Cluster:
         with log.open("ab") as file:
             file.write(printed)
         return Done(replace(task, device=device, fingerprint=fingerprint), outcome, started)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _found_anywhere(case: Case) -> Case:
