@@ -1,42 +1,41 @@
-"""A run on Dask's workers: each record once whatever becomes of a worker, and refusals in one sentence."""
+"""A run on Dask's workers: each record once, whatever becomes of a worker, the client or the scheduler."""
 
 import os
 import random
-import re
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
-from pathlib import Path
-from queue import SimpleQueue
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import numba
+import psutil
 import pytest
 
-from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import dask_cluster, dask_post, runner
-from gravbench.measuring.dask_cluster import connected
-from gravbench.measuring.dask_members import members
-from gravbench.measuring.lanes import LostError, StrandedError
-from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring import environment, runner
 from gravbench.measuring.plan import plan
-from gravbench.measuring.queues import MOST_LOSSES, Queues
-from gravbench.measuring.turns import Turn
+from gravbench.measuring.queues import Queue
 from gravbench.model.device import Device
-from gravbench.model.record import Errors, Measurement, Preparation
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.search.strategies import start
+from test_runner import made_up
 
-KILLS = 1
-"""Each takes some 8 s of a processor: two Dask workers import all, and each starts a process that does."""
-PATIENCE = 120.0
+PATIENCE = 60.0
 """Seconds to wait for what another process does soon."""
-VARIANT = '''"""Is numpy_direct, judged by sums that are interpreted: to compile them takes longer than all else."""
+VARIANT = '''"""Is numpy_direct, and waits where it is told to."""
+
+import os
+import time
+from pathlib import Path
 
 import numba
 
@@ -45,7 +44,7 @@ from gravbench.variants.cpu import numpy_direct
 
 
 def uncompiled(function=None, **options):
-    """Stand in for numba.njit."""
+    """Stand in for numba.njit: to compile the sums of the reference takes longer than all else."""
     if function is None:
         return uncompiled
     function.compile = lambda types: None
@@ -57,281 +56,110 @@ numba.njit = uncompiled
 
 @variant(parent="numpy_direct", source="planted by the tests")
 def prepare(cpu, bodies):
-    """Prepare what numpy_direct does."""
-    print("prepared", flush=True)
+    """Prepare what numpy_direct does; the first case says that it has begun, and waits until it may go on."""
+    print("at", os.getppid(), "with", os.environ.get("OMP_NUM_THREADS"), flush=True)
+    folder = Path(__file__).parent
+    if not (folder / "begun").exists():
+        (folder / "new").write_text(str(os.getppid()))
+        (folder / "new").rename(folder / "begun")
+        while not (folder / "go").exists():
+            time.sleep(0.02)
     return numpy_direct.prepare.prepare(cpu, bodies)
 '''
-NAMES = ("gravbench", "python", "numpy")
-SAME = dict.fromkeys(NAMES, "1.0")
-CARD = {"selector": "cuda:0", "name": "a card", "uuid": "GPU-0", "driver": "600.1"}
-MEASURE = "measure: {budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 100, processes: 1}\n"
+MEASURE = "{budget_seconds: 0.02, warm_up_seconds: 0.01, min_samples: 3, anchor_every: 100, processes: 1}"
+PROCESSORS = [Device(f"host{place}:cpu:0", "a processor") for place in range(4)]
 
 
-def introduced(host, same=SAME, **device):
-    return {"host": host, "device": CARD | device, "same": same}
+def counted(records):
+    """Count cases, each with the first repetition of its anchor."""
+    return Counter(record.key for record in records if record.anchor < 2)
 
 
-def counted(found):
-    """Count cases, whether or not one of them was an anchor when it was planned."""
-    return Counter(one.key for one in found)
+def wait_until(condition, seconds=PATIENCE):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
-# What the workers say of themselves
-
-
-def test_each_worker_is_a_device_named_by_its_host():
-    said = {
-        "tcp://b:1": introduced("b"),
-        "tcp://a:2": introduced("a", uuid="GPU-2"),
-        "tcp://a:1": introduced("a", uuid="GPU-1"),
-        "tcp://c:1": introduced("c", selector="cpu", name="a processor", uuid=None, driver=None),
-        "tcp://c:2": introduced("c", selector="cpu", name="a processor", uuid=None, driver=None),
-        "tcp://d:1": introduced("cpu", uuid="GPU-3"),
-    }
-    found = {one.address: one for one in members(said, SAME)}
-    assert {address: one.device.selector for address, one in found.items()} == {
-        "tcp://a:1": "a:cuda:0",
-        "tcp://a:2": "a:cuda:1",
-        "tcp://b:1": "b:cuda:0",
-        "tcp://c:1": "c:cpu:0",
-        "tcp://c:2": "c:cpu:1",
-        "tcp://d:1": "cpu:cuda:0",
-    }
-    assert [one.device.is_gpu for one in found.values()] == [True, True, True, False, False, True]
-    assert len({one.device.kind for one in found.values()}) == 2
-
-
-def test_two_workers_on_one_gpu_are_refused():
-    with pytest.raises(InputError, match="tcp://a:1 and tcp://a:2 would measure on the same GPU, GPU-0; start one"):
-        members({"tcp://a:1": introduced("a"), "tcp://a:2": introduced("a")}, SAME)
-
-
-def test_a_worker_with_other_versions_is_refused():
-    other = SAME | {"numpy": "2.0", "cupy": "14"}
-    said = "tcp://a:1 on a has numpy 2.0 where 1.0 is here, cupy 14 where none is here; accepted: the same versions"
-    with pytest.raises(InputError, match=said):
-        members({"tcp://a:1": introduced("a", other)}, SAME)
-
-
-def test_what_a_worker_would_run_has_to_be_what_was_planned(sweep, tmp_path):
-    swept, todo, _ = sweep(1)
-    asked = [(todo.tasks[0].case, todo.tasks[0].fingerprint)]
-    assert dask_post.objection(asked, swept.variant_folders) is None
-    assert "it has to exist there under the same path" in dask_post.objection(asked, (tmp_path / "none",))
-    edited = todo.tasks[0].fingerprint.model_copy(update={"code_sha256": "0" * 64})
-    assert "another numpy_direct with cpu: its code_sha256 differ" in dask_post.objection(
-        [(todo.tasks[0].case, edited)], ()
-    )
-    bodies = tmp_path / "own.npz"
-    bodies.write_bytes(b"")
-    case = todo.tasks[0].case.model_copy(update={"bodies": str(bodies), "bodies_file_sha256": "0" * 64})
-    assert "different content in " in dask_post.objection([(case, todo.tasks[0].fingerprint)], ())
-    missing = case.model_copy(update={"bodies": str(tmp_path / "no.npz")})
-    assert "cannot be read" in dask_post.objection([(missing, todo.tasks[0].fingerprint)], ())
-
-
-def test_only_the_module_of_the_client_imports_distributed():
-    users = {
-        path.name
-        for path in (ROOT / "harness").rglob("*.py")
-        if re.search("import (distributed|dask)\\b", path.read_text())
-    }
-    assert users == {"dask_cluster.py"}
-
-
-# Lost workers, made up
-
-
-class MadeUp:
-    """Workers that are done at once, or lost."""
-
-    losable = True
-    measured = Measurement(samples_seconds=[1.0] * 20, processes=[1] * 20, median_seconds=1.0, ci_low=1.0, ci_high=1.0)
-
-    def __init__(self, lose):
-        self.lose, self.lock, self.lost = lose, threading.Lock(), set()
-
-    def host(self, device):
-        return device.selector.partition(":")[0]
-
-    def start(self, device, *_, **__):
-        site = self
-
-        class Process:
-            def ask(self, job, _, turn):
-                turn(Turn.VERIFY)
-                turn(Turn.MEASURE)
-                time.sleep(0.001)
-                with site.lock:
-                    assert device not in site.lost
-                    if site.lose(device, job.case, site):
-                        site.lost.add(device)
-                        raise LostError("of chance")
-                prepared, errors = Preparation(bodies_sha256="0" * 64), Errors(error_max=1e-7)
-                return Outcome("ok", None, Found(preparation=prepared, errors=errors, measurement=site.measured))
-
-            def end(self):
-                pass
-
-            stop = end
-
-        return Process()
+# What is left by a device that is lost
 
 
 @pytest.fixture
 def sweep(tmp_path):
-    """Plan cases of one variant on so many processors of two hosts."""
+    """Plan cases of two variants on so many processors."""
 
-    def make(count, devices=1, every=5, search="all", variants="numpy_direct"):
+    def make(count, devices, every=5, search="all"):
         path = tmp_path / "sweep.yaml"
-        sizes = list(range(40, 40 + count))
-        measure = f"{{anchor_every: {every}, processes: 1}}"
-        path.write_text(f"n: {sizes}\nmeasure: {measure}\nsearch: {search}\nvariants: {variants}\n")
+        path.write_text(
+            f"n: {list(range(40, 40 + count))}\nmeasure: {{anchor_every: {every}, processes: 1}}\nsearch: {search}\n"
+            "variants: [numpy_direct, numba_direct]\n"
+        )
         swept = load(str(path))
-        found = [Device(f"host{place % 2}:cpu:{place // 2}", "a processor") for place in range(devices)]
-        return swept, plan(swept, found, None), found
+        return swept, plan(swept, devices, None)
 
     return make
 
 
-def test_at_random_losses_every_case_has_its_record_once(sweep, tmp_path, attacks):
+@pytest.mark.parametrize("search", ["all", "race", "{strategy: all, budget_trials: 1000}"])
+def test_whatever_devices_come_and_go_every_case_has_its_record_once(search, sweep, attacks):
     chance = random.Random(1)
-    for trial in range(5 * attacks):
-        swept, todo, devices = sweep(chance.randint(1, 25), chance.randint(2, 4), chance.randint(2, 6))
-        rate = chance.choice([0.02, 0.1, 0.3])
-        own = random.Random(trial)
-
-        def lose(device, case, site, own=own, rate=rate, devices=devices):  # noqa: ARG001
-            return len(site.lost) + 1 < len(devices) and own.random() < rate
-
-        records = runner.run(swept, todo, tmp_path / str(trial), runner.SILENT, MadeUp(lose))
-        found = counted(record for record in records if record.anchor < 2)
-        assert found == dict.fromkeys((case.key for case in swept.cases), 1), trial
-        assert {record.status for record in records} <= {"ok", "failed"}
-
-
-def test_a_case_whose_worker_is_lost_goes_to_another_at_most_twice(sweep, tmp_path):
-    swept, todo, _ = sweep(6, 4)
-    fatal = todo.tasks[1].case
-    lose = lambda device, case, site: case == fatal  # noqa: ARG005, E731
-    site = MadeUp(lose)
-    records = runner.run(swept, todo, tmp_path / "out", runner.SILENT, site)
-    (failed,) = [record for record in records if record.status == "failed"]
-    assert failed.key == fatal.key
-    assert failed.reason == "its worker was lost 3 times; the last time: of chance"
-    assert len(site.lost) == 1 + MOST_LOSSES
-    assert counted(record for record in records if record.anchor < 2) == counted(swept.cases)
-
-
-def run_twice(swept, todo, devices, out):
-    """Return the seven records of a run that lost all workers then, and those of the run that went on."""
-    left = [7]
-
-    def lose(device, case, site):  # noqa: ARG001
-        left[0] -= 1
-        return left[0] < 0
-
-    with pytest.raises(StrandedError, match=r"\d cases are left, because every worker that could measure them is lost"):
-        runner.run(swept, todo, out, runner.SILENT, MadeUp(lose))
-    existing = RecordFile(out).read()
-    assert len(existing) == 7
-    again = plan(swept, devices, None, existing)
-    return existing, runner.run(swept, again, out, runner.SILENT, MadeUp(lambda *_: False))
-
-
-def test_where_no_worker_is_left_the_run_says_so_and_a_second_one_goes_on(sweep, tmp_path):
-    swept, todo, devices = sweep(12, 2, every=100)
-    existing, records = run_twice(swept, todo, devices, tmp_path / "out")
-    assert counted(one for one in [*existing, *records] if one.anchor < 2) == counted(swept.cases)
+    for trial in range(20 * attacks):
+        there = PROCESSORS[: chance.randint(1, 3)]
+        swept, todo = sweep(chance.randint(1, 10), there, chance.randint(2, 6), search)
+        strategy = None if search == "all" else start(swept.cases, swept.search, discover(swept.variant_folders))
+        kind = there[0].kind
+        queue = Queue(
+            todo.tasks,
+            lambda task, device: task.fingerprint,  # noqa: ARG005
+            {kind: strategy} if strategy else None,
+        )
+        for device in there:
+            queue.add_device(device)
+        spare, begun, records = [one for one in PROCESSORS if one not in there], {}, []
+        while True:
+            for device in there:
+                if device not in begun and (upcoming := queue.next(device)):
+                    begun[device] = upcoming[0]
+            if not begun and not queue.left_behind([one.kind for one in there]):
+                break
+            if spare and (not there or chance.random() < 0.1):
+                device = spare.pop()
+                queue.add_device(device)
+                there = [*there, device]
+            elif there and spare and chance.random() < 0.1:
+                device = chance.choice(there)
+                there = [one for one in there if one != device]
+                task = begun.pop(device, None)
+                # Any other task goes on elsewhere by itself.
+                queue.remove_device(device, task if task and task.anchor else None)
+                if task and not task.anchor:
+                    begun[replace(device, selector=f"elsewhere:{device.selector}")] = task
+            elif begun:
+                device = chance.choice(sorted(begun, key=lambda one: one.selector))
+                task = begun.pop(device)
+                record = made_up(task, samples_seconds=[1.0] * 5)
+                records.append(record)
+                queue.add_record(record, task)
+        times = 2 if search == "race" else 1  # all are equally fast, so that a race repeats them
+        assert counted(records).keys() == {case.key for case in swept.cases}, trial
+        assert max(counted(records).values()) <= times, trial
+        assert queue.left_behind([]) == [], trial
 
 
-def test_one_that_has_nothing_left_waits_for_what_a_lost_one_leaves(sweep):
-    _, todo, (first, second) = sweep(4, 2, every=100)
-    queues = Queues(todo.tasks, lambda task, device: task.fingerprint, losable=True)  # noqa: ARG005
-    while len(queues._left[second.selector]) > 0:
-        held, _ = queues.next(second)
-    taken = []
-    thread = threading.Thread(target=lambda: taken.extend(iter(lambda: queues.next(first), None)), daemon=True)
-    thread.start()
-    thread.join(0.2)
-    assert thread.is_alive()
-    again, _ = queues.put_back(held)
-    thread.join(20)
-    assert not thread.is_alive()
-    assert again
-    assert {task.device for task, _ in taken} == {first}
-    assert queues.stranded == []
+def test_an_anchor_that_a_card_leaves_is_measured_by_another_one_once(sweep):
+    _, todo = sweep(4, PROCESSORS[:2])
+    anchors = [task for task in todo.tasks if task.anchor == 1]
+    queue = Queue(todo.tasks, lambda task, device: task.fingerprint)  # noqa: ARG005
+    begun, _ = queue.next(PROCESSORS[0])
+    assert begun == anchors[0]
+    repetitions = sum(task.device == PROCESSORS[0] and task.anchor > 1 for task in todo.tasks)
+    assert queue.remove_device(PROCESSORS[0], begun) == repetitions
+    taken, _ = queue.next(PROCESSORS[1])
+    assert (taken.case, taken.device, taken.anchor, taken.fresh) == (begun.case, PROCESSORS[1], 0, False)
 
 
-# Searches over workers that may be lost, made up
-
-
-@pytest.mark.parametrize("search", ["race", "{strategy: all, budget_trials: 1000}"])
-def test_at_random_losses_a_search_has_a_record_of_every_case_once_and_repeats_only_finalists(
-    search, sweep, tmp_path, attacks
-):
-    chance = random.Random(2)
-    for trial in range(6 * attacks):
-        count, devices, every = chance.randint(1, 12), chance.randint(2, 4), chance.randint(2, 6)
-        swept, todo, devices = sweep(count, devices, every, search, "[numpy_direct, numba_direct]")
-        rate = chance.choice([0, 0.02, 0.1, 0.3])
-        own = random.Random(trial)
-
-        def lose(device, case, site, own=own, rate=rate, devices=devices):  # noqa: ARG001
-            return len(site.lost) + 1 < len(devices) and own.random() < rate
-
-        records = runner.run(swept, todo, tmp_path / str(trial), runner.SILENT, MadeUp(lose))
-        found = counted(record for record in records if record.anchor < 2)
-        cases = {case.key for case in swept.cases}
-        assert found.keys() == cases, trial
-        assert {record.status for record in records} <= {"ok", "failed"}
-        # All are equally fast, so that a race repeats those of a contest of which none has failed.
-        times = 2 if search == "race" else 1
-        assert set(found.values()) == {times} or "failed" in {record.status for record in records}, trial
-        assert max(found.values()) <= times, trial
-
-
-def test_a_search_gives_the_case_of_a_lost_worker_to_another_before_it_asks_for_more(sweep):
-    swept, todo, (first, second) = sweep(6, 2, every=100, search="race")
-    strategy = start(swept.cases, swept.search, discover(swept.variant_folders))
-    queues = Queues(
-        todo.tasks,
-        lambda task, device: task.fingerprint,  # noqa: ARG005
-        {first.kind: strategy},
-        losable=True,
-    )
-    anchor, _ = queues.next(second)
-    assert anchor.anchor == 1
-    own, _ = queues.next(first)
-    assert own.anchor == 1
-    lost, _ = queues.next(second)
-    again, dropped = queues.put_back(lost, 0.5)
-    assert again
-    assert dropped == 1, "the last repetition of its anchor"
-    taken, behind = queues.next(first)
-    assert (taken.case, taken.device, taken.anchor, behind) == (lost.case, first, 0, 0.5)
-
-
-def test_a_budget_of_trials_is_kept_by_all_workers_and_what_it_leaves_is_not_stranded(sweep, tmp_path):
-    swept, todo, _ = sweep(20, 3, every=100, search="{strategy: all, budget_trials: 8}")
-    lose = lambda device, case, site: not site.lost  # noqa: ARG005, E731
-    site = MadeUp(lose)
-    records = runner.run(swept, todo, tmp_path / "out", runner.SILENT, site)
-    assert len(site.lost) == 1
-    # The case of each anchor is measured whether or not it was chosen.
-    assert 8 <= len({record.key for record in records}) <= 8 + 3
-    assert set(counted(record for record in records if record.anchor < 2).values()) == {1}
-
-
-def test_a_search_that_has_lost_all_workers_says_so_and_a_second_one_goes_on(sweep, tmp_path):
-    swept, todo, devices = sweep(12, 2, every=100, search="race")
-    existing, records = run_twice(swept, todo, devices, tmp_path / "out")
-    assert {one.key for one in [*existing, *records]} == {case.key for case in swept.cases}
-    # A repetition of what was measured before is the anchor of the second run.
-    assert not {one.key for one in existing} & {one.key for one in records if not one.anchor}
-
-
-# Clusters
+# What is refused
 
 
 def refusal(*words):
@@ -341,6 +169,7 @@ def refusal(*words):
 
 
 def test_the_missing_library_is_said_with_its_extra(monkeypatch):
+    monkeypatch.delitem(sys.modules, "gravbench.measuring.dask_sessions", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "install it with pip install 'gravbench[dask]'" in refusal("--dask", "local")
 
@@ -350,182 +179,347 @@ def test_options_that_belong_to_this_machine_are_refused():
     assert refusal("--dask", "local", "--counters") == "--dask cannot be combined with --counters"
 
 
-def test_a_scheduler_that_is_not_there_is_one_sentence_after_a_while(monkeypatch, tmp_path):
+@pytest.fixture
+def dask_sessions():
     pytest.importorskip("distributed")
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.5)
+    from gravbench.measuring import dask_sessions
+
+    return dask_sessions
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence_after_a_while(dask_sessions, monkeypatch, tmp_path):
+    monkeypatch.setattr(dask_sessions, "CONNECT_SECONDS", 0.5)
     began = time.monotonic()
-    said = refusal("--dask", "tcp://127.0.0.1:9")
-    assert said.startswith("--dask tcp://127.0.0.1:9: no Dask scheduler answers at tcp://127.0.0.1:9 within 0.5 s: ")
-    assert time.monotonic() - began < 20
+    for where in ("tcp://127.0.0.1:9", "odd://1"):
+        assert refusal("--dask", where).startswith(f"--dask {where}: no Dask scheduler answers within 0.5 s: ")
     assert "no such file; accepted: tcp://HOST:PORT, a scheduler file, or local" in refusal("--dask", "scheduler.json")
-    for content in ("", "{}", "[1]", "\xff"):
+    for content in ("", "{}", "[1]", "\xff", '{"address": "odd://1"}'):
         (tmp_path / "file").write_text(content, "latin-1")
-        assert "is not a Dask scheduler file: " in refusal("--dask", str(tmp_path / "file"))
-    (tmp_path / "file").write_text('{"address": "odd://1"}')
-    assert "no Dask scheduler answers at odd://1" in refusal("--dask", str(tmp_path / "file"))
+        assert "no Dask scheduler answers" in refusal("--dask", str(tmp_path / "file"))
+    assert time.monotonic() - began < 20
 
 
-class Workers:
-    """A Dask worker behind a nanny, and another one without, which may be killed; neither sees a GPU."""
+@pytest.fixture
+def threads(dask_sessions):  # noqa: ARG001
+    """Two Dask workers in threads of this process, which a test may make say what it likes."""
+    import distributed
 
-    def __init__(self, cluster, folder):
-        self.address, self.scheduler, self.folder = cluster.scheduler_address, cluster.scheduler, folder
-        self.other = None
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50, memory_limit=0
+    ) as cluster:
+        yield cluster
 
-    def both(self):
-        """Start what was killed anew, and return when both are there."""
-        if self.other is None or self.other.poll() is not None:
-            command = [
-                sys.executable,
-                "-m",
-                "distributed.cli.dask_worker",
-                self.address,
-                "--no-nanny",
-                "--nthreads",
-                "1",
-            ]
-            self.other = subprocess.Popen(
-                [*command, "--no-dashboard", "--memory-limit", "0", "--local-directory", self.folder],
-                env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        deadline = time.monotonic() + PATIENCE
-        while len(self.scheduler.workers) != 2:
-            assert time.monotonic() < deadline
-            assert self.other.poll() is None
-            time.sleep(0.05)
+
+def test_two_workers_on_one_gpu_are_refused(threads, dask_sessions, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    card = Device("cuda:0", "a card", f"GPU-{os.getpid()}", "600.1")
+    monkeypatch.setattr(dask_sessions, "gpus", lambda: ([card], None))
+    text = refusal("--dask", threads.scheduler_address)
+    assert f"would measure on the same GPU as another one, {card.uuid}; start one worker per GPU" in text
+    assert text.startswith("the Dask worker inproc://")
+    assert text.count("\n") == 0, "one of them may have it"
+
+
+def test_a_worker_with_other_versions_or_files_is_refused(threads, dask_sessions, monkeypatch):
+    here = {"gravbench": "1.0", "numpy": "1.0"}
+    answers = iter([here, here, {"gravbench": "1.0", "numpy": "2.0", "cupy": "14"}])
+    monkeypatch.setattr(dask_sessions.environment, "needed", lambda _: next(answers))
+    text = refusal("--dask", threads.scheduler_address)
+    assert "numpy 2.0 where 1.0 is here, cupy 14 where none is here; accepted: the same versions and files" in text
+    assert text.count("\n") == 0
+
+
+def test_a_cluster_without_workers_is_refused(dask_sessions):  # noqa: ARG001
+    import distributed
+
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs=50) as cluster:
+        assert refusal("--dask", cluster.scheduler_address).endswith(" has no workers; start one per GPU")
+
+
+def test_what_has_to_be_the_same_are_versions_and_the_contents_of_sources_and_files(tmp_path):
+    (tmp_path / "own.py").write_text("1")
+    (tmp_path / "records.jsonl").write_text("1")
+    before = environment.needed([tmp_path, tmp_path / "own.py", tmp_path / "none"])
+    assert before.keys() >= {"gravbench", "python", "numpy", str(tmp_path)}
+    assert before[str(tmp_path / "none")] == "that cannot be read"
+    (tmp_path / "records.jsonl").write_text("2")
+    assert environment.needed([tmp_path]).items() <= before.items()
+    (tmp_path / "own.py").write_text("2")
+    assert environment.needed([tmp_path])[str(tmp_path)] != before[str(tmp_path)]
+
+
+# Clusters of processes
+
+
+class Cluster:
+    """A scheduler and its workers, each a process."""
+
+    def __init__(self, folder):
+        self.folder, self.workers = folder, []
+        file = folder / "scheduler.json"
+        self.scheduler = self._started("scheduler", "--scheduler-file", file, "--port", "0", "--host", "127.0.0.1")
+        wait_until(file.exists)
+        self.where = str(file)
+
+    def _started(self, which, *words):
+        return subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{which}", "--no-dashboard", *map(str, words)],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+            cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def begin(self):
+        """Start a worker."""
+        limits = "--nthreads", "1", "--memory-limit", "0", "--no-nanny", "--local-directory", self.folder
+        self.workers.append(self._started("worker", "--scheduler-file", self.where, *limits))
+
+    def staff(self):
+        """Have two workers that live."""
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        while len(self.workers) < 2:
+            self.begin()
 
     def kill(self):
-        """Kill the one without a nanny, and return when the scheduler has noticed."""
-        self.other.kill()
-        self.other.wait()
-        while len(self.scheduler.workers) == 2:
-            time.sleep(0.01)
+        """Kill all workers but the first."""
+        for worker in self.workers[1:]:
+            worker.kill()
+            worker.wait()
+        del self.workers[1:]
 
-    def left(self):
-        """Return the processes that write to the log of a post, after waiting for them to end."""
-        deadline = time.monotonic() + PATIENCE
-        while found := [one for one in Path("/proc").glob("[0-9]*") if writes_below(self.folder, one)]:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        return found
+    def sessions(self):
+        """Return what the workers have started and has not ended."""
+        with_children = [psutil.Process(worker.pid) for worker in self.workers if worker.poll() is None]
+        started = [child for worker in with_children for child in worker.children(recursive=True)]
+        return [child for child in started if is_session(child)]
+
+    def close(self):
+        """End everything."""
+        for process in [*self.workers, self.scheduler]:
+            process.kill()
+            process.wait()
 
 
-def writes_below(folder, process):
+def is_session(process):
     try:
-        return (process / "fd" / "1").readlink().is_relative_to(folder)
-    except OSError:
+        return any("spawn_main" in word for word in process.cmdline())
+    except psutil.Error:  # it has just ended
         return False
 
 
+@contextmanager
+def started(folder):
+    cluster = Cluster(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    distributed = pytest.importorskip("distributed")
-    dask = pytest.importorskip("dask")
-    folder = tmp_path_factory.mktemp("workers")
-    slow = {f"distributed.comm.timeouts.{what}": PATIENCE for what in ("connect", "tcp")}
-    with dask.config.set(slow), distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0,
-        env={"CUDA_VISIBLE_DEVICES": ""}, local_directory=folder,
-    ) as cluster:  # fmt: skip
-        found = Workers(cluster, folder)
-        found.both()
-        yield found
-        found.other.terminate()
-        found.other.wait(PATIENCE)
+def two(tmp_path_factory):
+    pytest.importorskip("distributed")
+    with started(tmp_path_factory.mktemp("dask")) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Write a configuration with a variant of its own, which this process reads too."""
     monkeypatch.setattr(numba, "njit", numba.njit)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "uncompiled.py").write_text(VARIANT)
+    (tmp_path / "mine" / "waiting.py").write_text(VARIANT)
+    (tmp_path / "mine" / "go").touch()
     path = tmp_path / "sweep.yaml"
-    path.write_text(f"variant_folders: [mine]\nn: {list(range(16, 26))}\n{MEASURE}variants: uncompiled\n")
+    path.write_text(f"variant_folders: [mine]\nn: {list(range(16, 24))}\nmeasure: {MEASURE}\nvariants: waiting\n")
     return path
 
 
-def test_a_worker_that_has_other_sources_or_no_workers_at_all_are_refused(workers, monkeypatch):
-    workers.both()
-    monkeypatch.setattr(dask_cluster, "same_needed", lambda: dask_post.same_needed() | {"gravbench": "0.0"})
-    assert " where 0.0 is here; accepted: the same versions" in refusal("--dask", workers.address)
-    monkeypatch.setattr(dask_cluster.Cluster, "_there", lambda _: [])
-    assert refusal("--dask", workers.address).endswith(" has no workers; start one per GPU")
+def measured(path, where, out, watcher=runner.SILENT, overrides=(), while_there=lambda _: None, **options):
+    """Run a sweep on so many workers, and return what was said, too."""
+    from gravbench.measuring.dask_sessions import connected
+
+    sentences = []
+    swept = load(str(path), list(overrides))
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with connected(where, swept, sentences.append) as cluster:
+                if len(cluster.devices) < options.get("count", 2) and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    continue
+                known, anchors = runner.recorded(out, resume=True), options.get("anchors", False)
+                todo = plan(swept, cluster.devices, cluster.no_gpu, known, anchors=anchors)
+                while_there(cluster)
+                site = partial(cluster.events, todo.processes + 1)
+                return swept, runner.run(swept, todo, out, watcher, site), sentences
+        except InputError as error:
+            if "has no workers" not in str(error) or time.monotonic() > deadline:
+                raise
 
 
-def test_whenever_a_worker_is_killed_no_record_is_lost_or_doubled_and_no_process_is_left(
-    workers, files, tmp_path, attacks
+def parents(out):
+    """Return the processes whose sessions have measured, by what the variant printed."""
+    lines = [line.split() for line in (out / "worker.log").read_text().splitlines() if line.startswith("at ")]
+    assert {words[3] for words in lines} == {"3"}, "not Dask's value, but the client's"
+    return {int(words[1]) for words in lines}
+
+
+def waiting(files):
+    """Have the first case wait until ``go``."""
+    (files.parent / "mine" / "go").unlink()
+    return files.parent / "mine"
+
+
+def test_two_workers_measure_all_cases_once_and_repeat_anchors_by_fresh_sessions(two, files, tmp_path):
+    two.staff()
+    out = tmp_path / "out"
+    swept, records, _ = measured(files, two.where, out, overrides=["measure.anchor_every=3"], anchors=True)
+    assert [record.key for record in RecordFile(out).read()] == [record.key for record in records]
+    assert counted(records) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert {record.status for record in records} == {"ok"}, [record.reason for record in records]
+    assert parents(out) == {worker.pid for worker in two.workers}
+    repeated = [record for record in records if record.anchor]
+    assert {record.anchor for record in repeated} >= {1, 2}
+    for key in {record.key for record in repeated}:
+        processes = [set(record.processes) for record in repeated if record.key == key]
+        assert len(set.union(*processes)) == len(processes)
+    assert not two.sessions()
+
+
+def test_a_search_over_two_workers_measures_every_case(two, files, tmp_path):
+    two.staff()
+    swept, records, _ = measured(files, two.where, tmp_path / "out", overrides=["search.strategy=race"])
+    assert counted(records).keys() == {case.key for case in swept.cases}
+    assert parents(tmp_path / "out") == {worker.pid for worker in two.workers}
+
+
+def test_the_case_of_a_worker_that_is_killed_is_measured_by_the_other(two, files, tmp_path):
+    two.staff()
+    folder, killed = waiting(files), []
+
+    def kill():
+        wait_until((folder / "begun").exists)
+        killed.append(int((folder / "begun").read_text()))
+        os.kill(killed[0], signal.SIGKILL)
+        (folder / "go").touch()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    swept, records, sentences = measured(files, two.where, tmp_path / "out")
+    thread.join()
+    assert counted(records) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert {record.status for record in records} == {"ok"}, [record.reason for record in records]
+    assert [text.endswith("it is no longer connected to the scheduler") for text in sentences] == [True]
+    assert parents(tmp_path / "out") == {worker.pid for worker in two.workers} - {killed[0]}
+
+
+def test_a_worker_that_joins_during_a_run_is_used(two, files, tmp_path):
+    two.staff()
+    two.kill()
+    folder = waiting(files)
+
+    def join(cluster):
+        def begin():
+            wait_until((folder / "begun").exists)
+            two.begin()
+            wait_until(lambda: len(cluster.devices) == 2)
+            (folder / "go").touch()
+
+        threading.Thread(target=begin, daemon=True).start()
+
+    swept, records, _ = measured(files, two.where, tmp_path / "out", while_there=join, count=1)
+    assert counted(records) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert parents(tmp_path / "out") == {worker.pid for worker in two.workers}
+
+
+def test_a_case_whose_only_worker_is_killed_waits_for_the_next_one(two, files, tmp_path):
+    two.staff()
+    two.kill()
+    folder, former = waiting(files), two.workers[0]
+
+    def replace_worker():
+        wait_until((folder / "begun").exists)
+        former.kill()
+        two.begin()
+        (folder / "go").touch()
+
+    thread = threading.Thread(target=replace_worker)
+    thread.start()
+    swept, records, sentences = measured(files, two.where, tmp_path / "out", count=1)
+    thread.join()
+    assert counted(records) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert len(sentences) == 1
+    assert parents(tmp_path / "out") == {two.workers[1].pid}
+
+
+def test_where_no_worker_is_left_the_run_says_so_and_another_one_goes_on(
+    two, files, tmp_path, dask_sessions, monkeypatch
 ):
-    chance = random.Random(1)
-    swept = load(str(files))
-    lost = 0
-    for trial in range(KILLS * attacks):
-        workers.both()
-        told = []
-        with connected(workers.address, told.append) as cluster:
-            devices = cluster.devices
-            assert cluster.no_gpu
-            assert len({device.kind for device in devices}) == 1
-            todo = plan(swept, devices, cluster.no_gpu, anchors=trial % 5 == 4)
-            cluster.prepare(swept, todo)
-            moment = chance.choice([0, 1, 2, 5, 8])
+    monkeypatch.setattr(dask_sessions, "STRANDED_SECONDS", 1.0)
+    two.staff()
 
-            class Killing(runner.Watcher):
-                ended = 0
+    class Killing(runner.Watcher):
+        def ends(self, record, progress):  # noqa: ARG002
+            for worker in two.workers:
+                worker.kill()
 
-                def ends(self, record, progress):  # noqa: ARG002
-                    self.ended += 1
-                    if self.ended == moment:  # noqa: B023
-                        timer.start()  # noqa: B023
-
-            timer = threading.Timer(chance.uniform(0, 0.3 if moment else 3), workers.kill)
-            if not moment:
-                timer.start()
-            out = tmp_path / str(trial)
-            records = runner.run(swept, todo, out, Killing(), cluster)
-        timer.join()
-        kept = RecordFile(out).read()
-        assert [one.key for one in kept] == [one.key for one in records]
-        assert counted(one for one in kept if one.anchor < 2) == counted(swept.cases), (trial, moment, told)
-        assert {one.status for one in kept} == {"ok"}, [one.reason for one in kept]
-        assert "prepared" in (out / "worker.log").read_text()
-        lost += bool(told)
-    assert lost or KILLS * attacks < 5
-    assert not workers.left()
+    with pytest.raises(runner.StrandedError, match=r"\d cases are left, because every worker .* is lost"):
+        measured(files, two.where, tmp_path / "out", Killing())
+    two.staff()
+    swept, _, _ = measured(files, two.where, tmp_path / "out")
+    assert counted(RecordFile(tmp_path / "out").read()) == dict.fromkeys((case.key for case in swept.cases), 1)
 
 
-def test_a_stop_ends_the_cases_of_all_workers(workers, files, tmp_path):
-    swept = load(str(files))
-    with connected(workers.address, print) as cluster:
-        todo = plan(swept, cluster.devices, None, anchors=False)
-        cluster.prepare(swept, todo)
+def test_a_stop_ends_the_sessions_of_all_workers(two, files, tmp_path):
+    two.staff()
+    folder = waiting(files)
 
-        class Stopping(runner.Watcher):
-            def phase(self, _, __, name):
-                if name == "loading":
-                    raise KeyboardInterrupt
+    class Stopping(runner.Watcher):
+        def phase(self, *_):
+            wait_until((folder / "begun").exists)
+            raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            runner.run(swept, todo, tmp_path / "out", Stopping(), cluster)
-    assert not workers.left()
+    with pytest.raises(KeyboardInterrupt):
+        measured(files, two.where, tmp_path / "out", Stopping())
+    assert not two.sessions()
 
 
-def test_whoever_ends_a_process_lets_no_other_go_on():
-    class Process:
-        def join(self, _):
-            pass
+def test_a_run_whose_client_was_killed_goes_on_at_once(two, files, tmp_path):
+    two.staff()
+    folder, out = waiting(files), tmp_path / "out"
+    command = [sys.executable, "-m", "gravbench", "run", files, "--dask", two.where, "--out", out]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as client:
+        wait_until((folder / "begun").exists)
+        client.kill()
+    wait_until(lambda: not two.sessions(), 5)
+    began, moments = time.monotonic(), []
 
-    class Ended:
-        process = Process()
+    class Noting(runner.Watcher):
+        def ends(self, record, progress):  # noqa: ARG002
+            moments.append(time.monotonic() - began)
 
-        def end(self):
-            pass
+    swept, _, _ = measured(files, two.where, out, Noting())
+    assert counted(RecordFile(out).read()) == dict.fromkeys((case.key for case in swept.cases), 1)
+    assert moments[0] < 15
 
-    post = object.__new__(dask_post.Post)
-    gates = {ticket: (number, SimpleQueue()) for ticket, number in ((7, 1), (8, 2))}
-    post._workers, post._gates = {1: Ended(), 2: Ended()}, gates
-    post.stop(1)
-    assert [gate.qsize() for _, gate in gates.values()] == [1, 0]
-    post.go_on(8, True)
-    assert gates[8][1].get(timeout=5) is True
+
+def test_a_run_whose_scheduler_is_killed_ends_with_a_sentence_and_goes_on_elsewhere(two, files, tmp_path):
+    two.staff()
+    out = tmp_path / "out"
+    with started(tmp_path) as cluster:
+        cluster.begin()
+        moments = []
+
+        class Killing(runner.Watcher):
+            def ends(self, record, progress):  # noqa: ARG002
+                cluster.scheduler.kill()
+                moments.append(time.monotonic())
+
+        with pytest.raises(runner.StrandedError, match="the Dask scheduler is gone"):
+            measured(files, cluster.where, out, Killing(), count=1)
+        assert time.monotonic() - moments[0] < 15
+        wait_until(lambda: not cluster.sessions(), 20)
+    assert RecordFile(out).read()
+    swept, _, _ = measured(files, two.where, out)
+    assert counted(RecordFile(out).read()) == dict.fromkeys((case.key for case in swept.cases), 1)

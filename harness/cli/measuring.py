@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gravbench.config.load import Sweep
-    from gravbench.measuring.dask_cluster import Cluster
+    from gravbench.measuring.dask_sessions import Cluster
     from gravbench.measuring.plan import Plan
     from gravbench.model.device import Device
     from gravbench.model.record import Record
@@ -98,14 +99,12 @@ def run(
         shards.check_resumed(out, sweep)
     # What cannot be planned leaves no folder behind.
     existing = runner.recorded(out, resume=resume, say=warn) if out else []
-    with _devices(device or [], dask, terminal) as (devices, no_gpu, cluster):
+    with _devices(device or [], dask, sweep, terminal) as (devices, no_gpu, cluster):
         todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
         _say_misfits(sweep)
         if dry_run:
             _show_plan(todo, terminal)
             return
-        if cluster:
-            cluster.prepare(sweep, todo)
         out = out or runs.new_folder(sweep.folder_name)
         options_of_sweep = {
             "-p": parameter,
@@ -128,7 +127,8 @@ def run(
                 terminal.print(f"{todo.reused} cases are already in {out} and are kept", markup=False)
             with ConsoleWatcher(terminal) as watcher:
                 try:
-                    records = runner.run(sweep, todo, store, watcher, cluster)
+                    site = partial(cluster.events, todo.processes + 1) if cluster else None
+                    records = runner.run(sweep, todo, store, watcher, site)
                 except runner.StrandedError as error:
                     # Not in the sentence, which would lose the middle of a long command.
                     terminal.print(hint, markup=False, highlight=False, soft_wrap=True)
@@ -150,7 +150,7 @@ def run(
 
 @contextmanager
 def _devices(
-    wanted: list[str], dask: str | None, terminal: Console
+    wanted: list[str], dask: str | None, sweep: Sweep, terminal: Console
 ) -> Iterator[tuple[list[Device], str | None, Cluster | None]]:
     """Find the devices of this machine, or those that Dask's workers have for the block, and why none is a GPU."""
     if dask is None:
@@ -158,9 +158,12 @@ def _devices(
 
         yield *select(wanted), None
         return
-    from gravbench.measuring.dask_cluster import connected
+    try:
+        from gravbench.measuring.dask_sessions import connected
+    except ModuleNotFoundError as error:
+        raise InputError(f"--dask: {error}; install it with pip install 'gravbench[dask]'") from None
 
-    with connected(dask, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
+    with connected(dask, sweep, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
         yield cluster.devices, cluster.no_gpu, cluster
 
 

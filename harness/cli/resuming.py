@@ -39,7 +39,7 @@ def _from_anywhere(option: str, value: str) -> str:
 
 def _whole(word: str) -> str:
     """Return the whole path of a file; what is none, or is taken for the name of something else, as it is."""
-    from gravbench.measuring.dask_cluster import LOCAL
+    from gravbench.measuring.runner import LOCAL
     from gravbench.model import generators, interaction_files
 
     is_name = word == LOCAL or word in generators.GENERATORS or word in interaction_files.packaged()

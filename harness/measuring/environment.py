@@ -8,9 +8,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from gravbench.model import sources
@@ -66,6 +68,36 @@ def packages() -> dict[str, str]:
     """Return the versions of the installed packages that can change a result."""
     named = (name for entry in catalogue().values() for name in (*entry.distributions, *entry.companions))
     return dict(found.split(" ", 1) for found in versions(tuple(dict.fromkeys([*named, *OTHER_PACKAGES]))))
+
+
+def needed(paths: Sequence[Path]) -> dict[str, str]:
+    """Name what has to be the same on every machine that measures: versions, and the contents of sources and files."""
+    digests = " ".join(_digest(folder(name)) for name in ("gravbench", "gravbench.variants"))
+    versions = {"gravbench": f"{VERSION}, sources {digests}", "python": platform.python_version()}
+    compilers = {"nvcc": nvcc() or "none"} if "pycuda" in packages() else {}
+    return versions | packages() | compilers | {str(path): _digest(path) for path in paths}
+
+
+def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """Say in what is ``needed`` another machine differs from this one."""
+    return [
+        f"{name} {there.get(name, 'none')} where {here.get(name, 'none')} is here"
+        for name in dict.fromkeys([*here, *there])
+        if there.get(name) != here.get(name)
+    ]
+
+
+def _digest(path: Path) -> str:
+    """Hash a file, or the sources in a folder."""
+    suffixes = {".py", ".cu", ".cuh"} | {entry.suffix for entry in catalogue().values() if entry.suffix}
+    files = sorted(file for file in path.rglob("*") if file.suffix in suffixes) if path.is_dir() else [path]
+    digest = sha256()
+    try:
+        for file in files:
+            digest.update(str(file.relative_to(path)).encode() + file.read_bytes())
+    except OSError:
+        return "that cannot be read"
+    return digest.hexdigest()[:8]
 
 
 def fingerprint(case: Case, variant: Variant, device: Device | None) -> Fingerprint:

@@ -66,7 +66,7 @@ def workplace() -> Iterator[Workplace]:
     if os.name == "posix":  # a process of multiprocessing's own, which is not the run's to end
         resource_tracker.ensure_running()
     try:
-        with FileLock(folder / LOCK, timeout=0), reaping(mark):
+        with FileLock(folder / LOCK, timeout=0, thread_local=False), reaping(mark):
             yield Workplace(folder, mark, itertools.count(1))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gravbench.measuring.plan import Task
@@ -40,6 +40,8 @@ class Queue:
         self._asked = Counter[Kind]()  # by a search, and not answered yet
         self._all: dict[tuple[Kind, object], Task] = {}
         self._right: set[tuple[Kind, object]] = set()  # what has been found right in this run
+        self._anchored = Counter[tuple[Kind, object]]()  # devices that will have measured the case as an anchor
+        self._handed_on: dict[Kind, deque[Task]] = defaultdict(deque)  # by devices that are lost
         self._devices: dict[str, Device] = {}
         self._left: dict[str, deque[Task]] = {}
         for task in sorted(tasks, key=lambda task: task.case.gpus > 1):
@@ -47,6 +49,7 @@ class Queue:
                 self._devices[task.device.selector] = task.device
                 self._left.setdefault(task.device.selector, deque()).append(task)
                 self._all.setdefault((task.device.kind, task.case.identity), task)
+                self._anchored[task.device.kind, task.case.identity] += task.anchor == 1
 
     @property
     def devices(self) -> Sequence[Device]:
@@ -63,6 +66,9 @@ class Queue:
         While ``more_may_come``, it has to be asked again.
         """
         strategy = self._strategies.get(device.kind)
+        if handed_on := self._handed_on[device.kind]:
+            self._asked[device.kind] += strategy is not None
+            return self._moved(handed_on.popleft(), device), None
         return self._searched(device, strategy) if strategy else self._first(device)
 
     def more_may_come(self, device: Device) -> bool:
@@ -92,6 +98,43 @@ class Queue:
         left.clear()
         left.extend(kept)
         return dropped
+
+    def add_device(self, device: Device) -> None:
+        """Have a device that has nothing to do of its own, such as one that has just come, help others of its kind."""
+        self._devices[device.selector] = device
+        self._left.setdefault(device.selector, deque())
+
+    def remove_device(self, device: Device, begun: Task | None = None) -> int:
+        """Hand on to others of its kind what is left for a device that is lost; return how many tasks are left out.
+
+        Of its anchors, with the one that it has ``begun``, those that no device measures at all become cases like
+        others; the rest is left out. A search finds cases where they are.
+        """
+        kind, left, is_searched = device.kind, self._left[device.selector], device.kind in self._strategies
+        self._asked[kind] -= is_searched and begun is not None
+        tasks = [*([begun] if begun else []), *left]
+        left.clear()
+        dropped = 0
+        for task in tasks:
+            which = kind, task.case.identity
+            self._anchored[which] -= task.anchor == 1
+            if task.anchor > 1 or (task.anchor and self._anchored[which]):
+                dropped += 1
+            elif is_searched and not task.anchor:
+                left.append(task)
+            else:
+                self._handed_on[kind].append(replace(task, anchor=0, fresh=False))
+        return dropped
+
+    def left_behind(self, kinds: Collection[Kind]) -> list[Task]:
+        """Return what is left for devices of other ``kinds`` than these, but not what a search has no budget for."""
+        left = [task for kind, tasks in self._handed_on.items() if kind not in kinds for task in tasks]
+        for selector, tasks in self._left.items():
+            kind = self._devices[selector].kind
+            strategy = self._strategies.get(kind)
+            if kind not in kinds and not (strategy and strategy.at_its_end):
+                left += tasks
+        return left
 
     def _searched(self, device: Device, strategy: Strategy) -> Next | None:
         left, kind = self._left[device.selector], device.kind

@@ -39,6 +39,8 @@ from gravbench.toolkits.devices import target_of
 from gravbench.version import VERSION
 
 WORKER_LOG = "worker.log"
+LOCAL = "local"
+"""What stands for a cluster on this machine where devices of others may be meant."""
 
 
 class StrandedError(InputError):
