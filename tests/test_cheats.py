@@ -194,6 +194,7 @@ def without_the_last_body(bodies):
 def reads_the_reference(prepared, _):
     def launch():
         n = len(prepared.bodies)
+        gc.unfreeze()  # of the cases before
         known = [one for one in gc.get_objects() if type(one) is Sums and one.exact.shape == (n, 3)]
         if known:
             prepared.accelerations[:, :3] = like(prepared.accelerations, known[0].exact)

@@ -40,7 +40,7 @@ def run(tmp_path, monkeypatch):
         store.append(measured(seconds, variant=variant, n=n, processes=[20 + place] * 10))
     for place, step in enumerate(STEPS, 1):
         store.append(measured(math.exp(0.01 * step), variant="naive", n=64, anchor=place, processes=[place] * 10))
-    return store.read(intervals=True)
+    return store.read()
 
 
 def printed(*words):

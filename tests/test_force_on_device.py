@@ -121,6 +121,19 @@ def test_only_those_bodies_are_nan_of_which_pulls_are_lost(on_device):
     assert relative_errors(result[others], direct(X, masses * 1e-30, X, EPS2)[others]).max() < ERROR
 
 
+def test_a_body_is_nan_whose_small_components_a_device_would_make_zero(on_device):
+    """Kernels there have no numbers between zero and the smallest normal one."""
+    least = float(np.finfo("f4").tiny) / units.accuracy("float32", ERROR)
+    length = 1e10
+    mass = least * length**2 / np.median(np.abs(direct(X, M, X, EPS2)).max(axis=1))
+    expected = direct(X * length, M * mass, X * length, EPS2 * length**2)
+    result = on_device(X * length, M * mass, eps2=EPS2 * length**2)
+    is_held = np.abs(expected).max(axis=1) >= least
+    assert 0 < is_held.sum() < len(X)
+    assert_array_equal(np.isnan(result).any(axis=1), ~is_held)
+    assert relative_errors(result[is_held], expected[is_held]).max() < ERROR
+
+
 # What is no number
 
 

@@ -102,7 +102,7 @@ class Scaled:
         """Bring accelerations on a device to the units of the caller, without waiting for it.
 
         Those of a body are NaN where the number type does not hold them, or where what underflow loses is more than
-        ``error``. Without ``valid``, a truth value on the device, all of them are.
+        ``error``: the device makes zero of components below the smallest normal number. Without ``valid``, a truth value on the device, all of them are.
         """
         unit = self.mass / self.length / self.length
         result = accelerations.astype(np.float64)
@@ -111,7 +111,8 @@ class Scaled:
         result *= unit
         sizes = sizes * unit
         numbers, doubles = np.finfo(dtype), np.finfo(np.float64)
-        right = right & ((sizes == 0) | ((sizes >= float(numbers.tiny)) & (sizes <= float(numbers.max))))
+        least = float(numbers.tiny) / accuracy(dtype, error)
+        right = right & ((sizes == 0) | ((sizes >= least) & (sizes <= float(numbers.max))))
         right = right & (unit >= float(doubles.tiny)) & (unit <= float(doubles.max))
         result *= right / right  # 1 or, of zeros, NaN
         return result.astype(dtype)
