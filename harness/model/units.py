@@ -102,7 +102,8 @@ class Scaled:
         """Bring accelerations on a device to the units of the caller, without waiting for it.
 
         Those of a body are NaN where the number type does not hold them, or where what underflow loses is more than
-        ``error``: the device makes zero of components below the smallest normal number. Without ``valid``, a truth value on the device, all of them are.
+        ``error``: the device makes zero of components below the smallest normal number. Without ``valid``, a truth
+        value on the device, all of them are.
         """
         unit = self.mass / self.length / self.length
         result = accelerations.astype(np.float64)
