@@ -47,7 +47,10 @@ def in_units(length, mass, *, two_sets, place=np.asarray, offset=0.0, **options)
     return relative_errors(result.astype(float), expected).max(), result.dtype.name
 
 
-def float32_holds(length, mass, two_sets, least=float(np.finfo("f4").tiny)):
+SMALLEST = float(np.finfo("f4").tiny)
+
+
+def float32_holds(length, mass, two_sets, least=SMALLEST):
     sizes = np.abs(UNIT_PULLS[two_sets]).max(axis=1) * 10.0 ** (mass - 2 * length)
     return sizes.min() >= least and sizes.max() <= np.finfo("f4").max
 
