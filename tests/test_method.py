@@ -37,7 +37,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/launches.py": "a737902a",
         "measuring/probe.py": "86aec78b",
         "measuring/protocol.py": "9b6e0057",
-        "measuring/session.py": "0a0bf60d",
+        "measuring/session.py": "f21b63a6",
         "measuring/shared_sums.py": "936964a6",
         "measuring/stages.py": "011a95db",
         "measuring/step.py": "baf43494",

@@ -64,16 +64,13 @@ def serve(connection: Connection, orders: Orders) -> None:
     uuids = _show_devices(orders)
     from gravbench.measuring import stages
     from gravbench.measuring.shared_sums import SHARED
-    from gravbench.model.toolkits import catalogue
     from gravbench.toolkits.devices import reader, sensor
 
     if "fork" in multiprocessing.get_all_start_methods():
         # Locks of processes that fork have no name, which would be left when the session is killed; Numba makes some.
         multiprocessing.set_start_method("fork", force=True)
     SHARED.folder = orders.shared
-    for name in orders.toolkits:
-        with suppress(Exception):  # the case says so
-            catalogue()[name].load()
+    _import_what_cases_need(orders)
     process = os.getpid()
     try:
         with ExitStack() as stack:
@@ -90,6 +87,23 @@ def serve(connection: Connection, orders: Orders) -> None:
                 connection.send(Message(job.number, outcome))
     except (EOFError, OSError):
         return
+
+
+def _import_what_cases_need(orders: Orders) -> None:
+    """Import and initialize, without opening the device, what would otherwise take time of the first case."""
+    from gravbench.model.statistics import median_interval
+    from gravbench.model.toolkits import catalogue
+    from gravbench.model.variant import discover
+    from gravbench.toolkits import driver
+
+    median_interval((1.0,))
+    for name in orders.toolkits:
+        with suppress(Exception):  # the case says so
+            catalogue()[name].load()
+    with suppress(Exception):  # likewise
+        discover(orders.folders)
+        if orders.device.is_gpu:
+            driver.initialize()
 
 
 def _begin(connection: Connection, process: int, job: Job, stage: str) -> None:
