@@ -262,6 +262,7 @@ def test_a_suspended_pool_stands_still_with_all_that_it_started_and_its_time_doe
     pool.want([task_of(NAIVE)], place)
     pool.step(place)
     assert len(pool._builders) == 1
+    assert pool.waits_for == [], "or the engine would not sleep while a case is measured"
     pool.resume()
     assert not stands_still(process)
     assert builder.deadline > until

@@ -60,6 +60,7 @@ class World:
         self.ends = dict(ends)
         self.needs_host = set(needs_host)
         self.rounds = 0
+        self.early = 0.0
         self.sessions = []
         self.are_suspended = False
         self.are_closed = False
@@ -130,8 +131,10 @@ class Pretended:
         self.sees = [gpu(number) for number in range(3)] if several else [device]
         self.several = several
         self.is_ready = self.is_lost = self.is_suspended = self.has_ended = False
+        self.dies_early = self.world.chance.random() < self.world.early
         self.is_open = self.started = self.measures = self.waits_to_go_on = False
         self.job = None
+        self.stood_by = False
         self.left = []
         self.anchors = []
         self.due = self.later()
@@ -149,6 +152,10 @@ class Pretended:
         return not self.is_lost and (self.job is not None or not self.is_ready)
 
     @property
+    def is_alive(self):
+        return not (self.has_ended or self.dies_early)
+
+    @property
     def has_host_alone(self):
         return self.job.case.n in self.world.needs_host or self.job.case.gpus > 1 or self.device == PROCESSOR
 
@@ -156,6 +163,7 @@ class Pretended:
         assert self.job is None
         assert not self.has_ended
         assert not self.is_suspended
+        assert self.is_alive or not self.stood_by
         self.job, self.started = job, True
         self.left = list(STAGES if job.settings else STAGES[:3])
 
@@ -206,7 +214,7 @@ class Pretended:
         self.is_suspended = True
 
     def resume(self):
-        self.is_suspended = False
+        self.is_suspended, self.stood_by = False, True
 
     def end(self):
         assert not self.has_ended
@@ -307,6 +315,16 @@ def test_a_session_stands_by_and_takes_over_where_another_was_lost():
     assert len(opened) == 2
     numbers = [event.outcome.found.measurement.processes for event in done if event.outcome.status == "ok"]
     assert [set(processes) for processes in numbers] == [{1}, {2}, {2}]
+
+
+def test_a_session_that_dies_while_it_stands_by_costs_no_case():
+    world = World(random.Random(9), ends={65: "dies"})
+    world.early = 1.0
+    events = events_of(world, [task_of(number, gpu(0)) for number in range(3)])
+    done = [event for event in events if isinstance(event, Done)]
+    assert [event.outcome.status for event in done] == ["ok", "failed", "ok"]
+    assert not world.alive
+    assert len(world.sessions) > len([session for session in world.sessions if session.started])
 
 
 def test_cases_of_several_gpus_come_last_and_see_all_of_them():

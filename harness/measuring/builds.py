@@ -135,7 +135,9 @@ class BuildPool:
 
     @property
     def waits_for(self) -> list[Connection | int]:
-        """What becomes ready when a build has ended."""
+        """What becomes ready when a build has ended; nothing while they are suspended."""
+        if self._suspended_at is not None:
+            return []
         return [builder.connection for builder in self._builders if builder.work is not None]
 
     def want(self, tasks: Sequence[Task], place: Workplace) -> None:

@@ -241,6 +241,8 @@ class DeviceSessions:
                 self._add(self._start(toolkits))
             return self._sessions[place]
         if not self._sessions:
+            if self._standby and not self._standby.is_alive:  # which is no fault of the case that comes next
+                self._take_standby().end()
             self._add(self._take_standby() if self._standby else self._start(toolkits))
         return self._sessions[0]
 

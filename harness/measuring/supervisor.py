@@ -89,6 +89,11 @@ class Session:
         """Whether something is to come from it."""
         return not self.is_lost and (self._job is not None or not self.is_ready)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process.is_alive
+
     def give(self, job: Job) -> None:
         """Give it a job; it has none."""
         now = time.monotonic()
