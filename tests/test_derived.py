@@ -14,7 +14,7 @@ from gravbench.model import derived
 from gravbench.model.runs import RECORDS, RecordFile, has_measurements
 
 H200 = ROOT / "reports" / "h200"
-COMMITTED = sorted(path.parent for path in (ROOT / "reports").rglob(RECORDS))
+COMMITTED = sorted(path.parent for path in (ROOT / "reports").glob(f"*/*/**/{RECORDS}"))
 
 
 def whole(kind="gpu", **conditions):

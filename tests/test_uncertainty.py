@@ -31,12 +31,14 @@ ENOUGH = 100
 def counted(uncertainties, *, as_printed=False):
     """Count the repetitions of anchors in all committed runs, and those whose interval holds their median.
 
+    Runs of one's own are not below a folder of published ones.
+
     A repetition is left out of the anchors that its own interval includes the scatter of, unless they are counted
     ``as_printed``. What has too few samples for an interval is not counted. The counts are by kind of work and what is
     timed.
     """
     found, held = Counter(), Counter()
-    for path in sorted((ROOT / "reports").rglob("records.jsonl")):
+    for path in sorted((ROOT / "reports").glob("*/*/**/records.jsonl")):
         records = RecordFile(path.parent).read()
         for same in repetitions(records, is_ranked):
             if len(same) < FEWEST:
@@ -102,7 +104,7 @@ def test_the_document_says_how_many_lie_inside(inside):
 def test_an_anchor_is_foretold_by_the_anchors_that_take_less_and_more_time():
     """Of the runs with three anchors or more, the repetitions of one between two others, by these others alone."""
     found = held = 0
-    for path in sorted((ROOT / "reports").rglob("records.jsonl")):
+    for path in sorted((ROOT / "reports").glob("*/*/**/records.jsonl")):
         records = RecordFile(path.parent).read()
         repeated = [
             same for same in repetitions(records, is_ranked) if len(same) >= FEWEST and same[0].work is Work.GPU
