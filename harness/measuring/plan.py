@@ -122,9 +122,8 @@ def plan(
     anchor of most of them is repeated at the smallest and at the largest n too: at both each time, or in turns where
     that takes long.
 
-    ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases
-    for other devices are left out instead of being recorded as skipped. A case that asks for more GPUs than a host has
-    is skipped.
+    ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases for
+    other devices are left out instead of being skipped. A case that asks for more GPUs than a host has is skipped.
 
     An existing result is reused when it was ok or invalid and made from the same bodies, source, flags, toolkit,
     driver and device; what failed or was skipped is tried again.
