@@ -32,7 +32,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/comparing.py": "10605bee",
         "measuring/conserved.py": "75e2fa8a",
         "measuring/direct_sums.py": "c0c68ce1",
-        "measuring/engine.py": "fd0b9e83",
+        "measuring/engine.py": "51e767f2",
         "measuring/gpu_sums.py": "3a662eee",
         "measuring/launches.py": "a737902a",
         "measuring/probe.py": "86aec78b",

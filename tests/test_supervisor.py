@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001 - what pretended sessions do takes the same arguments
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -259,6 +260,21 @@ def test_without_a_limit_of_its_own_a_session_may_use_nine_tenths_of_the_memory_
     physical = psutil.virtual_memory().total
     assert 0 < Limits.of(Measure()).memory_bytes <= 0.9001 * physical
     assert Limits.of(Measure(memory_gigabytes=2)).memory_bytes == 2e9
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts open files as psutil does on Linux")
+def test_a_session_that_has_ended_leaves_no_file_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "serve", Pretended("nothing"))
+    counts = []
+    with workplace() as place:
+        for _ in range(3):
+            session = Session(place, PROCESSOR, (), tmp_path / "worker.log", AMPLE)
+            assert session.ask(job()).status == "ok"
+            session.end()
+            del session
+            gc.collect()
+            counts.append(psutil.Process().num_fds())
+    assert counts == counts[:1] * 3
 
 
 def test_ctrl_c_does_not_reach_a_session(begin):

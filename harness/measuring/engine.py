@@ -182,8 +182,9 @@ class DeviceSessions:
         spent = 0.0
         for place in range(size):
             if place and self.device.is_gpu:  # which has one session at a time
-                self._replace()
+                self._end(self._sessions[0])
             session = self._session(place, (task.case.toolkit,))
+            number = self._number_of[session]
             self._measured.add(task.case.identity)
             part = replace(job, number=next(self._jobs), again=job.again or place > 0, measured_at=self._measured_at)
             if job.settings:
@@ -191,8 +192,8 @@ class DeviceSessions:
             outcome = yield from self._ask(session, part, is_built)
             measurement = outcome.found.measurement
             if outcome.status != "ok" or job.settings is None:
-                return _ended_by(outcome, self._number_of[session], job.settings)
-            found[self._number_of[session]] = measurement
+                return _ended_by(outcome, number, job.settings)
+            found[number] = measurement
             first = first or outcome
             spent += sum(measurement.samples_seconds) * (measurement.batch or 1)
             if spent >= job.settings.budget_seconds or measurement.outraced:
@@ -228,7 +229,7 @@ class DeviceSessions:
         self._several = several
         if not self.device.is_gpu:
             while len(self._sessions) < size:
-                self._session(len(self._sessions), ())
+                self._add(self._start(()))
             # Nothing is measured while one of them still imports.
             while starting := [session for session in self._sessions if session.is_awaited]:
                 for session in starting:
@@ -237,8 +238,6 @@ class DeviceSessions:
 
     def _session(self, place: int, toolkits: tuple[str, ...]) -> Session:
         if not self.device.is_gpu:
-            while len(self._sessions) <= place:
-                self._add(self._start(toolkits))
             return self._sessions[place]
         if not self._sessions:
             if self._standby and not self._standby.is_alive:  # which is no fault of the case that comes next
@@ -270,11 +269,9 @@ class DeviceSessions:
         session.resume()
         return session
 
-    def _replace(self) -> None:
-        self._end(self._sessions[0])
-
     def _end(self, session: Session) -> None:
         self._sessions.remove(session)
+        del self._number_of[session]
         session.end()
         if not self._sessions:
             self._measured.clear()

@@ -98,9 +98,12 @@ class Started:
 
     def list_others(self) -> None:
         """Note which processes it has started."""
+        self._list_children()
+        self.others |= {*marked(self.mark, self._strangers)} - {self.root}
+
+    def _list_children(self) -> None:
         with suppress(psutil.Error):
             self.others |= {*self.root.children(recursive=True)}
-        self.others |= {*marked(self.mark, self._strangers)} - {self.root}
 
     def suspend(self) -> None:
         """Let it compute nothing for a while, nor what it has started, itself first, so that it starts nothing more."""
@@ -120,7 +123,7 @@ class Started:
 
     def end(self) -> None:
         """End it with everything that it started, and return when nothing of that is left."""
-        self.list_others()
+        self._list_children()  # what has lost its parents is found by its mark, below
         for process in [self.root, *self.others]:
             with suppress(psutil.Error):
                 process.kill()

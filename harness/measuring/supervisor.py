@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -69,7 +68,8 @@ class Session:
         """Start it; what it prints goes to ``log`` whenever a case has ended. See ``Orders`` for the rest."""
         self._limits = limits
         self._log = log
-        self._output = Path(tempfile.mkstemp(prefix="output-", dir=workplace.folder)[1])
+        with tempfile.NamedTemporaryFile(prefix="output-", dir=workplace.folder, delete=False) as output:
+            self._output = Path(output.name)
         self._copied = 0
         self._job: Job | None = None
         self._stage = STARTING
@@ -160,16 +160,14 @@ class Session:
             return self._failed(f"the session was stopped while {self._stage}: it used more than {limit}")
         return None
 
-    def ask(self, job: Job, begin: Callable[[str], None] = lambda _: None) -> Outcome:
-        """Have one job done, and wait for its outcome; ``begin`` is told each stage."""
+    def ask(self, job: Job) -> Outcome:
+        """Have one job done, and wait for its outcome."""
         self.give(job)
         while True:
             wait(self.waits_for, NAP_SECONDS)
             content = self.look()
             if isinstance(content, Outcome):
                 return content
-            if content:
-                begin(content)
             if content in ANSWERED:
                 self.go_on()
 
