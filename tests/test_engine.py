@@ -317,6 +317,14 @@ def test_a_session_stands_by_and_takes_over_where_another_was_lost():
     assert [set(processes) for processes in numbers] == [{1}, {2}, {2}]
 
 
+@pytest.mark.parametrize(("fresh", "most"), [(0, 1), (1, 1), (2, 2), (4, 2)])
+def test_as_many_sessions_stand_by_as_are_soon_needed(fresh, most):
+    world = World(random.Random(3))
+    tasks = [task_of(n, gpu(0)) for n in range(2)] + [task_of(9, gpu(0), anchor=n + 1) for n in range(fresh)]
+    standing = [sum(not session.started for session in world.alive) for _ in events_of(world, [*tasks, *tasks[:1]])]
+    assert max(standing) == most
+
+
 def test_a_session_that_dies_while_it_stands_by_costs_no_case():
     world = World(random.Random(9), ends={65: "dies"})
     world.early = 1.0

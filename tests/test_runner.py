@@ -166,7 +166,7 @@ def test_a_run_repeats_anchors_on_the_gpu_and_on_both_in_processes_of_their_own(
     )
     sweep = load(str(path))
     records = runner.run(sweep, plan(sweep, GPUS[:1], None), tmp_path / "out", runner.SILENT)
-    assert {record.status for record in records} == {"ok"}
+    assert {(record.status, record.reason) for record in records} == {("ok", None)}
     assert {record.work for record in records if record.variant == "barnes_hut"} == {Work.BOTH}
     assert all(record.on_host for record in records if record.variant == "barnes_hut")
     assert {record.work for record in records if record.variant == "tiled"} == {Work.GPU}

@@ -285,13 +285,25 @@ def test_ctrl_c_does_not_reach_a_session(begin):
 
 
 def test_a_session_that_is_suspended_computes_nothing_until_it_is_resumed(begin):
-    session = begin("nothing")
-    assert session.ask(job()).status == "ok"
+    session = begin("waits")
+    session.give(job())
+    wait_until(lambda: session.look() == "verifying")
     session.suspend()
-    session.give(job(2))
-    assert not session.connection.poll(0.3)
+    assert session.process.root.status() == psutil.STATUS_STOPPED
     session.resume()
-    assert session.connection.poll(PATIENCE)
+    assert session.process.root.status() != psutil.STATUS_STOPPED
+
+
+def test_a_session_that_imports_is_suspended_and_one_that_is_ready_is_not(begin):
+    starting, ready = begin("nothing"), begin("nothing")
+    starting.suspend()
+    assert not starting.connection.poll(0.5)
+    wait_until(ready.connection.poll)
+    ready.suspend()
+    assert ready.process.root.status() != psutil.STATUS_STOPPED
+    assert ready.is_ready
+    starting.resume()
+    assert starting.connection.poll(PATIENCE)
 
 
 def test_a_session_imports_nothing_of_the_program_that_starts_it(tmp_path):

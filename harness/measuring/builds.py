@@ -176,7 +176,8 @@ class BuildPool:
         if self._suspended_at is None:
             self._suspended_at = time.monotonic()
             for builder in self._builders:
-                builder.process.suspend()
+                if builder.work is not None:
+                    builder.process.suspend()
 
     def resume(self) -> None:
         """Go on."""

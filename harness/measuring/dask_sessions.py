@@ -39,7 +39,8 @@ from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import workplace
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.runner import LOCAL, StrandedError
-from gravbench.measuring.stages import LOADING, Job
+from gravbench.measuring.stages import Job
+from gravbench.measuring.supervisor import STARTING
 from gravbench.model.case import Case
 from gravbench.model.device import Device
 from gravbench.model.variant import CPU, discover
@@ -161,8 +162,8 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
                 stage = next(steps)
             except StopIteration as ended:
                 return ended.value  # type: ignore[no-any-return]
-            if stage == LOADING:
-                self._sessions.stand_by([task.case.toolkit])
+            if stage == STARTING:
+                self._sessions.stand_by([task])
             elif stage is None:
                 wait(self._sessions.waits_for, LOOK_SECONDS)
         raise RuntimeError("nobody waits for the case any more")

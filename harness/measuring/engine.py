@@ -25,7 +25,7 @@ import datetime
 import itertools
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,7 +39,7 @@ from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import Workplace, workplace
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.queues import Queue
-from gravbench.measuring.stages import COMPILING, LOADING, MEASURED, Job
+from gravbench.measuring.stages import COMPILING, MEASURED, Job
 from gravbench.measuring.supervisor import STARTING, Limits, Session
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
@@ -49,6 +49,8 @@ SLEEP_SECONDS = 0.2
 """For which the engine sleeps at most while sessions work: their limits are looked at after that."""
 NAP_SECONDS = 0.02
 """The same while a device waits for something else than a session."""
+MOST_STANDBYS = 2
+"""Sessions of a GPU that stand by: two repetitions of an anchor may come sooner than another has imported all."""
 BUILDING, WAITING = "building", "waiting"
 """What a device does beside the stages of a case: its kernels are compiled, or it waits until others are idle."""
 
@@ -134,7 +136,7 @@ class Quiet:
 
 
 class DeviceSessions:
-    """The sessions of one device: of a GPU one at a time, and one that stands by without having opened it.
+    """The sessions of one device: of a GPU one at a time, and others that stand by without having opened it.
 
     The processor has as many as measure each case, one after another; they are started together.
     """
@@ -160,7 +162,7 @@ class DeviceSessions:
         self._several = False
         self._sessions: list[Session] = []
         self._number_of: dict[Session, int] = {}
-        self._standby: Session | None = None
+        self._standbys: list[Session] = []
         self._measured: set[object] = set()  # the cases that its sessions have measured
         self._measured_at = -math.inf
 
@@ -202,20 +204,23 @@ class DeviceSessions:
         assert job.settings is not None
         return replace(first, found=replace(first.found, measurement=joined(found, job.settings)))
 
-    def stand_by(self, toolkits: Iterable[str]) -> None:
-        """Have a session import what it and ``toolkits`` need, which takes seconds, without opening the device."""
-        if self.device.is_gpu and self._standby is None:
-            self._standby = self._start(tuple(dict.fromkeys(toolkits)))
-            self._quiet.standbys.add(self._standby)
+    def stand_by(self, left: Sequence[Task]) -> None:
+        """Have sessions import what they and the tasks that are left need, which takes seconds, and open no device."""
+        if not left or not self.device.is_gpu:
+            return
+        wanted = min(MOST_STANDBYS, max(1, sum(task.fresh for task in left)))
+        while len(self._standbys) < wanted:
+            standby = self._start(tuple(dict.fromkeys(task.case.toolkit for task in left)))
+            self._standbys.append(standby)
+            self._quiet.standbys.add(standby)
             if self._quiet.measuring:
-                self._standby.suspend()
+                standby.suspend()
 
     def end(self) -> None:
         """End all sessions."""
         while self._sessions:
             self._end(self._sessions[-1])
-        if self._standby:
-            self._take_standby().end()
+        self._end_standbys()
         self._quiet.end(self.device)
 
     def _made_ready(self, task: Task, size: int) -> Generator[None, None, None]:
@@ -224,8 +229,8 @@ class DeviceSessions:
         if several != self._several or (task.fresh and task.case.identity in self._measured):
             while self._sessions:
                 self._end(self._sessions[-1])
-            if several != self._several and self._standby:
-                self._take_standby().end()
+            if several != self._several:
+                self._end_standbys()
         self._several = several
         if not self.device.is_gpu:
             while len(self._sessions) < size:
@@ -240,9 +245,9 @@ class DeviceSessions:
         if not self.device.is_gpu:
             return self._sessions[place]
         if not self._sessions:
-            if self._standby and not self._standby.is_alive:  # which is no fault of the case that comes next
+            while self._standbys and not self._standbys[0].is_alive:  # which is no fault of the case that comes next
                 self._take_standby().end()
-            self._add(self._take_standby() if self._standby else self._start(toolkits))
+            self._add(self._take_standby() if self._standbys else self._start(toolkits))
         return self._sessions[0]
 
     def _add(self, session: Session) -> None:
@@ -263,11 +268,14 @@ class DeviceSessions:
         )
 
     def _take_standby(self) -> Session:
-        session, self._standby = self._standby, None
-        assert session is not None
+        session = self._standbys.pop(0)
         self._quiet.standbys.discard(session)
         session.resume()
         return session
+
+    def _end_standbys(self) -> None:
+        while self._standbys:
+            self._take_standby().end()
 
     def _end(self, session: Session) -> None:
         self._sessions.remove(session)
@@ -388,8 +396,8 @@ class Engine:
                 while True:
                     stage = next(steps)
                     yield Does(task, stage) if stage else None
-                    if stage == LOADING and (left := self._queue.upcoming(device)):
-                        sessions.stand_by(following.case.toolkit for following in left)
+                    if stage == STARTING:
+                        sessions.stand_by(self._queue.upcoming(device))
             except StopIteration as ended:
                 outcome: Outcome = ended.value
             del self._busy[device]

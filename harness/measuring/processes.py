@@ -89,6 +89,7 @@ class Started:
         self.others: set[psutil.Process] = set()
         """What it has started, also what has lost its parents."""
         self._strangers: set[psutil.Process] = set()
+        self._is_suspended = False
         self.sentinel = self._process.sentinel
 
     @property
@@ -107,11 +108,14 @@ class Started:
 
     def suspend(self) -> None:
         """Let it compute nothing for a while, nor what it has started, itself first, so that it starts nothing more."""
+        self._is_suspended = True
         self._for_all(psutil.Process.suspend)
 
     def resume(self) -> None:
-        """Let it go on computing."""
-        self._for_all(psutil.Process.resume)
+        """Let it go on computing, if it was suspended."""
+        if self._is_suspended:
+            self._is_suspended = False
+            self._for_all(psutil.Process.resume)
 
     def _for_all(self, act: Callable[[psutil.Process], None]) -> None:
         with suppress(psutil.Error):

@@ -94,9 +94,10 @@ def _import_what_cases_need(orders: Orders) -> None:
     from gravbench.model.statistics import median_interval
     from gravbench.model.toolkits import catalogue
     from gravbench.model.variant import discover
-    from gravbench.toolkits import driver
+    from gravbench.toolkits import driver, nvrtc
 
     median_interval((1.0,))
+    nvrtc.is_usable()
     for name in orders.toolkits:
         with suppress(Exception):  # the case says so
             catalogue()[name].load()

@@ -172,8 +172,11 @@ class Session:
                 self.go_on()
 
     def suspend(self) -> None:
-        """Let it compute nothing for a while."""
-        self.process.suspend()
+        """Let it compute nothing for a while; one that is ready, and has no job, computes nothing."""
+        if not self.is_ready:
+            self.look()
+        if not self.is_ready or self._job:
+            self.process.suspend()
 
     def resume(self) -> None:
         """Let it go on computing."""
