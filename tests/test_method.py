@@ -68,7 +68,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/mojo.py": "20cb65d4",
         "toolkits/numba.py": "046b5505",
         "toolkits/parts.py": "8974b33e",
-        "toolkits/pycuda.py": "13838a5b",
+        "toolkits/pycuda.py": "db27653f",
         "toolkits/several.py": "b83a002f",
         "toolkits/torch.py": "01da48de",
         "toolkits/triton.py": "554f9088",

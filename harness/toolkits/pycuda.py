@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -50,6 +52,32 @@ def _nvcc() -> str:
     return str(pycuda.compiler.get_nvcc_version("nvcc"))
 
 
+class Releases:
+    """Releases what belongs to a CUDA context in the thread that opened it, which is the one that makes this.
+
+    Python's garbage collector runs in any thread, and PyCUDA can release nothing in another.
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._left: list[object] = []
+
+    def hold(self, owner: Any, resource: object) -> None:
+        """Keep a resource until its owner is gone, and this or ``release`` is called after that."""
+        self.release()
+        weakref.finalize(owner, self._left.append, resource).atexit = False
+
+    def release(self) -> None:
+        """Let go of what has no owner any more; do nothing in another thread."""
+        if threading.get_ident() == self._thread:
+            self._left.clear()
+
+
+@cache
+def _releases() -> Releases:
+    return Releases()
+
+
 class _Kernel:
     def __init__(self, function: Any, image: bytes, name: str) -> None:
         self.function = function
@@ -76,9 +104,15 @@ class PycudaToolkit(CudaToolkit):
         import pycuda.gpuarray
 
         self.pycuda = pycuda
+        _releases().release()
+
+    def release(self) -> None:
+        _releases().release()
 
     def upload(self, values: NDArray[Any]) -> Any:
-        return self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
+        array = self.pycuda.gpuarray.to_gpu(np.ascontiguousarray(values, dtype=self.real))
+        _releases().hold(array, array.gpudata)
+        return array
 
     def copy_in(self, array: Any, values: NDArray[Any]) -> None:
         array.set(np.ascontiguousarray(values, dtype=self.real))
@@ -91,7 +125,9 @@ class PycudaToolkit(CudaToolkit):
         binary, compiled_now = compiled(source, self.options(constants), self.architecture)
         self.count_binary(binary, compiled_now=compiled_now)
         function = self.pycuda.driver.module_from_buffer(binary.code).get_function(stem)
-        return _Kernel(function, binary.code, stem)
+        kernel = _Kernel(function, binary.code, stem)
+        _releases().hold(kernel, function)
+        return kernel
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
@@ -100,7 +136,9 @@ class PycudaToolkit(CudaToolkit):
         return np.asarray(self.pycuda.driver.pagelocked_empty(shape, dtype)) if pinned else np.empty(shape, dtype)
 
     def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        return self.pycuda.gpuarray.empty(shape, dtype)
+        array = self.pycuda.gpuarray.empty(shape, dtype)
+        _releases().hold(array, array.gpudata)
+        return array
 
     def stream(self) -> Any:
         return self.pycuda.driver.Stream(driver.NON_BLOCKING)
