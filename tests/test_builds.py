@@ -23,9 +23,10 @@ from gravbench.model.device import Device, Target
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
-from gravbench.toolkits import nvrtc
+from gravbench.toolkits import kept, nvrtc
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.jobs import Job
+from gravbench.toolkits.recording import RecordingToolkit
 
 H200 = Target("sm_90", 132)
 CASES = {case.variant: case for case in load("quick").cases if case.toolkit == "cupy" and case.n == 1024}
@@ -286,6 +287,15 @@ def test_a_builder_sees_no_device_is_polite_and_writes_into_the_log(tmp_path, po
 
 
 @pytest.mark.skipif(not nvrtc.is_usable(), reason="no NVRTC")
+def test_what_numba_compiles_for_the_host_meanwhile_is_kept(monkeypatch):
+    asked = []
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace())
+    monkeypatch.setattr(kept, "keep", lambda: asked.append(True))
+    monkeypatch.setattr(RecordingToolkit, "compile", lambda *_, **__: pytest.fail("too late") if not asked else None)
+    build(NAIVE, H200, ())
+    assert asked == [True]
+
+
 def test_a_step_has_its_integrator_built_too():
     update = {"timed": "step", "integrator": "leapfrog", "dt": 0.001}
     assert build(NAIVE, H200, ()) == Built(1, 0)

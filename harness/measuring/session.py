@@ -7,6 +7,7 @@ nothing which comes late is taken for another case's. What a variant forks off e
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -100,11 +101,14 @@ def _import_what_cases_need(orders: Orders) -> None:
     nvrtc.is_usable()
     for name in orders.toolkits:
         with suppress(Exception):  # the case says so
-            catalogue()[name].load()
+            catalogue()[name].preload()
     with suppress(Exception):  # likewise
         discover(orders.folders)
         if orders.device.is_gpu:
             driver.initialize()
+    # The first case's garbage is then looked for among its own objects alone.
+    gc.collect()
+    gc.freeze()
 
 
 def _begin(connection: Connection, process: int, job: Job, stage: str) -> None:

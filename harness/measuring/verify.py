@@ -19,6 +19,7 @@ from gravbench.measuring.direct_sums import Sums, direct_sums
 from gravbench.measuring.probe import other_bodies
 from gravbench.measuring.shared_sums import sums_over_all
 from gravbench.model.bodies import Bodies
+from gravbench.model.initial_conditions import SETS_AT_ONCE
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
@@ -248,19 +249,19 @@ class _Identified:
         return hash(self.sha256)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=SETS_AT_ONCE)
 def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Sums:
     """Sum over all rows, once for all the cases of a process with these bodies."""
     return sums_over_all(interaction, identified.bodies, dtype, on_gpu=on_gpu)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=SETS_AT_ONCE)
 def _reference_of_all(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Reference:
     sums = _all_sums(interaction, identified, dtype, on_gpu)
     return Reference(sums.exact, sums.magnitudes, interaction.vectors())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4 * SETS_AT_ONCE)
 def _limits_of_all(
     tolerance: Tolerance, interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool
 ) -> Limits:

@@ -15,6 +15,8 @@ from gravbench.model.bodies_readers import read
 from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS, collision, collision_counts
 
+SETS_AT_ONCE = 12
+"""Sets of bodies that a process keeps: a sweep goes through its sizes in random order."""
 SUBSETS = ("even", "lee", "lee_last")
 DUBINSKI_PARTS = (16_384, 16_384, 8_192, 8_192, 16_384, 16_384)
 """Bodies of the disks, of the bulges and of the halos, in each case of the Milky Way and of Andromeda."""
@@ -91,7 +93,7 @@ def of_case(case: Case) -> Bodies:
     return _of_case(stamp, case.bodies, case.n, case.seed, case.eps, case.subset, case.planar)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=SETS_AT_ONCE)
 def _of_case(
     stamp: tuple[object, ...],  # noqa: ARG001 - of the file, which may change
     spec: str,

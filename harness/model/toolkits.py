@@ -30,7 +30,8 @@ class Entry:
     ``gravbench.force`` uses it. With ``by_name``, a sweep takes it only where its entry or the command line names it,
     or a variant has no other. With ``nvcc`` it calls the compiler that is on PATH. ``environment`` are variables that
     its library finds when it is imported. With ``only_context``, it opens no more of a device than its primary context,
-    which all of these share. ``needs`` are toolkits whose libraries it uses too.
+    which all of these share. ``needs`` are toolkits whose libraries it uses too. ``parts`` are modules of its library
+    that cases use and ``module`` does not import.
     """
 
     place: int
@@ -50,6 +51,7 @@ class Entry:
     environment: tuple[tuple[str, str], ...] = ()
     only_context: bool = False
     needs: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def load(self) -> None:
         """Import the library, and before it those of the toolkits that it needs.
@@ -61,6 +63,12 @@ class Entry:
             catalogue()[name].load()
         os.environ.update(self.environment)
         importlib.import_module(self.module)
+
+    def preload(self) -> None:
+        """Import everything that cases use, which opens no device; ``load`` says what it raises."""
+        self.load()
+        for part in self.parts:
+            importlib.import_module(part)
 
     @property
     def version(self) -> str | None:

@@ -44,7 +44,7 @@ def counting_numba(toolkit: DeviceToolkit) -> Iterator[None]:
             keep()
             listening.enter_context(event.install_listener("numba:compile", _listener(event, toolkit)))
 
-        with _when_numba_is_imported(listen):
+        with when_numba_is_imported(listen):
             yield
 
 
@@ -69,7 +69,7 @@ def _listener(event: Any, toolkit: DeviceToolkit) -> Any:
 
 
 @contextmanager
-def _when_numba_is_imported(act: Callable[[], None]) -> Iterator[None]:
+def when_numba_is_imported(act: Callable[[], None]) -> Iterator[None]:
     """Act at once if Numba has been imported, otherwise as soon as that happens within the block."""
     if sys.modules.get(NUMBA):
         act()

@@ -31,7 +31,8 @@ from gravbench.toolkits.kept import UnknownContentError, content, surroundings
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
-    flags=("fastmath=True",), probe="naive", python=True, in_force=True, only_context=True
+    flags=("fastmath=True",), probe="naive", python=True, in_force=True, only_context=True,
+    parts=("numba.cuda", "numba.cuda.libdevice"),
 )  # fmt: skip
 
 SECTION = re.compile(rb"\.text\.([\w$]+)")

@@ -21,7 +21,8 @@ from gravbench.toolkits.jobs import Job
 
 ENTRY = Entry(
     place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
-    probe="naive", cuda_c=True, in_force=True, nvcc=True, only_context=True
+    probe="naive", cuda_c=True, in_force=True, nvcc=True, only_context=True,
+    parts=("pycuda.compiler", "pycuda.driver", "pycuda.gpuarray"),
 )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from gravbench.toolkits.torch import TorchToolkit, passed
 
 ENTRY = Entry(
     place=6, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
-    companions=("torch",), probe="triton_tiles", needs=("torch",)
+    companions=("torch",), probe="triton_tiles", needs=("torch",),
+    parts=("triton.language", "triton.experimental.gluon.language"),
 )  # fmt: skip
 
 WARP_SIZE = 32
