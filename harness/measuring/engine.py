@@ -234,7 +234,7 @@ class DeviceSessions:
         self._several = several
         if not self.device.is_gpu:
             while len(self._sessions) < size:
-                self._add(self._start(()))
+                self._add(self._start((task.case.toolkit,)))
             # Nothing is measured while one of them still imports.
             while starting := [session for session in self._sessions if session.is_awaited]:
                 for session in starting:
