@@ -238,7 +238,7 @@ def test_what_was_not_measured_is_the_published_figure_and_says_so():
 @pytest.mark.parametrize("content", ["[]", "{", '{"ceilings": [{"name": "mufu"}]}', '{"ceilings": 3}'])
 def test_a_file_that_is_none_of_ceilings_gets_one_sentence(tmp_path, content):
     (tmp_path / "ceilings.json").write_text(content)
-    with pytest.raises(InputError, match="accepted: what `gravbench ceilings` writes") as caught:
+    with pytest.raises(InputError, match="accepted: what `gravbench peaks` writes") as caught:
         ceilings.read(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -265,7 +265,7 @@ def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(host_ceilings, "WARM_UP_SECONDS", 0.0)
     monkeypatch.setattr(host_ceilings, "TURNS", 64)
     monkeypatch.setattr(host_ceilings, "BYTES_READ", 1 << 16)
-    done = CliRunner().invoke(app, ["ceilings", "--device", "cpu", "--out", str(tmp_path)], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["peaks", "--device", "cpu", "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
     found = ceilings.read(tmp_path)
     assert [one.name for one in found.ceilings] == list(host_ceilings.NAMES)
@@ -277,9 +277,9 @@ def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
 def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
     made = Ceilings(device="a card", ceilings=[one_ceiling("mufu", 15.9)], failed={"alu": "made up"})
     made.write(tmp_path)
-    words = ["ceilings", "--from", str(tmp_path)]
+    words = ["peaks", "--from", str(tmp_path)]
     printed = CliRunner().invoke(app, words, catch_exceptions=False).output
-    assert "Ceilings of a card" in printed
+    assert "Peak rates of a card" in printed
     assert re.search(r"^mufu +15\.9 ", printed, re.MULTILINE)
     assert "alu: made up" in printed
     done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
@@ -289,27 +289,27 @@ def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "no ceilings.json in it; `gravbench ceilings --out FOLDER` writes one"),
+        ((), "no ceilings.json in it; `gravbench peaks --out FOLDER` writes one"),
         (("--only", "fma", "--device", "cpu"), "measures nothing; it cannot be combined with --device, --only"),
     ],
 )
 def test_ceilings_that_cannot_be_printed_are_one_sentence(tmp_path, words, said):
     with pytest.raises(InputError, match=said):
-        CliRunner().invoke(app, ["ceilings", "--from", str(tmp_path), *words], catch_exceptions=False)
+        CliRunner().invoke(app, ["peaks", "--from", str(tmp_path), *words], catch_exceptions=False)
 
 
 def test_a_name_that_is_no_ceiling_leaves_no_folder_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="--only mufu: no ceiling of cpu; accepted: fma"):
-        CliRunner().invoke(app, ["ceilings", "--device", "cpu", "--only", "mufu"], catch_exceptions=False)
+        CliRunner().invoke(app, ["peaks", "--device", "cpu", "--only", "mufu"], catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ceilings_of_another_device_are_not_mixed(tmp_path):
     Ceilings(device="a card", ceilings=[one_ceiling("fma")]).write(tmp_path)
-    with pytest.raises(InputError, match="its ceilings were measured on a card"):
+    with pytest.raises(InputError, match="its peak rates were measured on a card"):
         CliRunner().invoke(
-            app, ["ceilings", "--device", "cpu", "--only", "fma", "--out", str(tmp_path)], catch_exceptions=False
+            app, ["peaks", "--device", "cpu", "--only", "fma", "--out", str(tmp_path)], catch_exceptions=False
         )
 
 
@@ -318,7 +318,7 @@ def test_the_ceilings_of_this_gpu_are_what_its_kind_can_do():
     assert GPUS, NO_GPU
     names = frozenset({"fma_1", "mufu", "lds_32", "latency_fma", "launch_stream"})
     device: Device = GPUS[0]
-    found = measured.measure(device, ["ceilings"], lambda _: None, names)
+    found = measured.measure(device, ["peaks"], lambda _: None, names)
     assert found.failed == {}
     by_name = found.by_name
     assert 30 < by_name["fma_1"].median <= 130

@@ -394,7 +394,7 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
     assert "differs from the row above" not in said  # there is one row
     assert stranger not in gravbench("compare", "one", "two").stdout
     if not assembling.missing():
-        assert "mine.cu:" in gravbench("explain", "mine").stdout
+        assert "mine.cu:" in gravbench("explain", "ledger", "mine").stdout
 
 
 def test_replay_knows_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import GPUS, NO_GPU, ROOT
-from gravbench.cli import proving
+from gravbench.cli import ablating
 from gravbench.cli.main import app
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
@@ -158,7 +158,7 @@ def test_changes_are_kept_in_a_file_of_their_own_beside_no_record(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["knock_outs.json"]
     assert sorted((kept.n, len(kept.left)) for kept in knock_outs.read_all(tmp_path)) == [(1024, 1), (2048, 0)]
     (tmp_path / "knock_outs.json").write_text("{")
-    with pytest.raises(InputError, match="accepted: what `gravbench explain --knock-outs` writes"):
+    with pytest.raises(InputError, match="accepted: what `gravbench ablate` writes"):
         knock_outs.read_all(tmp_path)
 
 
@@ -216,7 +216,7 @@ def test_the_table_shows_what_has_no_figure_and_why(capsys):
         knock_outs.Outcome(name="half the registers", what="it", reason="it does not compile"),
     ]
     found = knock_outs.KnockOuts(variant="tiled", axes={}, n=1024, dtype="float32", outcomes=outcomes)
-    proving.show(found, Console(width=80))
+    ablating.show(found, Console(width=80))
     said = capsys.readouterr().out
     assert "1.110" in said
     assert "half the registers: it does not compile" in said
@@ -225,7 +225,7 @@ def test_the_table_shows_what_has_no_figure_and_why(capsys):
 
 def asked(*words):
     try:
-        result = CliRunner().invoke(app, ["explain", *words], catch_exceptions=False, env={"COLUMNS": "80"})
+        result = CliRunner().invoke(app, ["ablate", *words], catch_exceptions=False, env={"COLUMNS": "80"})
     except InputError as error:
         return str(error)
     assert result.exit_code == 0
@@ -233,13 +233,13 @@ def asked(*words):
 
 
 def test_what_was_measured_is_printed_again_without_a_gpu():
-    said = asked("--knock-outs", "--from", str(CEILINGS))
+    said = asked("--from", str(CEILINGS))
     for name in KEPT:
         assert f"Changes to {name}, n = " in said
     assert said.count("gain: the time of the original") == 1
-    only = asked("tensor", "--knock-outs", "--from", str(CEILINGS))
+    only = asked("tensor", "--from", str(CEILINGS))
     assert re.findall(r"Changes to (\w+)", only) == ["tensor"]
-    (found,) = json.loads(asked("tensor", "--knock-outs", "--from", str(CEILINGS), "--json"))
+    (found,) = json.loads(asked("tensor", "--from", str(CEILINGS), "--json"))
     assert found["variant"] == "tensor"
     gains = [one["measured_gain"] for one in found["outcomes"]]
     assert all(f"{gain:.3f}" in only for gain in gains)
@@ -248,14 +248,13 @@ def test_what_was_measured_is_printed_again_without_a_gpu():
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["shuffle", "--knock-outs", "--from", str(CEILINGS)], "no knock-outs of shuffle; accepted: naive, "),
-        (["--knock-outs", "--from", "nowhere"], "--from nowhere: no such folder, neither as a path nor below reports/"),
-        (["tiled", "--from", str(CEILINGS)], "--from only works with --knock-outs"),
-        (["tiled", "--knock-outs", "--from", str(CEILINGS), "--n", "65536"], "--n describes a kernel to compile"),
-        (["tiled", "--knock-outs", "--from", str(CEILINGS), "-p", "p=64"], "cannot be combined with --from"),
-        (["--records", "h200/ladder", "--arch", "sm_80"], "--arch describes a kernel to compile"),
-        (["--limits", "h200/ladder", "--mhz", "1000"], "cannot be combined with --limits"),
-        (["tiled", "--knock-outs", "--from", str(CEILINGS), "--out", "x"], "cannot be combined with --device, --out"),
+        ([], "ablate needs a VARIANT, or --from FOLDER"),
+        (["shuffle", "--from", str(CEILINGS)], "no ablations of shuffle; accepted: naive, "),
+        (["--from", "nowhere"], "--from nowhere: no such folder, neither as a path nor below reports/"),
+        (["tiled", "--from", str(CEILINGS), "--n", "65536"], "measures nothing; it cannot be combined with --n"),
+        (["tiled", "--from", str(CEILINGS), "-p", "p=64"], "it cannot be combined with --parameter"),
+        (["--from", str(CEILINGS), "--out", "x", "--device", "cuda:0"], "it cannot be combined with --device, --out"),
+        (["tiled", "--device", "cpu"], "needs a GPU, but none was selected"),
     ],
 )
 def test_a_wrong_question_for_what_was_measured_gets_one_sentence(words, expected):
@@ -265,7 +264,7 @@ def test_a_wrong_question_for_what_was_measured_gets_one_sentence(words, expecte
 @pytest.mark.gpu
 def test_on_this_gpu_a_kernel_that_computes_each_product_twice_is_slower(tmp_path):
     assert GPUS, NO_GPU
-    command = ["explain", "tiled", "--n", "16384", "--knock-outs", "--out", str(tmp_path)]
+    command = ["ablate", "tiled", "--n", "16384", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
     (found,) = knock_outs.read_all(tmp_path)
     by_name = {one.name: one for one in found.outcomes}

@@ -82,7 +82,7 @@ def test_the_file_is_read_as_it_was_written(tmp_path, few):
     assert limiting.read(tmp_path / "none") == Limits()
     (tmp_path / limiting.FILE).write_text('{"limits": [{"key": "a"}]}')
     with pytest.raises(
-        InputError, match=r"limits.json: limits.0.started: .*accepted: what `gravbench explain --limits`"
+        InputError, match=r"limits.json: limits.0.started: .*accepted: what `gravbench explain bottleneck`"
     ):
         limiting.read(tmp_path)
 
@@ -99,7 +99,7 @@ def test_the_report_shows_them_and_says_where_there_are_none(few):
     assert "latency 42 %" in row
     assert "the largest part of the time" in " ".join(told.split())
     without = " ".join(rendered(few, Limits()).split())
-    assert "`gravbench explain --limits RUN` to add a column" in without
+    assert "`gravbench explain bottleneck RUN` to add a column" in without
     assert "time goes to" not in without
     assert all(len(line) <= 80 for line in rendered(few, Limits(limits=[limit(few[1])]), 80).splitlines())
 
@@ -111,7 +111,7 @@ def test_the_page_shows_them(few):
     assert '<td title="why &lt;so&gt;">latency 42 %</td>' in made
     without = html.page([run], discover())
     assert "time goes to" not in without
-    assert "gravbench explain --limits RUN" in without
+    assert "gravbench explain bottleneck RUN" in without
 
 
 def test_the_file_of_the_ladder_is_of_its_records(records):
@@ -123,7 +123,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
         for one in records
         if own_record.modelled(one) and own_record.of_this_checkout(one) and not known.of(one)
     ]
-    assert not unexplained, "run: gravbench explain --limits h200/ladder --ceilings reports/h200/ceilings"
+    assert not unexplained, "run: gravbench explain bottleneck h200/ladder --peaks reports/h200/ceilings"
     assert known.limits
 
 
@@ -131,7 +131,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
 def test_the_command_keeps_what_the_report_shows(tmp_path, few):
     shutil.copy(LADDER / "environment.json", tmp_path)
     (tmp_path / "records.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in few))
-    command = ["explain", "--limits", str(tmp_path), "--ceilings", str(LADDER.parent / "ceilings")]
+    command = ["explain", "bottleneck", str(tmp_path), "--peaks", str(LADDER.parent / "ceilings")]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "2 records explained" in done.output
@@ -146,21 +146,7 @@ def test_the_command_keeps_what_the_report_shows(tmp_path, few):
 def test_a_run_without_such_records_is_said_to_have_none(tmp_path, records):
     other = next(one for one in records if one.toolkit == "numba")
     (tmp_path / "records.jsonl").write_text(f"{other.model_dump_json()}\n")
-    done = CliRunner().invoke(app, ["explain", "--limits", str(tmp_path)], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["explain", "bottleneck", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 1
     assert "no record is of a direct sum" in " ".join(done.output.split())
     assert not (tmp_path / limiting.FILE).exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--limits", "a", "--records", "b"], "cannot be combined"),
-        (["tiled", "--limits", "a"], "cannot be combined with VARIANT"),
-        (["--limits", "a", "--json"], "cannot be combined with --json"),
-        (["--limits", "a", "--html", "b"], "cannot be combined"),
-    ],
-)
-def test_options_that_do_not_go_with_it_get_one_sentence(options, says):
-    with pytest.raises(InputError, match=says):
-        CliRunner().invoke(app, ["explain", *options], catch_exceptions=False)

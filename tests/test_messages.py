@@ -62,7 +62,7 @@ def mine(tmp_path):
 def test_a_kernel_of_another_name_is_named_with_those_that_the_file_has(mine):
     path = mine(".cu", ("    mine(const Body", "    mein(const Body"))
     accepted = 'accepted: extern "C" __global__ void mine(...)'
-    assert refused("explain", "mine") == [f"{path}: no kernel mine; it has mein; {accepted}"]
+    assert refused("explain", "ledger", "mine") == [f"{path}: no kernel mine; it has mein; {accepted}"]
 
 
 def test_what_does_not_compile_is_said_with_the_file_and_the_line_of_each_error(mine):
@@ -74,14 +74,14 @@ def test_what_does_not_compile_is_said_with_the_file_and_the_line_of_each_error(
         f'{path}, line {wrong}: identifier "Bodi" is undefined',
         f'{path}, line {wrong}: identifier "i" is undefined',
     ]
-    assert refused("explain", "mine") == said
-    assert refused("explain", "tiled", "--against", "mine") == said
+    assert refused("explain", "ledger", "mine") == said
+    assert refused("explain", "compare", "tiled", "mine") == said
     assert refused("source", "mine", "--machine-code") == said
 
 
 def test_what_the_assembler_refuses_is_said_with_the_file_and_without_its_remarks(mine):
     path = mine(".cu", ("tile[P]", "tile[1000 * P]"))
-    assert refused("explain", "mine") == [
+    assert refused("explain", "ledger", "mine") == [
         f"{path}: it does not compile for sm_90: ptxas error   : Entry function 'mine' uses too much shared data "
         "(0x3e8000 bytes, 0xc000 max)"
     ]
@@ -113,8 +113,8 @@ def test_a_file_whose_decorator_is_misspelt_is_named_wherever_its_variant_is_ask
     )
     for command in ("run", "check", "selftest"):
         assert refused(command, "mine/mine.yaml") == [f'mine/mine.yaml, line 6: no variant "mine"; {said}']
-    assert refused("explain", "mine") == [f'VARIANT "mine": no such variant; {said}']
-    assert refused("explain", "tiled", "--against", "mine") == [f'--against "mine": no such variant; {said}']
+    assert refused("explain", "ledger", "mine") == [f'VARIANT "mine": no such variant; {said}']
+    assert refused("explain", "compare", "tiled", "mine") == [f'OTHER "mine": no such variant; {said}']
     assert refused("source", "mine") == [f"there is no variant mine; {said}"]
     assert refused("list", "mine") == [f"mine is neither a variant nor an interaction; {said}"]
     assert refused("movie", "mine") == [f"VARIANT mine: no such variant; {said}"]
@@ -382,13 +382,13 @@ def test_a_value_that_does_not_go_with_another_axis_is_said_with_that_one_and_th
     (tmp_path / "x.yaml").write_text("n: 64\nvariants:\n - {variant: tiled, toolkit: cupy, p: 100}")
     assert refused("run", "x.yaml") == [f"x.yaml, line 3: {removed}; {misfit}"]
     assert refused("run", "x.yaml", "-p", "p=100") == [f"x.yaml: {removed}; {misfit}"]
-    assert refused("explain", "tiled", "-p", "p=100") == [f"-p p=100: {misfit}"]
+    assert refused("explain", "ledger", "tiled", "-p", "p=100") == [f"-p p=100: {misfit}"]
     # What was set is what is changed, and words are compared as words.
-    assert refused("explain", "tiled", "-p", "unroll=48") == [
+    assert refused("explain", "ledger", "tiled", "-p", "unroll=48") == [
         "-p unroll=48: unroll = 48 does not go with p = 256, because tiled needs p % unroll == 0; the nearest unroll "
         "that does is 32"
     ]
-    assert refused("explain", "tiled", "-p", "block_shape=16x16", "-p", "p=128") == [
+    assert refused("explain", "ledger", "tiled", "-p", "block_shape=16x16", "-p", "p=128") == [
         '-p block_shape=16x16 -p p=128: p = 128 does not go with block_shape = "16x16", because tiled needs '
         'block_shape == "1d" or p == 256; the nearest p that does is 256'
     ]

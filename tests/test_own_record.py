@@ -1,7 +1,6 @@
 """The model's own record: the picture, its numbers and the table of the documentation are those of all records."""
 
 import io
-import itertools
 import json
 import re
 import shlex
@@ -13,9 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import ROOT
-from gravbench.cli import proving
+from gravbench.cli import explaining
 from gravbench.cli.main import app
-from gravbench.errors import InputError
 from gravbench.explain import assembling, ceilings, own_record
 from gravbench.explain.own_record import Compared, by_variant
 from gravbench.model.runs import RecordFile
@@ -26,7 +24,7 @@ CEILINGS = ceilings.read(REPORTS / "ceilings")
 FIGURES = ROOT / "docs" / "figures"
 DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
 BLOCK = re.compile(
-    r"<!-- printed: (gravbench explain --records .*?) -->\n```text\n(.*?)\n```\n<!-- end of printed -->", re.S
+    r"<!-- printed: (gravbench explain validate .*?) -->\n```text\n(.*?)\n```\n<!-- end of printed -->", re.S
 )
 FOUND, COMPILER = own_record.read(FIGURES / "model.json")
 AT_MOST = 0.057
@@ -56,7 +54,7 @@ def test_the_median_error_is_small():
 def test_the_file_is_of_all_records(records):
     ((command, _),) = BLOCK.findall(DOCUMENT)
     words = shlex.split(command)
-    named = {after for word, after in itertools.pairwise(words) if word == "--records"}
+    named = {*words[3:]}
     refresh = "run: python docs/hooks/refresh.py, with these runs in the block's command"
     assert {f"h200/{name}" for name in records} <= named, refresh
     # What tensor computes depends on its bodies, and a table of these is no part of the project.
@@ -70,7 +68,7 @@ def test_the_file_is_of_all_records(records):
 def test_the_table_of_the_document_is_of_the_file():
     ((_, written),) = BLOCK.findall(DOCUMENT)
     terminal = Console(width=100, color_system=None, file=io.StringIO())
-    proving.print_errors(FOUND, {}, terminal)
+    explaining.print_errors(FOUND, {}, terminal)
     printed = [line.rstrip() for line in terminal.file.getvalue().strip().splitlines()]
     assert written.splitlines()[: len(printed)] == printed
 
@@ -127,16 +125,11 @@ def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
     assert sorted(row["ratio"] for row in rows) == [0.5, 1.1, 1.25]
 
 
-def test_a_picture_needs_records(tmp_path):
-    with pytest.raises(InputError, match="--figures needs --records"):
-        CliRunner().invoke(app, ["explain", "tiled", "--figures", str(tmp_path)], catch_exceptions=False)
-
-
 @explained
 def test_the_command_writes_both_files(tmp_path, records):
     one = next(one for one in records["ladder"] if (one.variant, one.n) == ("naive", 1024))
     (tmp_path / "records.jsonl").write_text(f"{one.model_dump_json()}\n")
-    command = ["explain", "--records", str(tmp_path), "--figures", str(tmp_path / "drawn")]
+    command = ["explain", "validate", str(tmp_path), "--figures", str(tmp_path / "drawn")]
     assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
     content = json.loads((tmp_path / "drawn" / "model.json").read_text())
     assert [row["variant"] for row in content["records"]] == ["naive"]

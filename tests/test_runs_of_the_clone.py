@@ -83,9 +83,9 @@ def test_folders_that_are_no_runs_are_found_by_their_names_too(elsewhere, clone)
     assert run_names.located(ceilings.relative_to(clone / "reports")) == ceilings.relative_to(clone / "reports")
     assert run_names.located(elsewhere / "nowhere") == elsewhere / "nowhere"
     for words in (
-        ["ceilings", "--from"],
+        ["peaks", "--from"],
         ["selftest", "--from"],
-        ["explain", "--records", "card/ladder", "--ceilings"],
+        ["explain", "validate", "card/ladder", "--peaks"],
     ):
         done = invoke(*words, "card/nowhere")
         assert str(done.exception) == f"{words[-1]} card/nowhere: no such folder, neither as a path nor below reports/"
@@ -118,9 +118,9 @@ def test_in_the_clone_its_runs_are_ones_own(clone, monkeypatch):
 
 def test_nothing_is_written_into_a_run_of_the_clone_from_elsewhere(elsewhere, clone):
     before = {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()}
-    done = invoke("explain", "--limits", "card/ladder")
+    done = invoke("explain", "bottleneck", "card/ladder")
     assert str(done.exception) == (
-        f"--limits card/ladder: {clone / 'reports' / 'card' / 'ladder'} is a run of the clone of gravbench, which is "
+        f"RUN card/ladder: {clone / 'reports' / 'card' / 'ladder'} is a run of the clone of gravbench, which is "
         "only read from elsewhere; accepted: a run of your own, or the same command in the clone"
     )
     assert {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()} == before
@@ -148,7 +148,7 @@ def test_a_plain_installation_says_where_the_runs_are(tmp_path):
         f"gravbench: h200/ladder: no such run; there is none below {here / 'reports'} yet; `gravbench run quick` makes "
         "one; published runs such as h200/ladder are in a clone of gravbench, not in this installation\n",
     )
-    words = [sys.executable, "-m", "gravbench", "ceilings", "--from", "h200/ceilings"]
+    words = [sys.executable, "-m", "gravbench", "peaks", "--from", "h200/ceilings"]
     done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         2,

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from conftest import ROOT
 from gravbench.cli.main import app
-from gravbench.errors import InputError
 from gravbench.explain import ceilings, model, own_record
 from gravbench.explain.assembling import assemble, missing
 from gravbench.explain.ceilings import Ceiling, Ceilings
@@ -224,26 +223,11 @@ def test_a_variant_without_cuda_c_has_no_model(records):
 def test_the_model_is_held_against_records_from_the_command_line(tmp_path, records):
     lines = [one.model_dump_json() for key, one in records.items() if key in (("naive", 16384), ("kahan", 16384))]
     (tmp_path / "records.jsonl").write_text("\n".join(lines) + "\n")
-    command = ["explain", "naive", "--records", str(tmp_path), "--json"]
+    command = ["explain", "validate", str(tmp_path), "--variant", "naive", "--json"]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     found = json.loads(done.output)
     assert list(found["variants"]) == ["naive"]
     assert found["median"] == found["variants"]["naive"]["median"] < 0.2
-    table = CliRunner().invoke(app, ["explain", "--records", str(tmp_path)], catch_exceptions=False).output
+    table = CliRunner().invoke(app, ["explain", "validate", str(tmp_path)], catch_exceptions=False).output
     assert "kahan" in table
     assert "median error" in table
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ([], "needs a VARIANT"),
-        (["tiled", "--out", "x"], "--out only works with --knock-outs"),
-        (["tiled", "--ceilings", "x"], "--ceilings needs"),
-        (["tiled", "--records", "a", "--knock-outs"], "cannot be combined"),
-        (["tiled", "--knock-outs", "--device", "cpu"], "needs a GPU, but none was selected"),
-    ],
-)
-def test_options_that_do_not_go_together_get_one_sentence(options, says):
-    with pytest.raises(InputError, match=says):
-        CliRunner().invoke(app, ["explain", *options], catch_exceptions=False)

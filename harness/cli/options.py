@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from gravbench.cli import completion
+from gravbench.cli.renamed import renamed, sentence
 from gravbench.errors import InputError, shortened
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _show_version(asked: bool) -> None:
 
 
 ORDER = (
-    *("run", "check", "selftest", "ceilings", "movie"),
+    *("run", "check", "selftest", "peaks", "ablate", "movie"),
     *("report", "best", "compare", "replay", "merge", "export", "history"),
     *("list", "source", "explain", "doctor", "new", "schema"),
 )
@@ -67,8 +68,12 @@ class Commands(TyperGroup):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # the name of a file need not be text
                 stream.reconfigure(errors="backslashreplace")
+        given = list(sys.argv[1:] if args is None else args)
+        arguments = renamed(given)
+        if arguments != given:
+            warn(sentence(given, arguments))
         try:
-            code = super().main(args, prog_name, *others, **(options | {"standalone_mode": False}))
+            code = super().main(arguments, prog_name, *others, **(options | {"standalone_mode": False}))
         except _UsageError as error:
             if type(error).__name__ == "NoArgsIsHelpError":  # only the name of a group: its help
                 print(error, file=sys.stderr)  # noqa: T201

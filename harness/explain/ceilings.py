@@ -1,4 +1,4 @@
-"""What a device does at most of one kind of work: measured by ``gravbench ceilings``, or published where it was not.
+"""What a device does at most of one kind of work: measured by ``gravbench peaks``, or published where it was not.
 
 A ceiling is of one kind of instruction, in a loop of nothing else, or of one kind of traffic. The file of a run folder,
 ``ceilings.json``, has all that were measured on one device, with the environment as records have it.
@@ -184,6 +184,6 @@ def read(folder: Path) -> Ceilings:
     """Read the ceilings of a run folder; without its file, none is measured.
 
     Raises:
-        InputError: the file is not what ``gravbench ceilings`` writes.
+        InputError: the file is not what ``gravbench peaks`` writes.
     """
-    return json_models.read(Ceilings, folder / CEILINGS, "gravbench ceilings")
+    return json_models.read(Ceilings, folder / CEILINGS, "gravbench peaks")

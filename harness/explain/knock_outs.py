@@ -340,7 +340,7 @@ def read_all(folder: Path) -> list[KnockOuts]:
     """Read what was measured in a folder; nothing where it has no such file.
 
     Raises:
-        InputError: the file is not what ``gravbench explain --knock-outs`` writes.
+        InputError: the file is not what ``gravbench ablate`` writes.
     """
     path = folder / FILE
     try:
@@ -349,4 +349,4 @@ def read_all(folder: Path) -> list[KnockOuts]:
         return []
     except ValidationError as error:
         why = error.errors()[0]["msg"]
-        raise InputError(f"{path}: {why}; accepted: what `gravbench explain --knock-outs` writes") from None
+        raise InputError(f"{path}: {why}; accepted: what `gravbench ablate` writes") from None

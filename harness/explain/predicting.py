@@ -114,7 +114,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if lacking := missing():
             raise InputError(lacking)
         if not (found := read_all(asked.folder)):
-            raise InputError(f"{asked.folder}: it has no {FILE}, which `gravbench explain --knock-outs` writes")
+            raise InputError(f"{asked.folder}: it has no {FILE}, which `gravbench ablate` writes")
         ceilings = kept.read(asked.folder)
         path = write([again(one, ceilings) for one in found], asked.folder)
         sys.stdout.write(f"{path}\n")

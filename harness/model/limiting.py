@@ -1,4 +1,4 @@
-"""What most of the time of a record goes to, as `gravbench explain --limits` found it and keeps it in a run folder.
+"""What most of the time of a record goes to, as `gravbench explain bottleneck` found it and keeps it in a run folder.
 
 An entry is of one measurement, by its case, its beginning and its time: it is never that of another source or device.
 """
@@ -78,9 +78,9 @@ def read(folder: Path) -> Limits:
     """Read those of a run folder; without its file, nothing is explained.
 
     Raises:
-        InputError: the file is not what ``gravbench explain --limits`` writes.
+        InputError: the file is not what ``gravbench explain bottleneck`` writes.
     """
-    return json_models.read(Limits, folder / FILE, "gravbench explain --limits")
+    return json_models.read(Limits, folder / FILE, "gravbench explain bottleneck")
 
 
 NONE = Limits()

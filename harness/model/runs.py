@@ -27,7 +27,7 @@ from gravbench.model.rescue import keep_elsewhere
 RECORDS = "records.jsonl"
 ENVIRONMENT = "environment.json"
 CEILINGS = "ceilings.json"
-"""What ``gravbench ceilings`` writes: the peak rates of a device, beside records or in a folder without any."""
+"""What ``gravbench peaks`` writes: the peak rates of a device, beside records or in a folder without any."""
 REPORTS = Path("reports")
 TO_MEASURE_AGAIN = "remove the line, and continue the run with --resume"
 """What helps where a line states what was not measured: as long as it is there, it is refused."""

@@ -70,7 +70,7 @@ EXPLAINED = (
     "time goes to: the largest part of the time in the model of `gravbench explain`, and its share; instructions means "
     "issuing them, unexplained is what the model does not account for."
 )
-NOT_EXPLAINED = "Run `gravbench explain --limits RUN` to add a column with what limits each variant."
+NOT_EXPLAINED = "Run `gravbench explain bottleneck RUN` to add a column with what limits each variant."
 COMPARING = (
     "compared: the number of configurations that are ok, including the fastest. as fast: how many of the others cannot "
     "be distinguished from it, because the intervals of ± overlap."

@@ -1,4 +1,4 @@
-"""The command that measures the peak rates of a device: ceilings."""
+"""The command that measures the peak rates of a device: peaks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @app.command(rich_help_panel=MEASURE)
-def ceilings(
+def peaks(
     device: Annotated[str | None, typer.Option(help="cuda:0 or cpu (default: the first GPU).")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write ceilings.json to this folder (default: reports/ceilings-DATE-TIME).")
+        Path | None, typer.Option(help="Write ceilings.json to this folder (default: reports/peaks-DATE-TIME).")
     ] = None,
     from_folder: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Measure nothing; print the ceilings in this folder instead."),
+        typer.Option("--from", metavar="FOLDER", help="Measure nothing; print the peak rates in this folder instead."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Measure only this ceiling; repeat for more. Others already in the file are kept."),
+        typer.Option("--only", help="Measure only this rate; repeat for more. Others already in the file are kept."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -54,12 +54,12 @@ def ceilings(
     if chosen.uuid:  # before any library asks the driver which devices there are
         os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid
     terminal = console(stderr=as_json)
-    folder = out or runs.new_folder("ceilings")
+    folder = out or runs.new_folder("peaks")
     with alone(folder):
         before = kept.read(folder)
         if only and before.ceilings and (before.device, before.device_uuid) != (chosen.name, chosen.uuid):
             raise InputError(
-                f"--out {folder}: its ceilings were measured on {before.device}, but this device is {chosen.name}"
+                f"--out {folder}: its peak rates were measured on {before.device}, but this device is {chosen.name}"
             )
         with terminal.status("opening the device") if terminal.is_terminal else nullcontext() as status:
 
@@ -75,7 +75,7 @@ def ceilings(
         found = found.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
         path = found.write(folder)
     _print(found, terminal, as_json=as_json)
-    terminal.print(f"ceilings written to {path}", markup=False, soft_wrap=True)
+    terminal.print(f"peak rates written to {path}", markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.ceilings else 1)
 
 
@@ -87,7 +87,7 @@ def _kept(folder: Path) -> Ceilings:
 
     found = kept.read(present("--from", folder))
     if found.device is None:
-        raise InputError(f"--from {folder}: no {CEILINGS} in it; `gravbench ceilings --out FOLDER` writes one")
+        raise InputError(f"--from {folder}: no {CEILINGS} in it; `gravbench peaks --out FOLDER` writes one")
     return found
 
 
@@ -99,16 +99,16 @@ def _print(found: Ceilings, terminal: Console, *, as_json: bool) -> None:
 
 
 def show(found: Ceilings, terminal: Console) -> None:
-    """Print a row for each ceiling."""
+    """Print a row for each peak rate."""
     from rich.table import Table
     from rich.text import Text
 
     from gravbench.model.runs import CEILINGS
     from gravbench.report.terminal.printing import heading, say_lines
 
-    heading(terminal, f"Ceilings of {found.device}")
+    heading(terminal, f"Peak rates of {found.device}")
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("ceiling", no_wrap=True)
+    table.add_column("rate", no_wrap=True)
     for name in ("value", "from", "to"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("MHz", justify="right", no_wrap=True)
