@@ -14,8 +14,6 @@ from gravbench.config.load import Sweep
 from gravbench.config.settings import DRIFT_STEPS, FEWEST_SAMPLES, Measure
 from gravbench.errors import InputError
 from gravbench.measuring import environment
-from gravbench.measuring.conserved import is_measured
-from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
@@ -24,6 +22,8 @@ from gravbench.model.variant import CPU, Variant, discover
 from gravbench.model.work import Work, work_of
 from gravbench.toolkits.devices import others_like, too_few
 from gravbench.verdicts.ranking import grouped
+from gravbench.verifying.conserved import is_measured
+from gravbench.verifying.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO
 
 # What estimate_seconds assumes, on the slow side.
 CPU_INTERACTIONS_PER_SECOND = 2e8

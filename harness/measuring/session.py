@@ -63,8 +63,8 @@ def serve(connection: Connection, orders: Orders) -> None:
     print_to(orders.log)
     uuids = _show_devices(orders)
     from gravbench.measuring import stages
-    from gravbench.measuring.shared_sums import SHARED
     from gravbench.toolkits.devices import reader, sensor
+    from gravbench.verifying.shared_sums import SHARED
 
     if "fork" in multiprocessing.get_all_start_methods():
         # Locks of processes that fork have no name, which would be left when the session is killed; Numba makes some.
