@@ -32,7 +32,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verifying/comparing.py": "10605bee",
         "verifying/conserved.py": "75e2fa8a",
         "verifying/direct_sums.py": "c0c68ce1",
-        "measuring/engine.py": "014ea564",
+        "measuring/engine.py": "b45f7a70",
         "verifying/gpu_sums.py": "3a662eee",
         "verifying/perturbed.py": "86aec78b",
         "measuring/protocol.py": "9b6e0057",
