@@ -76,8 +76,8 @@ def run(
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 if all cases were skipped."""
     from gravbench.config.load import load
+    from gravbench.explain.counters import add_missing
     from gravbench.measuring import runner, shards
-    from gravbench.measuring.counters import add_missing
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
