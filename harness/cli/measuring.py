@@ -275,7 +275,7 @@ def selftest(
     import json
 
     from gravbench.config.load import load
-    from gravbench.measuring.rounds import measure_on_each, measure_rounds, plan_on_each, plan_rounds
+    from gravbench.measuring.rounds import measure_round, measure_rounds, plan_on_each, plan_rounds
     from gravbench.model import run_names, runs
     from gravbench.report.terminal.across import across_json, render_across
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
@@ -302,7 +302,7 @@ def selftest(
         again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
         with hinting(f"to judge what was measured: {shlex.join(again)}"):
             if across_devices:
-                measure_on_each(planned, cards, out, sys.argv[1:], terminal)
+                measure_round(planned, cards, out, sys.argv[1:], terminal)
             else:
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:

@@ -32,7 +32,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from gravbench.config.settings import Measure, Verify
+from gravbench.config.settings import Measure
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.processes import Workplace, workplace
@@ -99,11 +99,6 @@ class Setup:
     log: Path
     measure: Measure
     settings: Measure | None
-
-    @property
-    def verify(self) -> Verify | None:
-        """The bodies that are compared."""
-        return self.measure.verify
 
     def processes(self, device: Device) -> int:
         """Return how many processes measure each case, one after another; one alone where nothing is measured."""
@@ -179,6 +174,7 @@ class DeviceSessions:
         stage that begins, and None while there is nothing to say. What goes wrong in one process decides.
         """
         size, settings = self._setup.processes(self.device), self._setup.settings
+        yield Does(task, STARTING)
         yield from self._made_ready(task, size)
         found: dict[int, Measurement] = {}
         first: Outcome | None = None
@@ -193,7 +189,7 @@ class DeviceSessions:
                 next(self._jobs),
                 task.case,
                 settings and part_of(settings, size, again=place > 0),
-                self._setup.verify,
+                self._setup.measure.verify,
                 behind,
                 again=place > 0,
                 repeated=repeated,

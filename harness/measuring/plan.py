@@ -30,9 +30,9 @@ class Plan:
     """What a run will do, in order, how many of its cases an earlier run has done already, and by which processes.
 
     ``processes`` is the last number of those that have measured something. With ``each`` every device measures all of
-    its cases, and takes over none of another. ``contests`` are all cases by the kind of
-    device that measures them, ``known`` the records that are reused. Cases are ``left_out`` where devices were chosen
-    by hand and none of them is fit.
+    its cases, and takes over none of another. ``contests`` are all cases by the kind of device that measures them,
+    ``known`` the records that are reused. Cases are ``left_out`` where devices were chosen by hand and none of them is
+    fit.
     """
 
     measure: Measure
@@ -70,8 +70,7 @@ def plan(
     Devices of one kind share the cases, about the same time for each; with ``each`` every one of them measures all.
     Each device with several cases to measure repeats an anchor of each kind of work that they have (the GPU, the host,
     or both), cards of one kind the same cases, by which they can be compared. Where it has many, the variant of the
-    anchor of most of them is repeated at the smallest and at the largest n too: at both each time, or in turns where
-    that takes long.
+    anchor of most of them is repeated at the smallest and at the largest n too.
 
     ``no_gpu`` says why there is no GPU, None where there is one. Where the devices were ``chosen`` by hand, cases for
     other devices are left out instead of being skipped. A case that asks for more GPUs than a host has is skipped.
@@ -97,13 +96,6 @@ def plan(
         toolkits = ", ".join(sorted({case.toolkit for case in sweep.cases}, key=place_of))
         raise InputError(f"{where}: no case of {sweep.path} runs on it; the sweep needs a device for {toolkits}")
 
-    def on(task: Task, device: Device) -> Task:
-        if task.device == device:
-            return task
-        # One of the same kind may have it already.
-        same = (other for other in by_device[device] if other.case is task.case)
-        return next(same, None) or replace(task, device=device, fingerprint=fingerprint(task.case, device))
-
     for device, tasks in by_device.items():
         missing = [task for task in tasks if task.identity not in finished]
         result.reused += len(tasks) - len(missing)
@@ -112,11 +104,16 @@ def plan(
         if anchors and len(missing) > 1:
             # Without a UUID records do not tell devices of one kind apart.
             alike = by_kind[device.kind] if device.uuid else tasks
-            missing = with_anchors(
-                missing, alike, sweep, variants, finished, partial(on, device=device), many=len(tasks)
-            )
+            there = partial(_on, device, tasks, fingerprint)
+            missing = with_anchors(missing, alike, sweep, variants, finished, there, many=len(tasks))
         result.tasks += missing
     return result
+
+
+def _on(device: Device, tasks: Sequence[Task], fingerprint: Prints, task: Task) -> Task:
+    """Return a task as one of a device, which may have it among its ``tasks`` already."""
+    same = (other for other in tasks if other.case is task.case)
+    return next(same, None) or replace(task, device=device, fingerprint=fingerprint(task.case, device))
 
 
 def _fingerprints(variants: Mapping[str, Variant]) -> Prints:

@@ -73,7 +73,7 @@ class Watcher:
 SILENT = Watcher()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is: tasks done and in all, and the estimated seconds of the rest on the slowest device."""
 
@@ -190,8 +190,7 @@ class _Progress:
 
     def __init__(self, todo: Plan) -> None:
         self._began = time.monotonic()
-        self._planned = len(todo.tasks)
-        self._progress = Progress(0, self._planned, 0.0)
+        self._done, self._planned = 0, len(todo.tasks)
         self._seconds = {id(task.case): seconds for task, seconds in zip(todo.tasks, todo.estimates, strict=True)}
         self._left: dict[Device, float] = defaultdict(float)
         for task in todo.tasks:
@@ -201,21 +200,14 @@ class _Progress:
 
     def after(self, done: Task, dropped: int) -> Progress:
         """Count a task off, where so many are left out so far; return how far the run is then."""
-        progress = self._progress
-        progress.done += 1
-        progress.total = max(progress.done, self._planned - dropped)
-        progress.left = self._seconds_left(done)
-        return progress
-
-    def _seconds_left(self, done: Task) -> float:
-        """Return what is left, corrected by how estimates were so far."""
+        self._done += 1
         if done.device:
             self._left[done.device] -= self._seconds[id(done.case)]
         rest = self._rest()
         spent = self._expected - rest
         # The first cases also pay for starting the sessions; a correction from them alone would mislead.
         pace = (time.monotonic() - self._began) / spent if spent > 5 else 1.0
-        return pace * rest
+        return Progress(self._done, max(self._done, self._planned - dropped), pace * rest)
 
     def _rest(self) -> float:
         """Return the estimated seconds of what is left: GPUs work side by side, and the processor after them."""

@@ -121,7 +121,6 @@ def _end_if_forked(process: int) -> None:
     """End a process that a variant forked off the session: it has the session's connection, and no job."""
     if os.getpid() != process:
         os._exit(1)
-    return
 
 
 def ignore_interrupts() -> None:

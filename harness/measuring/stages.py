@@ -266,7 +266,7 @@ def look_inside(state: State) -> State:
     if state.again:
         return state
     if prepared.stages is not None:
-        seconds = protocol.stage_seconds(state.toolkit, state.timed.stages)
+        seconds = protocol.stage_seconds(state.toolkit.synchronize, state.timed.stages)
         found.inside = found.inside.model_copy(update={"stages_seconds": seconds})
     if prepared.insight is not None:
         found.inside = counted(prepared.insight, state.bodies.n, found.inside)
