@@ -1,8 +1,8 @@
 """Gravity summed directly in float64: what tests hold accelerations against."""
 
-from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
+from gravbench.verifying.direct_sums import direct_sums
 
 
 def direct_accelerations(bodies, rows, dtype="float64"):

@@ -89,7 +89,7 @@ def test_the_stages_are_those_of_a_step(prepared_of, toolkit):
     stepper = Stepper(open_toolkit(CPU, VARIANT, "float32"), prepared, bodies, "leapfrog", 1e-3)
     prepared.launch()
     assert stepper.objection() is None
-    found = stage_seconds(opened, stepper.stages)
+    found = stage_seconds(opened.synchronize, stepper.stages)
     assert list(found) == [
         "bounding box", "sort", "reorder", "build", "compact", "allocate", "upload", "traverse", "download", "free",
         "integrate",

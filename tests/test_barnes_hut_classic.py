@@ -7,12 +7,12 @@ import pytest
 
 import emulator
 from direct import direct_accelerations
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.variant import discover
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.variants.barnes_hut import inserted, tree, walks
+from gravbench.verifying import comparing as reference
 
 VARIANT = discover()["barnes_hut_classic"]
 SMALL = {"p": 32} if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else {}

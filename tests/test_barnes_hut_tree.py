@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 
 from conftest import ROOT, saying
 from direct import direct_accelerations
-from gravbench.measuring import comparing as reference
 from gravbench.model import bodies, generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
@@ -21,6 +20,7 @@ from gravbench.model.variant import cuda_source
 from gravbench.toolkits.interface import FLAGS
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, morton, tree, walks
 from gravbench.variants.barnes_hut.nodes import LAYOUTS, TOP_NODES, Nodes
+from gravbench.verifying import comparing as reference
 from nvrtc import compile_cuda
 
 EPS = 0.05

@@ -17,8 +17,8 @@ import pytest
 from gravbench.config.load import load
 from gravbench.measuring import builds
 from gravbench.measuring.builds import BuildPool, Built, build
-from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import workplace
+from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device, Target
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find

@@ -17,12 +17,8 @@ import pytest
 from conftest import GPUS, ROOT
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import checks, stages
-from gravbench.measuring import launches as launches_module
-from gravbench.measuring.comparing import Reference
-from gravbench.measuring.direct_sums import Sums
+from gravbench.measuring import stages
 from gravbench.measuring.stages import Job, Station
-from gravbench.measuring.verify import Judge
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -31,6 +27,10 @@ from gravbench.toolkits import buffers, driver
 from gravbench.toolkits.interface import Timing
 from gravbench.toolkits.numba import NumbaToolkit
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import checks, verify
+from gravbench.verifying.comparing import Reference
+from gravbench.verifying.direct_sums import Sums
+from gravbench.verifying.verify import Judge
 
 SETTINGS = Measure(budget_seconds=0.3, warm_up_seconds=0.01, min_samples=10, sample_seconds=0.001)
 VARIANTS = discover()
@@ -414,7 +414,7 @@ def test_before_timing_eight_launches_are_judged_and_three_of_those_that_take_lo
     def cheat(prepared, _):
         return lambda: count.append(True) or prepared.launch()
 
-    monkeypatch.setattr(launches_module, "QUICK", quick)
+    monkeypatch.setattr(verify, "QUICK", quick)
     assert outcome_of(cheat, monkeypatch, 300, settings=None).status == "ok"
     assert len(count) == launches
 

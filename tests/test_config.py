@@ -19,7 +19,8 @@ from gravbench.config.override import parse
 from gravbench.config.settings import FEWEST_SAMPLES, Measure, Subset
 from gravbench.errors import FIRST_NAMES, MOST_CHARACTERS, InputError, nearest
 from gravbench.measuring import environment
-from gravbench.measuring.plan import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds, plan
+from gravbench.measuring.plan import plan
+from gravbench.measuring.tasks import CPU_INTERACTIONS_PER_SECOND, LAUNCHES_JUDGED, estimate_seconds
 from gravbench.model import bodies_readers, files, importing
 from gravbench.model.device import Device
 from gravbench.model.initial_conditions import SUBSETS

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gravbench.cli.main import app
-from gravbench.measuring import counters
-from gravbench.measuring.counters import add_missing, by_case, count, rows
+from gravbench.explain import counters
+from gravbench.explain.counters import add_missing, by_case, count, rows
 from gravbench.model.case import Case
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover

@@ -154,7 +154,8 @@ def test_an_anchor_that_a_card_leaves_is_measured_by_another_one_once(sweep):
     begun, _ = queue.next(PROCESSORS[0])
     assert begun == anchors[0]
     repetitions = sum(task.device == PROCESSORS[0] and task.anchor > 1 for task in todo.tasks)
-    assert queue.remove_device(PROCESSORS[0], begun) == repetitions
+    queue.remove_device(PROCESSORS[0], begun)
+    assert queue.dropped == repetitions
     taken, _ = queue.next(PROCESSORS[1])
     assert (taken.case, taken.device, taken.anchor, taken.fresh) == (begun.case, PROCESSORS[1], 0, False)
 
@@ -210,10 +211,10 @@ def threads(dask_sessions):  # noqa: ARG001
         yield cluster
 
 
-def test_two_workers_on_one_gpu_are_refused(threads, dask_sessions, monkeypatch, tmp_path):
+def test_two_workers_on_one_gpu_are_refused(threads, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     card = Device("cuda:0", "a card", f"GPU-{os.getpid()}", "600.1")
-    monkeypatch.setattr(dask_sessions, "gpus", lambda: ([card], None))
+    monkeypatch.setattr("gravbench.measuring.dask_worker.gpus", lambda: ([card], None))
     text = refusal("--dask", threads.scheduler_address)
     assert f"would measure on the same GPU as another one, {card.uuid}; start one worker per GPU" in text
     assert text.startswith("the Dask worker inproc://")

@@ -5,11 +5,11 @@ import pytest
 
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
 from gravbench.variants.blocked import tensor_share
+from gravbench.verifying import comparing as reference
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05

@@ -687,7 +687,6 @@ def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architec
     import numpy as np
 
     from direct import direct_accelerations
-    from gravbench.measuring import comparing
     from gravbench.model import generators
     from gravbench.model.interaction import GRAVITY
     from gravbench.model.interaction_files import find
@@ -695,6 +694,7 @@ def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architec
     from gravbench.toolkits.devices import gpus
     from gravbench.toolkits.interface import FLAGS
     from gravbench.toolkits.opening import open_toolkit
+    from gravbench.verifying import comparing
 
     monkeypatch.chdir(tmp_path)
     said = gravbench("new", "quicker", "--parent", "tiled").stdout

@@ -8,8 +8,6 @@ import pytest
 
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
-from gravbench.measuring import comparing as reference
-from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -17,6 +15,8 @@ from gravbench.model.interaction_files import find
 from gravbench.model.variant import DIRECT_SUM, cuda_source, discover
 from gravbench.toolkits.interface import FLAGS, CudaToolkit, ToolkitMissingError
 from gravbench.variants.resident import fast_multipole, pair_lists
+from gravbench.verifying import comparing as reference
+from gravbench.verifying.direct_sums import direct_sums
 from nvrtc import compile_cuda
 from recorder import Recorder
 

@@ -23,7 +23,6 @@ from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.measuring import comparing as reference
 from gravbench.model import crowds, generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import LARGEST, QUANTILES
@@ -36,6 +35,7 @@ from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.fastest import Choice, Measured, Table
 from gravbench.verdicts.uncertainty import Uncertainties
+from gravbench.verifying import comparing as reference
 from test_compare import record
 
 VARIANTS = discover()

@@ -24,9 +24,6 @@ from numpy.testing import assert_allclose
 
 from emulator import COMPILER, HEADERS, SHIM
 from gravbench.errors import InputError
-from gravbench.measuring import direct_sums as judge
-from gravbench.measuring import gpu_sums
-from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.identity import cuda_tokens
@@ -34,6 +31,9 @@ from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPER
 from gravbench.model.interaction_files import ENDING, packaged, parse
 from gravbench.model.interaction_text import SUMS
 from gravbench.model.variant import SHARED, discover
+from gravbench.verifying import direct_sums as judge
+from gravbench.verifying import gpu_sums
+from gravbench.verifying.direct_sums import direct_sums
 
 # Said here once more, for a table that is wrong must not choose its own examples.
 SIGNS = ("+", "-", "*", "/")

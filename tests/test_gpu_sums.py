@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from conftest import GPUS
-from gravbench.measuring import direct_sums as direct_sums_module
-from gravbench.measuring import gpu_sums
-from gravbench.measuring.direct_sums import direct_sums
-from gravbench.measuring.gpu_sums import Texts
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.toolkits import driver
 from gravbench.toolkits.numba import _Simulator
+from gravbench.verifying import direct_sums as direct_sums_module
+from gravbench.verifying import gpu_sums
+from gravbench.verifying.direct_sums import direct_sums
+from gravbench.verifying.gpu_sums import Texts
 
 LAYOUTS = """
 import json, re, sys
@@ -29,7 +29,7 @@ from types import SimpleNamespace
 import numba, numpy as np
 from numba import cuda
 from numba.cuda import dispatcher, libdevice
-from gravbench.measuring import direct_sums, gpu_sums
+from gravbench.verifying import direct_sums, gpu_sums
 from gravbench.model.interaction_files import find
 
 # Asked for each function that the kernel calls.

@@ -14,7 +14,7 @@ from rich.console import Console
 from direct import direct_accelerations
 from emulator import COMPILER
 from gravbench.config.load import load
-from gravbench.measuring import checks, comparing, session, stages
+from gravbench.measuring import session, stages
 from gravbench.measuring.plan import plan
 from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
@@ -27,6 +27,7 @@ from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissing
 from gravbench.toolkits.several import HOST, PEER, links
 from gravbench.variants.common import several
 from gravbench.verdicts.ranking import named, over_gpus, row
+from gravbench.verifying import checks, comparing
 from pretended import Gpu
 from recorder import Recorder
 from test_record import record

@@ -15,16 +15,16 @@ from numpy.testing import assert_allclose
 from conftest import ROOT
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import comparing as reference
 from gravbench.measuring import stages
-from gravbench.measuring.direct_sums import direct_sums
-from gravbench.measuring.verify import Judge
 from gravbench.model import generators, interaction, interaction_files, interaction_text
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
 from gravbench.model.variant import BUILT_IN, discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import comparing as reference
+from gravbench.verifying.direct_sums import direct_sums
+from gravbench.verifying.verify import Judge
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda
 from recorder import asked_for
 

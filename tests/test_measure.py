@@ -456,7 +456,7 @@ def test_a_stage_lasts_until_the_device_is_done_and_the_first_evaluation_is_not_
             device.busy_until = clock_time.now + 1e-3 * (1 + (name == "traverse"))
             lap(name)
 
-    found = measuring.stage_seconds(device, stages)
+    found = measuring.stage_seconds(device.synchronize, stages)
     assert len(evaluations) == measuring.STAGED + 1
     assert found == {"build": pytest.approx(1.1e-3), "traverse": pytest.approx(2.1e-3)}
 
@@ -467,7 +467,7 @@ def test_a_stage_that_comes_twice_in_an_evaluation_lasts_as_long_as_both(clock_t
             clock_time.pass_by(seconds)
             lap(name)
 
-    found = measuring.stage_seconds(SimpleNamespace(synchronize=nothing), stages)
+    found = measuring.stage_seconds(nothing, stages)
     assert found == {"upload": pytest.approx(4e-3), "traverse": pytest.approx(5e-3)}
 
 

@@ -16,8 +16,9 @@ from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import runner
-from gravbench.measuring.plan import estimate_seconds, plan
+from gravbench.measuring.plan import plan
 from gravbench.measuring.shards import take
+from gravbench.measuring.tasks import estimate_seconds
 from gravbench.model import merging, regular
 from gravbench.model.device import Device
 from gravbench.model.lock import alone

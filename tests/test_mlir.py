@@ -13,7 +13,6 @@ from gravbench.explain import assembling
 from gravbench.explain import generated as generated_module
 from gravbench.explain.generated import generated
 from gravbench.explain.machine_code import parse
-from gravbench.measuring import comparing
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -25,6 +24,7 @@ from gravbench.toolkits.mlir import image
 from gravbench.toolkits.numba import NumbaToolkit
 from gravbench.toolkits.parts import Part
 from gravbench.variants.common import body, mlir
+from gravbench.verifying import comparing
 
 VARIANTS = discover()
 TWINS = [name for name, one in VARIANTS.items() if "mlir" in one.toolkits]

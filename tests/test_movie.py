@@ -15,7 +15,6 @@ from conftest import GPUS, ROOT, save
 from direct import direct_accelerations
 from gravbench.cli.main import main
 from gravbench.errors import InputError
-from gravbench.measuring.conserved import energy_drift
 from gravbench.measuring.step import Stepper
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
@@ -27,6 +26,7 @@ from gravbench.movie import files, film, page, view
 from gravbench.movie.picture import Painter
 from gravbench.movie.simulation import Simulation
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying.conserved import energy_drift
 
 FAULTY = ROOT / "tests" / "faulty" / "cpu"
 

@@ -26,7 +26,8 @@ from gravbench.cli.main import app, main
 from gravbench.cli.stopping import Stopped, hinting, stopping
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import counters, runner
+from gravbench.explain import counters
+from gravbench.measuring import runner
 from gravbench.measuring.plan import plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.rounds import measure_rounds

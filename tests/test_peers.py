@@ -16,7 +16,6 @@ from gravbench.errors import InputError
 from gravbench.explain import assembling, generated
 from gravbench.explain.machine_code import parse
 from gravbench.explain.pipes import is_root
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -29,6 +28,7 @@ from gravbench.toolkits.driver import HOLD, DriverError
 from gravbench.toolkits.images import ImageToolkit
 from gravbench.toolkits.interface import LONGEST_HOLD, DeviceToolkit, FirstCall
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import comparing as reference
 
 # Before JAX is imported anywhere: by default it takes three quarters of a GPU that other tests use.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"

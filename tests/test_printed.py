@@ -8,12 +8,12 @@ import pytest
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
 from gravbench.errors import InputError
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.initial_conditions import available, load
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.variants.common import printed
+from gravbench.verifying import comparing as reference
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05

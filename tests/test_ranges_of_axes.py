@@ -10,7 +10,6 @@ from conftest import saying
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
 from gravbench.errors import InputError
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.bodies import flattened
 from gravbench.model.interaction import GRAVITY
@@ -19,6 +18,7 @@ from gravbench.model.ranges import Range
 from gravbench.model.variant import discover, variant
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import comparing as reference
 from nvrtc import QUICK, compile_cuda
 from recorder import asked_for, possible
 

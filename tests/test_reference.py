@@ -11,12 +11,6 @@ from hypothesis import strategies as st
 
 from conftest import saying
 from direct import direct_accelerations
-from gravbench.measuring import comparing
-from gravbench.measuring import verify as reference
-from gravbench.measuring.comparing import compare, limits_of, objection_to
-from gravbench.measuring.direct_sums import _on_cpu, direct_sums
-from gravbench.measuring.probe import other_bodies
-from gravbench.measuring.verify import Judge, verified_rows
 from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
 from gravbench.model.generators import plummer
@@ -25,6 +19,12 @@ from gravbench.model.interaction_files import find
 from gravbench.model.record import QUANTILES, Errors
 from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import comparing
+from gravbench.verifying import verify as reference
+from gravbench.verifying.comparing import compare, limits_of, objection_to
+from gravbench.verifying.direct_sums import _on_cpu, direct_sums
+from gravbench.verifying.perturbed import other_bodies
+from gravbench.verifying.verify import Judge, verified_rows
 
 
 def two(separation, masses, eps):

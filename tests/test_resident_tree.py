@@ -5,8 +5,6 @@ import pytest
 
 from direct import direct_accelerations
 from emulator import COMPILER, Emulator
-from gravbench.measuring import comparing as reference
-from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -14,6 +12,8 @@ from gravbench.model.interaction_files import find
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
 from gravbench.variants.resident import resident_share, tree_buffers
+from gravbench.verifying import comparing as reference
+from gravbench.verifying.direct_sums import direct_sums
 from recorder import Recorder
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")

@@ -26,9 +26,11 @@ from conftest import GPUS, save
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import protocol, runner, stages, supervisor
-from gravbench.measuring.plan import MANY, estimate_seconds, plan
+from gravbench.measuring.anchors import MANY
+from gravbench.measuring.plan import plan
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.measuring.stages import Job, Station
+from gravbench.measuring.tasks import estimate_seconds
 from gravbench.model import generators, initial_conditions
 from gravbench.model.device import Device
 from gravbench.model.lock import LOCK

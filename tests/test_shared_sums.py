@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from gravbench.measuring import shared_sums
-from gravbench.measuring.shared_sums import SHARED, sums_over_all
-from gravbench.measuring.verify import Judge, _all_sums, _limits_of_all, _reference_of_all
 from gravbench.model import interaction_files
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.variant import discover
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import shared_sums
+from gravbench.verifying.shared_sums import SHARED, sums_over_all
+from gravbench.verifying.verify import Judge, _all_sums, _limits_of_all, _reference_of_all
 
 N = 50
 

@@ -17,9 +17,6 @@ from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
-from gravbench.measuring import checks
-from gravbench.measuring import comparing as reference
-from gravbench.measuring.conserved import energy_drift, momentum_drift, summed_energy
 from gravbench.measuring.environment import fingerprint
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call
@@ -35,6 +32,9 @@ from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import Part
+from gravbench.verifying import checks
+from gravbench.verifying import comparing as reference
+from gravbench.verifying.conserved import energy_drift, momentum_drift, summed_energy
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda
 
 VARIANTS = discover()

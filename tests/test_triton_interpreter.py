@@ -8,10 +8,10 @@ import pytest
 
 from conftest import ROOT
 from direct import direct_accelerations
-from gravbench.measuring import comparing as reference
 from gravbench.model import generators
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import DIRECT_SUM
+from gravbench.verifying import comparing as reference
 
 EPS = 0.05
 # Triton 3.6 makes numbers of arrays of one element, which NumPy refuses from 2.4 on.

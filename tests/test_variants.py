@@ -18,9 +18,7 @@ from numpy.testing import assert_allclose
 from conftest import saying
 from direct import direct_accelerations
 from gravbench.config.load import load, packaged
-from gravbench.measuring import comparing as reference
 from gravbench.measuring.outcome import uncounted
-from gravbench.measuring.verify import Judge
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
@@ -32,6 +30,8 @@ from gravbench.toolkits.driver import HOLD
 from gravbench.toolkits.interface import FLAGS, DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.variants.cpu import numba_direct, numba_parallel
+from gravbench.verifying import comparing as reference
+from gravbench.verifying.verify import Judge
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda, ptx_of_all
 from recorder import asked_for, possible
 

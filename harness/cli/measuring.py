@@ -76,8 +76,8 @@ def run(
 ) -> None:
     """Verify, measure and record every case of a sweep; exit code 1 if all cases were skipped."""
     from gravbench.config.load import load
+    from gravbench.explain.counters import add_missing
     from gravbench.measuring import runner, shards
-    from gravbench.measuring.counters import add_missing
     from gravbench.measuring.plan import plan
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
@@ -275,7 +275,7 @@ def selftest(
     import json
 
     from gravbench.config.load import load
-    from gravbench.measuring.rounds import measure_on_each, measure_rounds, plan_on_each, plan_rounds
+    from gravbench.measuring.rounds import measure_round, measure_rounds, plan_on_each, plan_rounds
     from gravbench.model import run_names, runs
     from gravbench.report.terminal.across import across_json, render_across
     from gravbench.report.terminal.selftest import render_selftest, selftest_json
@@ -302,7 +302,7 @@ def selftest(
         again = ["gravbench", "selftest", *["--across-devices"] * across_devices, "--from", str(out)]
         with hinting(f"to judge what was measured: {shlex.join(again)}"):
             if across_devices:
-                measure_on_each(planned, cards, out, sys.argv[1:], terminal)
+                measure_round(planned, cards, out, sys.argv[1:], terminal)
             else:
                 measure_rounds(rounds, devices, out, sys.argv[1:], terminal)
     elif ignored := [name for name, value in (asked | {"--out": out}).items() if value]:

@@ -19,9 +19,9 @@ from typing import Any
 
 import psutil
 
-from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import Started, Workplace
 from gravbench.measuring.session import ignore_interrupts, print_to
+from gravbench.measuring.tasks import Task
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
 from gravbench.toolkits.devices import cores

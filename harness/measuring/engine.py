@@ -32,15 +32,15 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from gravbench.config.settings import Measure, Verify
+from gravbench.config.settings import Measure
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.outcome import Outcome
-from gravbench.measuring.plan import Task
 from gravbench.measuring.processes import Workplace, workplace
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.stages import COMPILING, MEASURED, Job
 from gravbench.measuring.supervisor import STARTING, Limits, Session
+from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
 from gravbench.toolkits.devices import cores
@@ -77,17 +77,18 @@ class Does:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a task that was begun at ``started``; ``dropped`` others were given up with it."""
+    """What became of a task that was begun at ``started``."""
 
     task: Task
     outcome: Outcome
     started: str
-    dropped: int = 0
 
 
 Event = Began | Does | Done
 Steps = Generator[Event | None, None, None]
 """What a device does, step by step; None while it waits."""
+Stages = Generator[Does | None, None, Outcome]
+"""What a session does of a task, and what became of it; None while it says nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,6 @@ class Setup:
     log: Path
     measure: Measure
     settings: Measure | None
-
-    @property
-    def verify(self) -> Verify | None:
-        """The bodies that are compared."""
-        return self.measure.verify
 
     def processes(self, device: Device) -> int:
         """Return how many processes measure each case, one after another; one alone where nothing is measured."""
@@ -148,20 +144,18 @@ class DeviceSessions:
         place: Workplace,
         quiet: Quiet,
         numbers: Iterator[int],
-        jobs: Iterator[int],
         threads: int | None = None,
     ) -> None:
-        """Start nothing yet; ``numbers`` tells the run's processes apart, and ``jobs`` its jobs."""
+        """Start nothing yet; ``numbers`` tells the run's processes apart."""
         self.device = device
         self._setup = setup
         self._place = place
         self._quiet = quiet
         self._numbers = numbers
-        self._jobs = jobs
+        self._jobs = itertools.count(1)
         self._threads = threads
         self._several = False
-        self._sessions: list[Session] = []
-        self._number_of: dict[Session, int] = {}
+        self._sessions: dict[Session, int] = {}  # with the numbers of their processes
         self._standbys: list[Session] = []
         self._measured: set[object] = set()  # the cases that its sessions have measured
         self._measured_at = -math.inf
@@ -171,38 +165,51 @@ class DeviceSessions:
         """What becomes ready when one of them has something to say."""
         return [ready for session in self._sessions if session.is_awaited for ready in session.waits_for]
 
-    def measured(self, task: Task, job: Job, is_built: Callable[[], bool]) -> Generator[str | None, None, Outcome]:
-        """Have one job done by every process in turn, until the budget is spent, and join what they found.
+    def measured(
+        self, task: Task, behind: float | None, left: Callable[[], Sequence[Task]], *, repeated: bool
+    ) -> Stages:
+        """Have a case measured by every process in turn, until the budget is spent, and join what they found.
 
-        Yields each stage that begins, and None while there is nothing to say. What goes wrong in one process decides.
-        Nothing is prepared before ``is_built``.
+        ``behind`` and ``repeated`` are as in ``Job``, ``left`` tells what the device will do after it. Yields each
+        stage that begins, and None while there is nothing to say. What goes wrong in one process decides.
         """
-        size = self._setup.processes(self.device)
+        size, settings = self._setup.processes(self.device), self._setup.settings
+        yield Does(task, STARTING)
         yield from self._made_ready(task, size)
         found: dict[int, Measurement] = {}
         first: Outcome | None = None
         spent = 0.0
         for place in range(size):
             if place and self.device.is_gpu:  # which has one session at a time
-                self._end(self._sessions[0])
-            session = self._session(place, (task.case.toolkit,))
-            number = self._number_of[session]
+                self._end(next(iter(self._sessions)))
+            session = self._session(place, task)
+            number = self._sessions[session]
             self._measured.add(task.case.identity)
-            part = replace(job, number=next(self._jobs), again=job.again or place > 0, measured_at=self._measured_at)
-            if job.settings:
-                part = replace(part, settings=part_of(job.settings, size, again=place > 0))
-            outcome = yield from self._ask(session, part, is_built)
+            job = Job(
+                next(self._jobs),
+                task.case,
+                settings and part_of(settings, size, again=place > 0),
+                self._setup.measure.verify,
+                behind,
+                again=place > 0,
+                repeated=repeated,
+                measured_at=self._measured_at,
+            )
+            outcome = yield from self._ask(session, task, job, left)
             measurement = outcome.found.measurement
-            if outcome.status != "ok" or job.settings is None:
-                return _ended_by(outcome, number, job.settings)
+            if settings is None or not measurement.samples_seconds:
+                return outcome
             found[number] = measurement
+            if outcome.status != "ok":  # its own samples alone, whatever others found
+                first, found = outcome, {number: measurement}
+                break
             first = first or outcome
             spent += sum(measurement.samples_seconds) * (measurement.batch or 1)
-            if spent >= job.settings.budget_seconds or measurement.outraced:
+            if spent >= settings.budget_seconds or measurement.outraced:
                 break
         assert first is not None
-        assert job.settings is not None
-        return replace(first, found=replace(first.found, measurement=joined(found, job.settings)))
+        assert settings is not None
+        return replace(first, found=replace(first.found, measurement=joined(found, settings)))
 
     def stand_by(self, left: Sequence[Task]) -> None:
         """Have sessions import what they and the tasks that are left need, which takes seconds, and open no device."""
@@ -218,8 +225,7 @@ class DeviceSessions:
 
     def end(self) -> None:
         """End all sessions."""
-        while self._sessions:
-            self._end(self._sessions[-1])
+        self._end_all()
         self._end_standbys()
         self._quiet.end(self.device)
 
@@ -227,41 +233,34 @@ class DeviceSessions:
         """Replace sessions that may not do a task, and start those that are missing."""
         several = task.case.gpus > 1
         if several != self._several or (task.fresh and task.case.identity in self._measured):
-            while self._sessions:
-                self._end(self._sessions[-1])
+            self._end_all()
             if several != self._several:
                 self._end_standbys()
         self._several = several
         if not self.device.is_gpu:
             while len(self._sessions) < size:
-                self._add(self._start((task.case.toolkit,)))
+                self._sessions[self._start((task.case.toolkit,))] = next(self._numbers)
             # Nothing is measured while one of them still imports.
             while starting := [session for session in self._sessions if session.is_awaited]:
                 for session in starting:
                     session.look()
                 yield None
 
-    def _session(self, place: int, toolkits: tuple[str, ...]) -> Session:
-        if not self.device.is_gpu:
-            return self._sessions[place]
-        if not self._sessions:
+    def _session(self, place: int, task: Task) -> Session:
+        if self.device.is_gpu and not self._sessions:
             while self._standbys and not self._standbys[0].is_alive:  # which is no fault of the case that comes next
                 self._take_standby().end()
-            self._add(self._take_standby() if self._standbys else self._start(toolkits))
-        return self._sessions[0]
-
-    def _add(self, session: Session) -> None:
-        self._sessions.append(session)
-        self._number_of[session] = next(self._numbers)
+            session = self._take_standby() if self._standbys else self._start((task.case.toolkit,))
+            self._sessions[session] = next(self._numbers)
+        return list(self._sessions)[0 if self.device.is_gpu else place]
 
     def _start(self, toolkits: tuple[str, ...]) -> Session:
-        limits = Limits.of(self._setup.measure)
         return Session(
             self._place,
             self.device,
             self._setup.folders,
             self._setup.log,
-            limits,
+            Limits.of(self._setup.measure),
             several=self._several,
             threads=self._threads,
             toolkits=toolkits,
@@ -277,53 +276,43 @@ class DeviceSessions:
         while self._standbys:
             self._take_standby().end()
 
+    def _end_all(self) -> None:
+        while self._sessions:
+            self._end(next(reversed(self._sessions)))
+
     def _end(self, session: Session) -> None:
-        self._sessions.remove(session)
-        del self._number_of[session]
+        del self._sessions[session]
         session.end()
         if not self._sessions:
             self._measured.clear()
 
-    def _ask(self, session: Session, job: Job, is_built: Callable[[], bool]) -> Generator[str | None, None, Outcome]:
+    def _ask(self, session: Session, task: Task, job: Job, left: Callable[[], Sequence[Task]]) -> Stages:
         """Have a session do a job; one that is of no further use afterwards is ended."""
         session.give(job)
-        yield STARTING
-        outcome: Outcome | None = None
-        while outcome is None:
-            content = session.look()
-            if isinstance(content, Outcome):
-                outcome = content
-            elif content in MEASURED:
+        yield Does(task, STARTING)
+        self.stand_by(left())
+        while not isinstance(content := session.look(), Outcome):
+            if content in MEASURED:
                 self._quiet.begin(self.device)
                 session.go_on()
-                yield content
-            else:
-                if content:
-                    self._quiet.end(self.device)
-                yield content
-                if content == COMPILING:
-                    yield from self._wait_until(is_built)
-                    session.go_on()
+            elif content:
+                self._quiet.end(self.device)
+            yield Does(task, content) if content else None
+            if content == COMPILING:
+                yield from self._wait_for_builds(task)
+                session.go_on()
         self._quiet.end(self.device)
-        if outcome.found.measurement.samples_seconds:
+        if content.found.measurement.samples_seconds:
             self._measured_at = time.time()
-        if outcome.broken:
+        if content.broken:
             self._end(session)
-        return outcome
+        return content
 
-    def _wait_until(self, is_built: Callable[[], bool]) -> Generator[str | None, None, None]:
-        if not is_built():
-            yield BUILDING
-        while not is_built():
+    def _wait_for_builds(self, task: Task) -> Iterator[Does | None]:
+        if not self._quiet.builds.is_done(task):
+            yield Does(task, BUILDING)
+        while not self._quiet.builds.is_done(task):
             yield None
-
-
-def _ended_by(outcome: Outcome, number: int, settings: Measure | None) -> Outcome:
-    """Return the outcome of the process that ends a case: what it measured is its own, whatever others found."""
-    measurement = outcome.found.measurement
-    if settings is None or not measurement.samples_seconds:
-        return outcome
-    return replace(outcome, found=replace(outcome.found, measurement=joined({number: measurement}, settings)))
 
 
 class Engine:
@@ -338,7 +327,6 @@ class Engine:
         self._needs_host = needs_host
         self._builds = builds
         self._numbers = itertools.count(first_number)
-        self._jobs = itertools.count(1)
         self._busy: dict[Device, Task] = {}
         self._alone: Device | None = None
         """The device whose task has the host for itself, or waits for that."""
@@ -359,7 +347,7 @@ class Engine:
         with ExitStack() as stack:
             sequences: dict[DeviceSessions, Steps] = {}
             for device in devices:
-                sessions = DeviceSessions(device, self._setup, place, quiet, self._numbers, self._jobs, threads)
+                sessions = DeviceSessions(device, self._setup, place, quiet, self._numbers, threads)
                 stack.callback(sessions.end)
                 sequences[sessions] = self._work(sessions, place)
             while sequences:
@@ -388,24 +376,12 @@ class Engine:
             self._builds.want([task, *self._queue.upcoming(device)], place)
             yield from self._free(task, device)
             started = moment()
-            job = Job(0, task.case, self._setup.settings, self._setup.verify, behind)
-            job = replace(job, repeated=self._queue.was_right(task))
-            steps = sessions.measured(task, job, partial(self._builds.is_done, task))
-            yield Does(task, STARTING)
-            try:
-                while True:
-                    stage = next(steps)
-                    yield Does(task, stage) if stage else None
-                    if stage == STARTING:
-                        sessions.stand_by(self._queue.upcoming(device))
-            except StopIteration as ended:
-                outcome: Outcome = ended.value
+            left = partial(self._queue.upcoming, device)
+            outcome = yield from sessions.measured(task, behind, left, repeated=self._queue.was_right(task))
             del self._busy[device]
             if self._alone == device:
                 self._alone = None
-            # A repetition of what is not right would show no drift.
-            dropped = self._queue.give_up(task) if task.anchor and outcome.status != "ok" else 0
-            yield Done(task, outcome, started, dropped)
+            yield Done(task, outcome, started)
 
     def _free(self, task: Task, device: Device) -> Steps:
         """Wait until a task may begin: beside others, or alone."""

@@ -152,13 +152,15 @@ class ConsoleWatcher(Watcher):
             which = ", ".join(filter(None, [f"n = {cases[0].n:,}", words]))
             said = f"fastest on {device} at {which}: {cases[0].label}"
             more = f", and {len(cases) - 1} that cannot be distinguished from it" if len(cases) > 1 else ""
-            self.console.print(said + more, markup=False, highlight=False, soft_wrap=True)
+            self._print(said + more)
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """Say how many cases were skipped for each reason, and how the time divides."""
         for sentence in skips(self.skipped):
-            self.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            self._print(sentence)
         if seconds:
             spent = duration(time.monotonic() - self.began)
-            said = f"{spent} of wall time: {divided(seconds)}"
-            self.console.print(said, markup=False, highlight=False, soft_wrap=True)
+            self._print(f"{spent} of wall time: {divided(seconds)}")
+
+    def _print(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False, soft_wrap=True)

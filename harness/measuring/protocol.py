@@ -40,15 +40,11 @@ NARROW = "interval"
 DIFFERENT = "each process has a narrow interval, but the processes differ by more"
 """Why sampling ended, beside the budget."""
 
+READ = "sm_clock_mhz", "power_watts", "temperature_celsius"
+"""What is kept of each reading of a device."""
+
 STAGED = 7
 """Evaluations over which stages are timed."""
-
-
-class Device(Protocol):
-    """What can be waited for."""
-
-    def synchronize(self) -> None:
-        """Wait until everything launched has run."""
 
 
 class Clock(Protocol):
@@ -58,21 +54,21 @@ class Clock(Protocol):
         """Time ``count`` evaluations in a row."""
 
 
-def stage_seconds(device: Device, stages: Callable[[Lap], None]) -> dict[str, float]:
+def stage_seconds(synchronize: Callable[[], None], stages: Callable[[Lap], None]) -> dict[str, float]:
     """Time each stage of an evaluation, the next one begun when everything of the last has ended.
 
-    Returns the median of each over ``STAGED`` evaluations, after one that is not counted. A stage that an evaluation
-    goes through several times counts as the sum of these.
+    ``synchronize`` waits for that. Returns the median of each over ``STAGED`` evaluations, after one that is not
+    counted. A stage that an evaluation goes through several times counts as the sum of these.
     """
     found: list[dict[str, float]] = []
     for _ in range(STAGED + 1):
-        device.synchronize()
+        synchronize()
         last = perf_counter()
         own: dict[str, float] = defaultdict(float)
 
         def lap(name: str) -> None:
             nonlocal last
-            device.synchronize()
+            synchronize()
             now = perf_counter()
             own[name] += now - last  # noqa: B023 - called before the next repetition
             last = now
@@ -179,7 +175,7 @@ class _Taken:
         low, high = ends(interval)
         throttles = [one.throttle_reasons for one in self.readings if one.throttle_reasons is not None]
         reasons = sorted({reason for words in throttles for reason in words})
-        temperatures = (reading.temperature_celsius for reading in self.readings)
+        read = {name: [getattr(reading, name) for reading in self.readings] for name in READ}
         return Measurement(
             samples_seconds=self.samples,
             batch=self.batch,
@@ -188,9 +184,7 @@ class _Taken:
             ci_high=high,
             stop_reason=stop_reason,
             launch_seconds=float(np.median(self.launches)) if self.launches else None,
-            sm_clock_mhz=[reading.sm_clock_mhz for reading in self.readings if reading.sm_clock_mhz is not None],
-            power_watts=[reading.power_watts for reading in self.readings if reading.power_watts is not None],
-            temperature_celsius=[degrees for degrees in temperatures if degrees is not None],
+            **{name: [number for number in numbers if number is not None] for name, numbers in read.items()},
             throttle_reasons=reasons,
             throttled=bool(set(reasons) - HARMLESS) if throttles else None,
             launch_bound=self.launch_bound,
@@ -285,9 +279,7 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
             "ci_low": low,
             "ci_high": high,
             "launch_seconds": float(np.median(launches)) if launches else None,
-            "sm_clock_mhz": [one for part in own for one in part.sm_clock_mhz],
-            "power_watts": [one for part in own for one in part.power_watts],
-            "temperature_celsius": [one for part in own for one in part.temperature_celsius],
+            **{name: [number for part in own for number in getattr(part, name)] for name in READ},
             "throttle_reasons": sorted({reason for part in own for reason in part.throttle_reasons}),
             "throttled": any(told) if told else None,
             "launch_bound": any(part.launch_bound for part in own),

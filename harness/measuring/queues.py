@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gravbench.measuring.plan import Task
+from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.search.strategy import Question, Strategy
@@ -42,6 +42,8 @@ class Queue:
         self._right: set[tuple[Kind, object]] = set()  # what has been found right in this run
         self._anchored = Counter[tuple[Kind, object]]()  # devices that will have measured the case as an anchor
         self._handed_on: dict[Kind, deque[Task]] = defaultdict(deque)  # by devices that are lost
+        self.dropped = 0
+        """Repetitions of anchors that are left out, because they would tell nothing or nobody is to measure them."""
         self._devices: dict[str, Device] = {}
         self._left: dict[str, deque[Task]] = {}
         for task in sorted(tasks, key=lambda task: task.case.gpus > 1):
@@ -76,10 +78,16 @@ class Queue:
         return self._asked[device.kind] > 0
 
     def add_record(self, record: Record, task: Task) -> None:
-        """Note what became of a task, and tell the search of its kind of device."""
+        """Note what became of a task, and tell the search of its kind of device.
+
+        Of an anchor that is not right, what is left of its repetitions on the device is left out: it would show no
+        drift.
+        """
         assert task.device is not None
         if record.status == "ok":
             self._right.add((task.device.kind, task.case.identity))
+        elif task.anchor:
+            self._give_up(task.device, task)
         if strategy := self._strategies.get(task.device.kind):
             strategy.tell_record(record)
             self._asked[task.device.kind] -= 1
@@ -89,23 +97,13 @@ class Queue:
         assert task.device is not None
         return task.anchor > 1 and (task.device.kind, task.case.identity) in self._right
 
-    def give_up(self, anchor: Task) -> int:
-        """Leave out what is left of the repetitions of an anchor that cannot be measured; return how many."""
-        assert anchor.device is not None
-        left = self._left[anchor.device.selector]
-        kept = [task for task in left if not (task.anchor and task.case == anchor.case)]
-        dropped = len(left) - len(kept)
-        left.clear()
-        left.extend(kept)
-        return dropped
-
     def add_device(self, device: Device) -> None:
         """Have a device that has nothing to do of its own, such as one that has just come, help others of its kind."""
         self._devices[device.selector] = device
         self._left.setdefault(device.selector, deque())
 
-    def remove_device(self, device: Device, begun: Task | None = None) -> int:
-        """Hand on to others of its kind what is left for a device that is lost; return how many tasks are left out.
+    def remove_device(self, device: Device, begun: Task | None = None) -> None:
+        """Hand on to others of its kind what is left for a device that is lost.
 
         Of its anchors, with the one that it has ``begun``, those that no device measures at all become cases like
         others; the rest is left out. A search finds cases where they are.
@@ -114,17 +112,15 @@ class Queue:
         self._asked[kind] -= is_searched and begun is not None
         tasks = [*([begun] if begun else []), *left]
         left.clear()
-        dropped = 0
         for task in tasks:
             which = kind, task.case.identity
             self._anchored[which] -= task.anchor == 1
             if task.anchor > 1 or (task.anchor and self._anchored[which]):
-                dropped += 1
+                self.dropped += 1
             elif is_searched and not task.anchor:
                 left.append(task)
             else:
                 self._handed_on[kind].append(replace(task, anchor=0, fresh=False))
-        return dropped
 
     def left_behind(self, kinds: Collection[Kind]) -> list[Task]:
         """Return what is left for devices of other ``kinds`` than these, but not what a search has no budget for."""
@@ -135,6 +131,12 @@ class Queue:
             if kind not in kinds and not (strategy and strategy.at_its_end):
                 left += tasks
         return left
+
+    def _give_up(self, device: Device, anchor: Task) -> None:
+        left = self._left[device.selector]
+        for task in [task for task in left if task.anchor and task.case == anchor.case]:
+            left.remove(task)
+            self.dropped += 1
 
     def _searched(self, device: Device, strategy: Strategy) -> Next | None:
         left, kind = self._left[device.selector], device.kind

@@ -50,7 +50,7 @@ def measure_rounds(
         raise InputError(f"--out {out}: it already has rounds; judge them with --from {out}, or name another folder")
     for number, one in enumerate(rounds, 1):
         console.print(f"round {number} of {len(rounds)}", markup=False)
-        _measure(one, devices, round_folder(out, number), arguments, console)
+        measure_round(one, devices, round_folder(out, number), arguments, console)
 
 
 def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) -> tuple[Round, list[Device]]:
@@ -72,19 +72,17 @@ def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) ->
     return (whole, plan(whole, cards, None, chosen=True, each=True)), cards
 
 
-def measure_on_each(planned: Round, cards: list[Device], out: Path, arguments: Sequence[str], console: Console) -> None:
-    """Measure what ``plan_on_each`` has planned, as one run in the folder ``out``.
+def measure_round(
+    planned: Round, devices: list[Device], folder: Path, arguments: Sequence[str], console: Console
+) -> None:
+    """Measure what is planned as one run in a folder.
 
     ``arguments`` are those of the ``gravbench`` command.
 
     Raises:
-        InputError: ``out`` has records already, cannot be written, or another process writes to it.
+        InputError: the folder has records already, cannot be written, or another process writes to it.
     """
-    _measure(planned, cards, out, arguments, console)
-
-
-def _measure(one: Round, devices: list[Device], folder: Path, arguments: Sequence[str], console: Console) -> None:
-    sweep, todo = one
+    sweep, todo = planned
     existing = runner.recorded(folder, resume=False)
     with (
         runner.open_run(folder, existing, devices, arguments, sweep) as (store, _),

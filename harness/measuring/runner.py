@@ -18,11 +18,12 @@ from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup, moment
 from gravbench.measuring.outcome import Outcome, said
-from gravbench.measuring.plan import Plan, Task
+from gravbench.measuring.plan import Plan
 from gravbench.measuring.processes import check_may_start
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.shards import check_resumed, extent
 from gravbench.measuring.tally import Tally
+from gravbench.measuring.tasks import Task
 from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
@@ -72,7 +73,7 @@ class Watcher:
 SILENT = Watcher()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is: tasks done and in all, and the estimated seconds of the rest on the slowest device."""
 
@@ -81,8 +82,8 @@ class Progress:
     left: float
 
 
-Site = Callable[[Setup, Queue, Sweep], Generator[Event]]
-"""What works through the tasks of a run elsewhere, as ``Engine.events`` does here."""
+Site = Callable[[Setup, Queue, Callable[[Task], bool]], Generator[Event]]
+"""What works through the tasks of a run elsewhere, as ``Engine.events`` does here; told which need the host's cores."""
 
 
 def run(
@@ -123,32 +124,34 @@ def _run(
         os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     progress = _Progress(todo)
 
-    def recorded_as(task: Task, outcome: Outcome, started: str, dropped: int = 0) -> Record:
-        record = _record(task, outcome, sweep.flops(task.case.interaction), started)
-        if not verify_only:
-            store.append(record)
-        watcher.ends(record, progress.after(task, dropped))
-        return record
-
-    for task in todo.tasks:
-        if task.device is None:
-            yield recorded_as(task, Outcome("skipped", task.skip), moment())
-    searched = {} if verify_only else _strategies(sweep, todo, variants)
-
     def fingerprint(task: Task, device: Device) -> Fingerprint:
         return environment.fingerprint(task.case, variants[task.case.variant], device)
 
     def needs_host(task: Task) -> bool:
         return work_of(task.case, on_host=variants[task.case.variant].on_host) is not Work.GPU
 
+    searched = {} if verify_only else _strategies(sweep, todo, variants)
     queue = Queue(todo.tasks, fingerprint, searched, each=todo.each)
+
+    def recorded_as(task: Task, outcome: Outcome, started: str) -> Record:
+        record = _record(task, outcome, sweep.flops(task.case.interaction), started)
+        if not verify_only:
+            store.append(record)
+        if task.device:
+            queue.add_record(record, task)
+        watcher.ends(record, progress.after(task, queue.dropped))
+        return record
+
+    for task in todo.tasks:
+        if task.device is None:
+            yield recorded_as(task, Outcome("skipped", task.skip), moment())
     setup = Setup(sweep.variant_folders, log, sweep.measure, None if verify_only else sweep.measure)
     targets = {device: target for device in queue.devices if (target := target_of(device))}
     builds = BuildPool(sweep.variant_folders, log, targets)
     engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=builds)
     tally = Tally()
     # Closed however this ends, which ends what was started.
-    with closing(site(setup, queue, sweep) if site else engine.events()) as events:
+    with closing(site(setup, queue, needs_host) if site else engine.events()) as events:
         for event in events:
             assert event.task.device is not None
             selector = event.task.device.selector
@@ -163,9 +166,7 @@ def _run(
                     outcome = event.outcome
                     if what := _edited(event.task, variants[event.task.case.variant]):
                         outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-                    record = recorded_as(event.task, outcome, event.started, event.dropped)
-                    queue.add_record(record, event.task)
-                    yield record
+                    yield recorded_as(event.task, outcome, event.started)
     watcher.over(tally.seconds())
     for kind, strategy in searched.items():
         fastest = strategy.result()
@@ -189,7 +190,7 @@ class _Progress:
 
     def __init__(self, todo: Plan) -> None:
         self._began = time.monotonic()
-        self._progress = Progress(0, len(todo.tasks), 0.0)
+        self._done, self._planned = 0, len(todo.tasks)
         self._seconds = {id(task.case): seconds for task, seconds in zip(todo.tasks, todo.estimates, strict=True)}
         self._left: dict[Device, float] = defaultdict(float)
         for task in todo.tasks:
@@ -198,22 +199,15 @@ class _Progress:
         self._expected = self._rest()
 
     def after(self, done: Task, dropped: int) -> Progress:
-        """Count a task off, and those that were given up with it; return how far the run is then."""
-        progress = self._progress
-        progress.done += 1
-        progress.total = max(progress.done, progress.total - dropped)
-        progress.left = self._seconds_left(done)
-        return progress
-
-    def _seconds_left(self, done: Task) -> float:
-        """Return what is left, corrected by how estimates were so far."""
+        """Count a task off, where so many are left out so far; return how far the run is then."""
+        self._done += 1
         if done.device:
             self._left[done.device] -= self._seconds[id(done.case)]
         rest = self._rest()
         spent = self._expected - rest
         # The first cases also pay for starting the sessions; a correction from them alone would mislead.
         pace = (time.monotonic() - self._began) / spent if spent > 5 else 1.0
-        return pace * rest
+        return Progress(self._done, max(self._done, self._planned - dropped), pace * rest)
 
     def _rest(self) -> float:
         """Return the estimated seconds of what is left: GPUs work side by side, and the processor after them."""

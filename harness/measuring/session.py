@@ -64,8 +64,8 @@ def serve(connection: Connection, orders: Orders) -> None:
     print_to(orders.log)
     uuids = _show_devices(orders)
     from gravbench.measuring import stages
-    from gravbench.measuring.shared_sums import SHARED
     from gravbench.toolkits.devices import reader, sensor
+    from gravbench.verifying.shared_sums import SHARED
 
     if "fork" in multiprocessing.get_all_start_methods():
         # Locks of processes that fork have no name, which would be left when the session is killed; Numba makes some.
@@ -125,7 +125,6 @@ def _end_if_forked(process: int) -> None:
     """End a process that a variant forked off the session: it has the session's connection, and no job."""
     if os.getpid() != process:
         os._exit(1)
-    return
 
 
 def ignore_interrupts() -> None:

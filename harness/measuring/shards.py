@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from gravbench.config.load import Sweep
 from gravbench.errors import InputError, shortened
-from gravbench.measuring.plan import estimate_seconds
+from gravbench.measuring.tasks import estimate_seconds
 from gravbench.model import runs
 from gravbench.model.case import Case
 from gravbench.model.extent import Extent

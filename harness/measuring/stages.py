@@ -18,13 +18,10 @@ from time import perf_counter
 
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
-from gravbench.measuring import checks, protocol
-from gravbench.measuring.direct_sums import gpu_is_usable
-from gravbench.measuring.launches import as_timed, at_last, launched_again, left
+from gravbench.measuring import protocol
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
 from gravbench.measuring.step import Stepper
 from gravbench.measuring.timed import Call, Timed
-from gravbench.measuring.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
@@ -36,6 +33,9 @@ from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.driver import Launch
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying import checks
+from gravbench.verifying.direct_sums import gpu_is_usable
+from gravbench.verifying.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge, WrongError, check
 
 LOADING, COMPILING, VERIFYING, RACING = "loading", "compiling", "verifying", "racing"
 WARMING_UP, MEASURING, VERIFYING_AGAIN, RELEASING = "warming up", "measuring", "verifying again", "releasing"
@@ -48,6 +48,7 @@ WARM_SECONDS = 2.0
 """For which a device keeps the clock that it had at work."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
+AT_LAST = "right at first, but after the last launch: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,6 @@ class State:
     def is_warm(self) -> bool:
         """Whether the device has just been used, and has the clock of that still."""
         return time.time() - self.job.measured_at < WARM_SECONDS
-
-
-class WrongError(Exception):
-    """The results of a case are wrong; the message says how."""
 
 
 def load(state: State) -> State:
@@ -203,16 +200,22 @@ def race(state: State) -> State:
     )
     if first.outraced:
         state.found.measurement = first
-        _refuse(left(state.judge, state.found))
+        check(state.judge.verdict(quantiles=False))
         state.is_over = True
     return state
 
 
 def verify_more(state: State) -> State:
-    """Judge launches on other bodies, several in a row, and what is timed as it is timed."""
+    """Judge launches on other bodies, several in a row, behind a held queue, and as a call or a step."""
     if not state.again:
-        _refuse(launched_again(state.judge, state.found))
-        _refuse(as_timed(state.job.case, state.toolkit, state.judge, state.timed, state.found))
+        judge, timed = state.judge, state.job.case.timed
+        judge.check_more()
+        # Nothing else may use the device: what it does would hide that a result arrives too early or too late.
+        _refuse(checks.queue(state.toolkit, judge.prepared, judge.own))
+        if objection := state.timed.objection():
+            raise WrongError(f"the force is right, but {objection}")
+        if timed != "force":
+            check(judge.verdict(quantiles=False), f"the force is right at first, but not in a {timed}: ")
     state.is_over = state.job.settings is None
     return state
 
@@ -242,8 +245,8 @@ def sample(state: State) -> State:
         nonlocal is_spoilt
         if not looks:
             return False
-        if samples in LOOKED_AT and (objection := left(judge, state.found)):
-            raise WrongError(f"right at first, but after sample {samples}: {objection}")
+        if samples in LOOKED_AT:
+            check(judge.verdict(quantiles=False), f"right at first, but after sample {samples}: ")
         if is_spoilt := samples + 1 in LOOKED_AT:
             judge.spoil()
         return samples in LOOKED_AT or is_spoilt
@@ -263,7 +266,7 @@ def look_inside(state: State) -> State:
     if state.again:
         return state
     if prepared.stages is not None:
-        seconds = protocol.stage_seconds(state.toolkit, state.timed.stages)
+        seconds = protocol.stage_seconds(state.toolkit.synchronize, state.timed.stages)
         found.inside = found.inside.model_copy(update={"stages_seconds": seconds})
     if prepared.insight is not None:
         found.inside = counted(prepared.insight, state.bodies.n, found.inside)
@@ -274,7 +277,7 @@ def verify_again(state: State) -> State:
     """Judge what is there after all samples: a race, or a sum that is not set back, may show only then."""
     if state.again:
         state.timed.start()  # steps moved the bodies
-        _refuse(at_last(state.judge.launched(), state.found))
+        check(state.judge.launched(), AT_LAST)
         return state
     judge, timed, toolkit = state.judge, state.timed, state.toolkit
     measurement = state.found.measurement
@@ -287,7 +290,7 @@ def verify_again(state: State) -> State:
         _refuse(checks.wall(toolkit, timed.launch, seconds, measurement.launch_seconds or 0.0, known))
     if objection := timed.finish():
         raise WrongError(f"right at first, but {objection}")
-    _refuse(at_last(judge.verdict(quantiles=False), state.found))
+    check(judge.verdict(quantiles=False), AT_LAST)
     if judge.tolerance.of_rounding and timed.leaves_the_force:
         _refuse(checks.speed(judge.toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
     again = seconds if force_alone and toolkit is judge.toolkit else None
@@ -326,6 +329,7 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
                 break
         outcome = Outcome("ok", None, state.found)
     except WrongError as wrong:
+        state.found.errors = wrong.errors or state.found.errors
         outcome = Outcome("invalid", str(wrong), state.found)
     except (ToolkitMissingError, InputError) as error:
         outcome = Outcome("skipped", said(error), state.found)

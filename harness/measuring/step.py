@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
-from gravbench.measuring.conserved import energy_drift, is_measured, momentum_drift
 from gravbench.measuring.timed import Timed
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Stepping
@@ -25,6 +24,7 @@ from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
+from gravbench.verifying.conserved import energy_drift, is_measured, momentum_drift
 
 INTEGRATE = Part("integrate")
 LEAPFROG = "leapfrog"

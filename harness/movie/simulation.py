@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from gravbench.errors import InputError
-from gravbench.measuring.conserved import energy_drift
-from gravbench.measuring.direct_sums import gpu_is_usable
 from gravbench.measuring.step import LEAPFROG, Stepper
-from gravbench.measuring.verify import Judge
 from gravbench.model import initial_conditions
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.variant import CPU, Variant
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.opening import open_toolkit
+from gravbench.verifying.conserved import energy_drift
+from gravbench.verifying.direct_sums import gpu_is_usable
+from gravbench.verifying.verify import Judge
 
 ENERGY_UP_TO = 1 << 14
 """Bodies up to which a CPU adds up the energy: twice, in about two seconds each."""

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.measuring.direct_sums import Sums
 from gravbench.model.record import Errors
 from gravbench.model.rounding import FLOOR, WORSE, unit
 from gravbench.model.variant import Dtype, Tolerance
+from gravbench.verifying.direct_sums import Sums
 
 SCALE_FLOOR = 8.0
 """Roundings that all accelerations may be too large or too small by together."""

@@ -14,10 +14,10 @@ from tempfile import NamedTemporaryFile
 
 import numpy as np
 
-from gravbench.measuring.direct_sums import Sums, direct_sums, formulas
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Dtype
+from gravbench.verifying.direct_sums import Sums, direct_sums, formulas
 
 
 @dataclass(slots=True)

@@ -14,10 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.measuring.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
-from gravbench.measuring.direct_sums import Sums, direct_sums
-from gravbench.measuring.probe import other_bodies
-from gravbench.measuring.shared_sums import sums_over_all
 from gravbench.model.bodies import Bodies
 from gravbench.model.initial_conditions import SETS_AT_ONCE
 from gravbench.model.interaction import GRAVITY, Interaction
@@ -25,13 +21,41 @@ from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.verifying.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
+from gravbench.verifying.direct_sums import Sums, direct_sums
+from gravbench.verifying.perturbed import other_bodies
+from gravbench.verifying.shared_sums import sums_over_all
 
 ALL_ROWS_UP_TO = 4096
 ALL_ROWS_ON_GPU = 1 << 20
 SAMPLED_ROWS = 1024
 
+IN_A_ROW = 5
+"""Launches that are judged one after another before anything is timed, beside those on other bodies."""
+QUICK = 0.1
+"""Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
+
 TOGETHER = 0.2
 """The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
+
+
+class WrongError(Exception):
+    """Results are wrong; the message says how, ``errors`` by how much, where that is known."""
+
+    def __init__(self, message: str, errors: Errors | None = None) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+
+def check(verdict: tuple[Errors, str | None], when: str = "") -> None:
+    """Check a verdict; the sentence of a wrong one begins with ``when``.
+
+    Raises:
+        WrongError: it is wrong.
+    """
+    errors, objection = verdict
+    if objection:
+        raise WrongError(f"{when}{objection}", errors)
 
 
 def verified_rows(n: int, generator: np.random.Generator, *, most: int = ALL_ROWS_UP_TO) -> NDArray[np.int64]:
@@ -147,6 +171,22 @@ class Judge:
         """Launch, and judge; errors of what is right lack their quantiles."""
         self.launch()
         return self.verdict(quantiles=False)
+
+    def check_more(self) -> None:
+        """Judge more launches of what was right at first: on other bodies, and several in a row.
+
+        Three in a row are judged at least: a fault in every second or third of them shows.
+
+        Raises:
+            WrongError: one of them is wrong.
+        """
+        if objection := self.elsewhere():
+            raise WrongError(objection)
+        began = perf_counter()
+        for _ in range(IN_A_ROW if self.quickest < QUICK else 0):
+            check(self.launched(), "right at first, but in one of the next launches: ")
+            if perf_counter() - began > QUICK:
+                break
 
     def elsewhere(self, *, and_back: bool = True) -> str | None:
         """Launch on other bodies, drawn anew each time; return what is wrong, None when it is right.

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
-from gravbench.measuring.direct_sums import direct_sums
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find
+from gravbench.verifying.direct_sums import direct_sums
 
 
 def is_measured(n: int, step_seconds: Callable[[], float]) -> bool:

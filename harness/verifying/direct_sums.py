@@ -19,12 +19,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.measuring import gpu_sums
-from gravbench.measuring.gpu_sums import Texts, made
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, Interaction
 from gravbench.model.variant import Dtype
 from gravbench.toolkits.kept import keep
+from gravbench.verifying import gpu_sums
+from gravbench.verifying.gpu_sums import Texts, made
 
 Array = NDArray[np.float64]
 
