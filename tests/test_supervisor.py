@@ -289,9 +289,9 @@ def test_a_session_that_is_suspended_computes_nothing_until_it_is_resumed(begin)
     session.give(job())
     wait_until(lambda: session.look() == "verifying")
     session.suspend()
-    assert session.process.root.status() == psutil.STATUS_STOPPED
+    wait_until(lambda: session.process.root.status() == psutil.STATUS_STOPPED)
     session.resume()
-    assert session.process.root.status() != psutil.STATUS_STOPPED
+    wait_until(lambda: session.process.root.status() != psutil.STATUS_STOPPED)
 
 
 def test_a_session_that_imports_is_suspended_and_one_that_is_ready_is_not(begin):
