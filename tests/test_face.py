@@ -241,7 +241,7 @@ def test_the_report_for_programs_says_what_the_report_says(run):
     }
     assert wins[0]["next"]["low"] < 4 < wins[0]["next"]["high"] + 1e-3
     rungs = {(one["n"], rung["variant"]): rung for one in made["ladders"] for rung in one["rungs"]}
-    assert rungs[2048, "tiled"]["over_root"] == pytest.approx(4)
+    assert rungs[2048, "tiled"]["over_first"] == pytest.approx(4)
     assert rungs[2048, "tiled"]["seconds"] == pytest.approx(2e-3)
     only = json.loads(gravbench("report", run, "--json", "--variant", "tiled", "--n", "1024").stdout)
     assert [rung["variant"] for one in only["ladders"] for rung in one["rungs"]] == ["tiled"]

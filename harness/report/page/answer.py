@@ -13,7 +13,7 @@ from gravbench.report.numbers import number
 from gravbench.report.page.colours import Palette
 from gravbench.report.page.kinds import DriftsOf, no_drifts
 from gravbench.verdicts import ranking
-from gravbench.verdicts.winners import LIMITS, Field, Win
+from gravbench.verdicts.winners import Field, Win
 
 MOST_ROWS = 10
 """Values of n of one table."""
@@ -42,30 +42,32 @@ class Cell:
 class Answer:
     """A table of winners for one device and task: a row for each n, a column for each limit of the error.
 
-    ``kind`` says which of the errors of the bodies the limits are for, ``notes`` what its times presuppose, and how far
-    the anchors of its device drifted.
+    ``bodies`` says for which of the bodies the limits are, ``notes`` what its times presuppose, and how far the anchors
+    of its device drifted.
     """
 
+    device: str
     title: str
     sentence: str
     limits: list[str]
     rows: list[tuple[str, list[Cell]]]
-    kind: str
+    bodies: str
     notes: list[str]
 
 
 def answers(fields: Sequence[Field], colours: Palette, here: Here, drifts: DriftsOf = no_drifts) -> list[Answer]:
-    """Make a table for each device and task, in their order."""
-    return [_answer(field, colours, here, drifts) for field in fields]
+    """Make a table for each device and task, in the order of the devices."""
+    by_device = ranking.grouped(fields, lambda field: field.device)
+    return [_answer(field, colours, here, drifts) for own in by_device.values() for field in own]
 
 
 def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Answer:
-    by_place = {(win.n, win.limit): win for win in field.wins}
+    by_place = {(win.n, win.question.error): win for win in field.wins}
     sizes = sorted({win.n for win in field.wins})
     powers = [n for n in sizes if n & (n - 1) == 0]
     sizes = powers if len(powers) > 2 else sizes
     sizes = winning.spread(sizes, MOST_ROWS)
-    limits = [limit for limit in LIMITS if any((n, limit) in by_place for n in sizes)]
+    limits = sorted({limit for n, limit in by_place if n in sizes}, reverse=True)
     # A limit whose winners are those of the next closer one says nothing new.
     said = [
         limit
@@ -73,30 +75,26 @@ def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Ans
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
     rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
-    told = [win for win in field.wins if win.n in sizes and win.limit in said]
-    # The largest n at which somebody is clearly behind; one that was measured alone beats nobody.
-    first = max(told, key=lambda win: (_lead(win) > 0, win.n, _lead(win)))
+    told = [win for win in field.wins if win.n in sizes and win.question.error in said]
     shown = [win.record for win in told]
     own = ranking.affecting(drifts(shown), *map(ranking.conditions, shown))
     beaten = [win.next.record for win in told if win.next]
     notes = [
         winning.presupposed([*shown, *beaten], here),
         *here.notes({id(one): one for one in shown}.values(), "winner"),
-        *winning.narrow_notes(behind for win in told for behind in (win.next, win.root)),
+        *winning.quantile_notes(shown, field.question.quantile),
+        *winning.narrow_notes(behind for win in told for behind in (win.next, win.first)),
         *drift_notes(own),
     ]
     return Answer(
+        field.device,
         winning.title(field) + drift_signs(own),
-        winning.sentence(first),
+        winning.sentence(field.headline()),
         list(map(winning.limit_words, said)),
         rows,
-        winning.error_kind(shown),
+        winning.bodies_words(field.question.quantile),
         list(filter(None, notes)),
     )
-
-
-def _lead(win: Win) -> float:
-    return win.next.interval.ratio if win.next and not win.tied else 0.0
 
 
 def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int | None:

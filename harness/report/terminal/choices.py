@@ -15,9 +15,11 @@ from gravbench.report.names import count, drift_notes, drift_sentence, drift_sig
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
+from gravbench.report.winning import quantile_notes, quantile_words, within_words
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection, error_of
+from gravbench.verdicts.best import Choice, Selection
 from gravbench.verdicts.compare import Defaults, Verdict, away
+from gravbench.verdicts.question import EQUAL_MASS, USUAL, Behind, Question
 
 CHANGED = "*"
 READING = (
@@ -27,17 +29,15 @@ READING = (
     f"{CHANGED} the choice differs from that at the previous n."
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."
-AGAIN = "To record it, measure again into a new folder: gravbench run SWEEP --out FOLDER"
 EQUAL = f"{EQUAL_MASS}=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
 
 
 def render_choices(
     selections: Sequence[Selection],
     console: Console,
-    error: float,
     threshold: float,
+    question: Question = USUAL,
     *,
-    quantile: float = LARGEST,
     full: bool = True,
     everything: bool = False,
     here: Here = NOWHERE,
@@ -47,14 +47,17 @@ def render_choices(
 
     Unless it is ``full``, what is UNCLEAR is one sentence per table, and the columns are not explained.
 
-    ``error`` is what this ``quantile`` of the bodies' errors is held to. Rows whose source is not the one that is
-    ``here`` are marked. With ``defaults`` a row has the axes that differ from those of its variant.
+    They answer the ``question``. Rows whose source is not the one that is ``here`` are marked. With ``defaults`` a row
+    has the axes that differ from those of its variant.
     """
     heading(console, "The best")
-    say(console, f"Among configurations with {_limit(error, quantile)} in one evaluation.")
+    say(console, f"Among configurations with {within_words(question)} (relative errors of one evaluation).")
     of_quantile: Column[Choice] = Column(
-        f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
+        f"{quantile_words(question.quantile)}\nerror",
+        lambda choice: relative_error(question.error_of(choice.chosen)),
+        2,
     )
+    of_largest: Column[Choice] = Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4)
     of_axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
     columns: list[Column[Choice]] = [
         Column("n", lambda choice: f"{choice.n:,}", 0),
@@ -67,8 +70,8 @@ def render_choices(
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
-        *([] if quantile == LARGEST else [of_quantile]),
-        Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
+        of_quantile,
+        *([] if question.quantile == LARGEST else [of_largest]),
         Column("behind\n%", _behind, 6),
         Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
         Column("of", lambda choice: f"{choice.compared:,}", 7),
@@ -105,13 +108,7 @@ def render_choices(
         for n, found in selection.unmeasured.items():
             lost = f"every configuration that is accurate enough was outraced ({found:,})"
             say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
-        if selection.unknown:
-            where = ", ".join(f"{found:,} at n = {n:,}" for n, found in selection.unknown.items())
-            say(
-                console,
-                f"left out because their records lack the {_quantile(quantile)} error: {where}. {AGAIN}",
-                "yellow",
-            )
+        say_all(console, quantile_notes(chosen, question.quantile))
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is accurate enough; the smallest error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
@@ -162,16 +159,6 @@ def _axes(record: Record, defaults: Defaults | None) -> str:
     named = ranking.named(record).split()  # some stand beside the name
     own = [word(name, value) for name, value in away(record, defaults).items()]
     return " ".join(one for one in own if one not in named)
-
-
-def _limit(error: float, quantile: float) -> str:
-    if quantile == LARGEST:
-        return f"a largest relative error of at most {error:g}"
-    return f"a relative error of at most {error:g} for {100 * quantile:g} % of the bodies"
-
-
-def _quantile(quantile: float) -> str:
-    return "median" if quantile == 0.5 else f"{100 * quantile:g} %"
 
 
 def _name(record: Record) -> str:
@@ -238,22 +225,17 @@ def _signs(record: Record, here: Here) -> str:
 
 
 def choices_json(
-    selections: Sequence[Selection],
-    error: float,
-    threshold: float,
-    here: Here = NOWHERE,
-    *,
-    quantile: float = LARGEST,
+    selections: Sequence[Selection], threshold: float, here: Here = NOWHERE, question: Question = USUAL
 ) -> dict[str, Any]:
     """Return the choices as what JSON can hold, with all that is as good and all that is unclear.
 
-    ``error`` is what this ``quantile`` of the bodies' errors is held to.
+    They answer the ``question``.
     ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them, and
     lack the scatter between processes where ``interval_includes_processes`` is false.
     """
     return {
-        "error": error,
-        "quantile": quantile,
+        "error": question.error,
+        "quantile": question.quantile,
         "threshold": threshold,
         "confidence": CONFIDENCE,
         "selections": [
@@ -276,7 +258,6 @@ def choices_json(
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
                 "unmeasured": [{"n": n, "outraced": found} for n, found in selection.unmeasured.items()],
-                "unknown": [{"n": n, "records": found} for n, found in selection.unknown.items()],
                 "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections

@@ -20,7 +20,8 @@ from gravbench.report.terminal.printing import (
     subsection,
 )
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Drift, affecting, over_gpus
+from gravbench.verdicts.ladder import over_gpus
+from gravbench.verdicts.ranking import Drift, affecting
 
 READING = (
     "The fastest configuration for each number of GPUs of one host. × one: its speed relative to one GPU. efficiency: "

@@ -46,9 +46,12 @@ from gravbench.report.terminal.printing import (
     subsection,
 )
 from gravbench.report.terminal.table import LAST_WANTED, Column, left_out, markdown_table, table
+from gravbench.report.winning import first_label_of
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Difference, differences
-from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
+from gravbench.verdicts.ladder import Ladders, Rung
+from gravbench.verdicts.ladder import ladders as ranked
+from gravbench.verdicts.ranking import Drift, Parents
 from gravbench.verdicts.uncertainty import Uncertainties
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
@@ -61,9 +64,9 @@ NOTHING = "There are no records yet; gravbench run writes them."
 READING = (
     "Each row is the fastest configuration of a variant in one toolkit; an axis beside its name changes what it "
     "computes or assumes. ms is the time of one evaluation. An interaction is one of the n * n directed pairs. "
-    f"{PLUS_MINUS} × parent and × root are speed-ups over the fastest "
-    "configuration, in the same toolkit, of the variant it is derived from and of the first variant of its ladder. "
-    "Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
+    f"{PLUS_MINUS} × parent is the speed-up over the fastest configuration, in the same toolkit, of the variant it is "
+    "derived from. The speed-up over the first step of its ladder is over the fastest configuration of that step, in "
+    "the same toolkit or else in the first toolkit that has it. Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
     "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
 )
 EXPLAINED = (
@@ -100,7 +103,7 @@ def render(
         return
     comparable = chosen.comparable(records)
     cases = latest(comparable)
-    ladders = chosen.rungs(ranking.ladders(cases, parents))
+    ladders = chosen.rungs(ranked(cases, parents))
     names = Names(cases)
     cases = chosen.shown(cases)
     found = Counter(case.status for case in cases)
@@ -144,7 +147,7 @@ def ladder_markdown(
     alone has rows.
     """
     cases = latest(chosen.comparable(records))
-    ladders = chosen.rungs(ranking.ladders(cases, parents))
+    ladders = chosen.rungs(ranked(cases, parents))
     if not ladders:
         return "No record is ok, so there is no ladder to show.\n"
     names = Names(cases)
@@ -155,6 +158,8 @@ def ladder_markdown(
         width, signs = plus_minus(known.half_width(rung.best)), _signs(rung.best, here, known)
         return " ".join(filter(None, [_speed(rung.best), width, signs and f"`{signs}`"]))
 
+    every = [rung for by_n in ladders.values() for rungs in by_n.values() for rung in rungs]
+    label = first_label_of(every, parents)
     columns: list[Column[Rung]] = [
         Column("variant", lambda rung: ranking.named(rung.best), text=True),
         Column("toolkit", lambda rung: rung.best.toolkit, text=True),
@@ -163,7 +168,7 @@ def ladder_markdown(
         Column("untimed, s", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 interactions/s", speed),
         Column("× parent", lambda rung: number(rung.over_parent, 3)),
-        Column("× root", lambda rung: number(rung.over_root, 3)),
+        Column(label, lambda rung: number(rung.over_first, 3)),
         Column("max error", lambda rung: relative_error(rung.best.error_max)),
         Column("max error of pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 1),
     ]
@@ -214,7 +219,7 @@ def _ladder_section(
     for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        columns = _ladder_columns(rungs, here, known, limits)
+        columns = _ladder_columns(rungs, here, known, limits, first_label_of(rungs, parents))
         console.print(table(console, columns, rungs))
         hidden |= dict.fromkeys(left_out(console, columns, rungs))
         say_all(console, [*_footnotes(rungs, here, known), *drift_notes(drifted)], "yellow")
@@ -228,7 +233,10 @@ def _ladder_section(
         say(console, f"Shown without a parent, because this checkout does not have them: {', '.join(unknown)}.")
 
 
-def _ladder_columns(rungs: list[Rung], here: Here, known: Uncertainties, limits: Limits) -> list[Column[Rung]]:
+def _ladder_columns(
+    rungs: list[Rung], here: Here, known: Uncertainties, limits: Limits, first: str
+) -> list[Column[Rung]]:
+    """Describe the columns of a ladder; ``first`` is the header of the speed-ups over its first step."""
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
@@ -245,7 +253,7 @@ def _ladder_columns(rungs: list[Rung], here: Here, known: Uncertainties, limits:
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
         Column("momentum\ndrift", lambda rung: relative_error(rung.best.momentum_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
-        Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
+        Column(first.replace(" ", "\n", 1), lambda rung: number(rung.over_first, 3), 4),
         Column("time\ngoes to", lambda rung: limits.words(rung.best), 5, text=True),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column(

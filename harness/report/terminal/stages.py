@@ -23,7 +23,8 @@ from gravbench.report.terminal.printing import (
 )
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
+from gravbench.verdicts.ladder import fastest_with_stages, over_theta
+from gravbench.verdicts.ranking import Drift, affecting
 
 STAGES = (
     "Milliseconds of each stage of the fastest configuration at each n, with every stage waiting for the one before "
