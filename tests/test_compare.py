@@ -648,7 +648,7 @@ def test_values_of_a_field_are_compared_with_the_first_in_the_order_of_the_harne
         ("toolkit cupy", "toolkit pycuda"),
         ("toolkit cupy", "toolkit numba"),
     ]
-    assert [round(one.mean_ratio, 6) for one in found] == [2.0, 3.0]
+    assert [round(one.mean.ratio, 6) for one in found] == [2.0, 3.0]
     (chosen,) = compare.compare_values(Run("run", records), "toolkit", DEFAULTS, ["numba", "pycuda"])
     assert (chosen.base, chosen.new) == ("toolkit numba", "toolkit pycuda")
 
@@ -656,9 +656,9 @@ def test_values_of_a_field_are_compared_with_the_first_in_the_order_of_the_harne
 def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
     axes = [record(float(p), axes={"p": p, "unroll": u}) for p in (128, 64) for u in (1, 8)]
     (by_axis,) = compare.compare_values(Run("run", axes), "p", DEFAULTS)
-    assert (by_axis.base, len(by_axis.pairs), by_axis.mean_ratio) == ("p 64", 2, pytest.approx(2))
+    assert (by_axis.base, len(by_axis.pairs), by_axis.mean.ratio) == ("p 64", 2, pytest.approx(2))
     types = [record(), record(2.0, dtype="float64")]
-    assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean_ratio == pytest.approx(2)
+    assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean.ratio == pytest.approx(2)
     devices = [record(), record(2.0, device="Other", device_uuid="GPU-7")]
     (by_device,) = compare.compare_values(Run("run", devices), "device", DEFAULTS)
     assert by_device.pairs[0].reasons == (Reason.WITHIN, Reason.DEVICES)
@@ -671,7 +671,7 @@ def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
         )
     ]  # fmt: skip
     (by_variant,) = compare.compare_values(Run("run", variants), "variant", DEFAULTS)
-    assert (by_variant.base, len(by_variant.pairs), by_variant.mean_ratio) == ("variant naive", 2, pytest.approx(0.25))
+    assert (by_variant.base, len(by_variant.pairs), by_variant.mean.ratio) == ("variant naive", 2, pytest.approx(0.25))
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,10 @@ def test_a_comparison_with_what_was_outraced_is_unclear_and_counts_in_no_mean():
         pairs = {pair.base.n: pair for pair in found.pairs}
         assert (pairs[1024].verdict, pairs[1024].in_cycles) == (Verdict.UNCLEAR, Verdict.UNCLEAR)
         assert pairs[1024].reasons[0] is Reason.OUTRACED
-        assert found.mean_ratio == pytest.approx(1.0)
+        assert found.mean.ratio == pytest.approx(1.0)
         assert "1 outraced on one or both sides; geometric mean of NEW/BASE of the others 1.000" in summary(found)
     alone = compared([late], [late])
-    assert alone.mean_ratio is None
+    assert alone.mean is None
     assert "geometric mean of NEW/BASE: none" in summary(alone)
     assert comparison_json(alone)["pairs"][0]["base_outraced"]
 

@@ -92,10 +92,14 @@ def compare(
     limit = judged.threshold(threshold)
     variants = known_variants(warn)
     sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
+    defaults = {name: variant.defaults for name, variant in variants.items()}
     if by is None:
+        if sides[0].records == sides[1].records:
+            raise InputError(
+                f"compare {base} {new}: both have the same records; accepted: two runs, or one and --by FIELD"
+            )
         found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
-        defaults = {name: variant.defaults for name, variant in variants.items()}
         name = " and ".join(side.name for side in sides)
         lengths = tuple(len(side.records) for side in sides)
         together = judged.Run(name, [one for side in sides for one in side.records], lengths)
@@ -105,10 +109,11 @@ def compare(
     if as_json:
         typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
     elif markdown:
-        typer.echo("\n".join(comparison_markdown(one, everything=everything, here=here) for one in found), nl=False)
+        made = [comparison_markdown(one, everything=everything, here=here, defaults=defaults) for one in found]
+        typer.echo("\n".join(made), nl=False)
     else:
         for one in found:
-            render_comparison(one, console(), everything=everything, partners=by is None, here=here)
+            render_comparison(one, console(), everything=everything, partners=by is None, here=here, defaults=defaults)
     pairs = [pair for one in found for pair in one.pairs]
     for question in fail_on or []:
         answers = [pair.verdict if question is FailOn.SLOWER else pair.in_cycles for pair in pairs]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import Value
-from gravbench.model.record import Record
+from gravbench.model.record import LARGEST, Record
 from gravbench.model.toolkits import place_of
 from gravbench.verdicts import compare, ranking
 from gravbench.verdicts.cards import together
@@ -145,7 +145,7 @@ def _asked(found: Sequence[Contest], question: Question, device: str | None) -> 
     suitable = {id(record) for record in there if question.suits(record)}
     errors = [question.error_of(record) for record in there if id(record) in suitable]
     if min(errors, default=math.inf) > question.error:
-        of = f"of {100 * question.quantile:g} % of the bodies"
+        of = "of all bodies" if question.quantile == LARGEST else f"of {100 * question.quantile:g} % of the bodies"
         why = f"the smallest error {of} is {min(errors):.1e}" if errors else "no record is ok"
         raise InputError(f"--error {question.error:g}: no record is accurate enough; {why}")
     return [replace(one, records=[record for record in one.records if id(record) in suitable]) for one in found]

@@ -6,9 +6,10 @@ said by colour only, so that pipes and old terminals lose nothing.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from rich.console import Console
@@ -51,10 +52,12 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Difference, differences
 from gravbench.verdicts.ladder import Ladders, Rung
 from gravbench.verdicts.ladder import ladders as ranked
-from gravbench.verdicts.ranking import Drift, Parents
+from gravbench.verdicts.ranking import Conditions, Drift, Parents
 from gravbench.verdicts.uncertainty import Uncertainties
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
+BUDGET = re.compile(r"budget of (\S+) s spent")
+"""The stop reason of a measurement that took all the time it had."""
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 MOST_SKIPPED = 8
@@ -66,7 +69,8 @@ READING = (
     "computes or assumes. ms is the time of one evaluation. An interaction is one of the n * n directed pairs. "
     f"{PLUS_MINUS} × parent is the speed-up over the fastest configuration, in the same toolkit, of the variant it is "
     "derived from. The speed-up over the first step of its ladder is over the fastest configuration of that step, in "
-    "the same toolkit or else in the first toolkit that has it. Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
+    "the same toolkit or else in the first toolkit that has it. Errors are those of the accelerations, relative to "
+    "float64 direct sums; errors of pulls are relative to the sum "
     "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
 )
 EXPLAINED = (
@@ -222,7 +226,7 @@ def _ladder_section(
         columns = _ladder_columns(rungs, here, known, limits, first_label_of(rungs, parents))
         console.print(table(console, columns, rungs))
         hidden |= dict.fromkeys(left_out(console, columns, rungs))
-        say_all(console, [*_footnotes(rungs, here, known), *drift_notes(drifted)], "yellow")
+    _say_notes(console, ladders, [rung for rungs in tables.values() for rung in rungs], drifts, here, known)
     say_left_out(console, tables)
     if hidden:
         console.print()
@@ -296,13 +300,36 @@ def _footnotes(rungs: list[Rung], here: Here, known: Uncertainties) -> list[str]
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
         notes.append(f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}")
-    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best))
-    if reasons:
-        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {reasons}")
+    if stops := [one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best)]:
+        stopped = _stop_words(stops)
+        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {stopped}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
         notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
     notes += [NARROW_NOTE] * any(known.may_be_narrow(rung.best) for rung in rungs)
     return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
+
+
+def _say_notes(
+    console: Console,
+    places: Iterable[Conditions],
+    rungs: list[Rung],
+    drifts: Sequence[Drift],
+    here: Here,
+    known: Uncertainties,
+    more: Sequence[str] = (),
+) -> None:
+    """Say below the tables of a section what their signs mean, once for all of them."""
+    notes = [*_footnotes(rungs, here, known), *more, *drift_notes(ranking.affecting(drifts, *places))]
+    if notes:
+        console.print()
+    say_all(console, notes, "yellow")
+
+
+def _stop_words(reasons: Sequence[str]) -> str:
+    """Say once each why sampling ended: of budgets the seconds alone, whatever the numbers of samples are."""
+    budgets = {float(found[1]) for reason in reasons if (found := BUDGET.match(reason))}
+    spent = [f"budget of {' or '.join(f'{seconds:g}' for seconds in sorted(budgets))} s spent"] * bool(budgets)
+    return joined([*spent, *(reason for reason in reasons if not BUDGET.match(reason))])
 
 
 def _configuration_section(
@@ -334,8 +361,8 @@ def _configuration_section(
         drifted = ranking.affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
-        late = [OUTRACED] * any(rung.outraced for rung in rows)
-        say_all(console, [*_footnotes(rows, here, known), *late, *drift_notes(drifted)], "yellow")
+    every = [rung for rows in tables.values() for rung in rows]
+    _say_notes(console, tables, every, drifts, here, known, [OUTRACED] * any(rung.outraced for rung in every))
     say_left_out(console, tables)
 
 
