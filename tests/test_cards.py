@@ -14,6 +14,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.cards import differences, together
 from gravbench.verdicts.compare import Run, compare_runs, compare_values
+from gravbench.verdicts.ladder import ladders
 from test_compare import DEFAULTS, command
 from test_report import GPU, PARENTS, flat, record, shown
 

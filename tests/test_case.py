@@ -23,6 +23,7 @@ from gravbench.report.terminal.ladder import render
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, compare_values, fields
+from gravbench.verdicts.ladder import ladders
 from test_compare import record as timed
 from test_record import CASE
 from test_record import record as plain

@@ -94,7 +94,7 @@ def compare(
     sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
     defaults = {name: variant.defaults for name, variant in variants.items()}
     if by is None:
-        if sides[0].records == sides[1].records:
+        if sides[0].records and sides[0].records == sides[1].records:
             raise InputError(
                 f"compare {base} {new}: both have the same records; accepted: two runs, or one and --by FIELD"
             )

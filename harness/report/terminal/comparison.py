@@ -30,7 +30,7 @@ Thing = TypeVar("Thing")
 MOST_NAMED = 3
 """Values of a field that are written out where no case has a partner."""
 CHANGED = (Verdict.SLOWER, Verdict.FASTER)
-"""Verdicts whose cases have rows in a terminal; ``--all`` shows every one."""
+"""Verdicts, on seconds or on cycles, whose cases have rows in a terminal; ``--all`` shows every one."""
 MOST_ROWS = 40
 """Rows of one verdict, those that changed most first."""
 NO_DEFAULTS: Defaults = {}
@@ -363,7 +363,7 @@ def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[st
     """Sort the pairs by verdict and change; without ``everything`` those that changed, and the counts of the rest."""
     alike = ranking.grouped(sorted(comparison.pairs, key=change), lambda pair: pair.verdict)
     kept = {
-        verdict: pairs if everything else pairs[:MOST_ROWS] if verdict in CHANGED else []
+        verdict: pairs if everything else list(filter(_has_changed, pairs))[:MOST_ROWS]
         for verdict in Verdict
         if (pairs := alike.get(verdict))
     }
@@ -374,6 +374,10 @@ def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[st
         if (left := len(alike[verdict]) - len(pairs))
     ]
     return rows, hidden
+
+
+def _has_changed(pair: Pair) -> bool:
+    return not {pair.verdict, pair.in_cycles}.isdisjoint(CHANGED)
 
 
 def change(pair: Pair) -> float:
