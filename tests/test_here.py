@@ -122,7 +122,7 @@ def test_a_comparison_marks_the_side_that_is_of_another_source_and_shows_times()
         assert "§ BASE" in lines["tiled"]
         assert "§" not in lines["naive"]
         assert lines["tiled"].count("1,000") == 2
-        assert "1 row was measured with different source code from this checkout" in flat(text)
+        assert "1 case was measured with different source code from this checkout" in flat(text)
     pairs = {pair["variant"]: pair for pair in comparison_json(found, here)["pairs"]}
     assert (pairs["tiled"]["base_source"], pairs["tiled"]["new_source"]) == ("another", "as here")
 

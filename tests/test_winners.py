@@ -226,10 +226,13 @@ def test_the_table_of_a_page_has_powers_of_two_and_joins_cells_that_say_the_same
     (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
     assert [n for n, _ in answer.rows] == ["1,024", "2,048", "4,096"]
     assert answer.limits == ["1e-2", "1e-4"]  # 1e-3 says what 1e-4 says
-    assert [(cell.name, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
+    assert [(cell.win.record.variant, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
         ("tiled", 2, "1e-4", "#123456")
     ]
-    assert [(cell.name, cell.lead, cell.next) for cell in answer.rows[2][1]] == [
+    assert [
+        (win.record.variant, winning.ratio_words(win.next), win.next.record.variant)
+        for win in (cell.win for cell in answer.rows[2][1])
+    ] == [
         ("barnes_hut", "10.00 ± 0.01*", "tiled"),
         ("tiled", "4.00 ± 0.01*", "naive"),
     ]

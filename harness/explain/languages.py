@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gravbench.errors import InputError, exit_code_of
+from gravbench.errors import exit_code_of
 from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import Assembled, disassembled
 from gravbench.explain.generated import compilers, generated
@@ -26,16 +26,15 @@ from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.python_code import is_text, tree
 from gravbench.model.record import Record
 from gravbench.model.run_names import find
-from gravbench.model.runs import RecordFile, latest
+from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
+from gravbench.report.cases import Timed, fastest_cases
 from gravbench.report.here import Here
 from gravbench.report.names import escaped
 from gravbench.report.numbers import number, times
 from gravbench.report.terminal.table import Column, markdown_table
 from gravbench.toolkits import nvrtc
-from gravbench.verdicts import ranking
-from gravbench.verdicts.question import fastest_of_each
 
 ARCHITECTURE = "sm_90"
 BODIES = 65536
@@ -50,14 +49,14 @@ IN_PYTHON = (("tiled", "numba"), ("tiled", "mlir"))
 class Row:
     """A kernel in its language: its lines, its instructions per interaction, and its fastest case.
 
-    ``instructions`` is None where they are not counted without a GPU, ``record`` where it was not measured.
+    ``instructions`` is None where they are not counted without a GPU, ``timed`` where it was not measured.
     """
 
     variant: str
     language: str
     lines: int
     instructions: float | None
-    record: Record | None
+    timed: Timed | None
 
 
 def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row]:
@@ -66,7 +65,7 @@ def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row
     Raises:
         InputError: a kernel cannot be compiled here, or the records cannot be compared.
     """
-    best = _fastest(records)
+    best = fastest_cases(records, BODIES)
     found = [Row(name, "CUDA C", *_of(variants[name], "cupy"), best.get((name, "cupy"))) for name in REFERENCES]
     others = [*IN_PYTHON]
     for name, variant in variants.items():
@@ -77,20 +76,6 @@ def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row
         for name, toolkit in others
     ]
     return found
-
-
-def _fastest(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """Return the fastest float32 evaluation of ``BODIES`` of each variant and toolkit.
-
-    Raises:
-        InputError: they were not all measured under the same conditions, or there are none.
-    """
-    there = filter(ranking.is_ranked, latest(records))
-    alike = [one for one in there if (one.n, one.dtype, one.timed) == (BODIES, "float32", "force")]
-    found = len({ranking.conditions(one) for one in alike})
-    if found != 1:
-        raise InputError(f"N = {BODIES:,} in float32 was measured under {found} conditions; accepted: one")
-    return fastest_of_each(alike, lambda one: (one.variant, one.toolkit))
 
 
 def _of(variant: Variant, toolkit: str) -> tuple[int, float | None]:
@@ -136,7 +121,7 @@ def instructions_of(variant: Variant, toolkit: str) -> float | None:
 
 def markdown(found: Sequence[Row], here: Here) -> str:
     """Return the table in Markdown, with what its numbers presuppose, and a note for each sign in it."""
-    records = [row.record for row in found if row.record]
+    records = [row.timed.record for row in found if row.timed]
     made = dict.fromkeys(one for name in compilers() for one in (catalogue()[name].version or "").split(", ") if one)
     head = f"{records[0].device}, {records[0].bodies}, N = {BODIES:,}, float32: the fastest case of each variant"
     foot = (
@@ -145,10 +130,10 @@ def markdown(found: Sequence[Row], here: Here) -> str:
     )
 
     def speed(row: Row) -> str:
-        if row.record is None:
+        if row.timed is None:
             return "not measured"
-        sign = here.sign(row.record)
-        return number(times(ranking.speed(row.record), 1e-9)) + (f" `{sign}`" if sign else "")
+        sign = here.sign(row.timed.record)
+        return number(times(row.timed.speed, 1e-9)) + (f" `{sign}`" if sign else "")
 
     columns: list[Column[Row]] = [
         Column("variant", lambda row: f"`{row.variant}`", text=True),
@@ -156,8 +141,10 @@ def markdown(found: Sequence[Row], here: Here) -> str:
         Column("lines", lambda row: str(row.lines)),
         Column("instructions per interaction", lambda row: number(row.instructions, 3) or "not counted"),
         Column("10⁹ interactions/s", speed),
-        Column("ms", lambda row: number(1e3 * ranking.seconds(row.record)) if row.record else ""),
-        Column("compiled by, when timed", lambda row: (row.record.compiler or "") if row.record else "", text=True),
+        Column("ms", lambda row: number(1e3 * row.timed.seconds) if row.timed else ""),
+        Column(
+            "compiled by, when timed", lambda row: (row.timed.record.compiler or "") if row.timed else "", text=True
+        ),
     ]
     lines = [f"**{escaped(head)}**", "", *markdown_table(columns, found), "", escaped(foot)]
     for note in here.notes(records):

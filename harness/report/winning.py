@@ -194,11 +194,18 @@ def _record(record: Record, question: Question) -> dict[str, Any]:
 
 
 def _behind(behind: Behind | None, question: Question) -> dict[str, Any] | None:
-    if behind is None:
-        return None
+    return None if behind is None else _record(behind.record, question) | behind_json(behind)
+
+
+def behind_json(behind: Behind) -> dict[str, Any]:
+    """Return the ratio of a record behind the fastest; bounds are None where the samples are too few for them."""
     found, bounded = behind.interval, behind.sure and behind.interval.bounded
-    own = {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}
-    return _record(behind.record, question) | own | {"interval_includes_processes": not behind.narrow}
+    return {
+        "ratio": found.ratio,
+        "low": found.low if bounded else None,
+        "high": found.high if bounded else None,
+        "interval_includes_processes": not behind.narrow,
+    }
 
 
 def error_words(win: Win) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
@@ -122,23 +123,14 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
 
 def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
     """Return, for each variant under each of its conditions, the fastest record with stages at each n."""
-    told = grouped((record for record in records if is_ranked(record) and record.stages_seconds), _technique)
-    return {
-        which: [one for _, one in sorted(fastest_of_each(alike, size).items())] for which, alike in sorted(told.items())
-    }
+    return _series((record for record in records if record.stages_seconds), _technique, size)
 
 
 def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
     """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
-    told = grouped(
-        (one for one in records if is_ranked(one) and isinstance(one.axes.get("theta"), int | float)), _technique
-    )
-    return {
-        (*which, n): [one for _, one in sorted(by_theta.items())]
-        for which, alike in sorted(told.items())
-        for n, same_n in grouped(alike, size).items()
-        if len(by_theta := fastest_of_each(same_n, lambda record: float(record.axes["theta"]))) > 1
-    }
+    with_theta = (record for record in records if isinstance(record.axes.get("theta"), int | float))
+    found = _series(with_theta, lambda record: (*_technique(record), record.n), lambda record: record.axes["theta"])
+    return {which: alike for which, alike in found.items() if len(alike) > 1}
 
 
 def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
@@ -147,15 +139,20 @@ def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Re
     They are in the order of n and then of that number; what presupposes something of the bodies is apart.
     """
     others = {axis: usual for axis, usual in TOLD.items() if axis != "gpus"}
-    told = grouped(
-        (one for one in records if is_ranked(one) and "gpus" in one.axes),
+    found = _series(
+        (record for record in records if "gpus" in record.axes),
         lambda record: (conditions(record), f"{with_axes(record, others)}, {record.toolkit}"),
+        lambda record: (record.n, record.gpus),
     )
-    return {
-        which: [one for _, one in sorted(fastest_of_each(alike, lambda record: (record.n, record.gpus)).items())]
-        for which, alike in sorted(told.items())
-        if any(record.gpus > 1 for record in alike)
-    }
+    return {which: alike for which, alike in found.items() if any(record.gpus > 1 for record in alike)}
+
+
+def _series(
+    records: Iterable[Record], technique: Callable[[Record], Any], place: Callable[[Record], Any]
+) -> dict[Any, list[Record]]:
+    """Return for each technique the fastest record at each place, in the order of these."""
+    alike = sorted(grouped(filter(is_ranked, records), technique).items())
+    return {which: [one for _, one in sorted(fastest_of_each(own, place).items())] for which, own in alike}
 
 
 def _technique(record: Record) -> tuple[Conditions, str]:

@@ -9,7 +9,6 @@ from itertools import groupby
 from gravbench.report import winning
 from gravbench.report.here import Here
 from gravbench.report.names import drift_notes, drift_signs
-from gravbench.report.numbers import number
 from gravbench.report.page.colours import Palette
 from gravbench.report.page.kinds import DriftsOf, no_drifts
 from gravbench.verdicts import ranking
@@ -21,21 +20,15 @@ MOST_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A winner: its name and toolkit, milliseconds, its lead, and the colour of its variant; empty where none is.
+    """A winner, None where there is none, in so many columns; ``limit`` is that of the last, the closest it is within.
 
-    It spans so many columns, of which ``limit`` is the last: the closest error that it is within.
+    ``colour`` is that of its variant, empty where none is.
     """
 
     limit: str
-    span: int = 1
-    name: str = ""
-    toolkit: str = ""
-    milliseconds: str = ""
-    lead: str = ""
-    next: str = ""
-    tied: bool = False
-    sign: str = ""
-    colour: str = ""
+    span: int
+    win: Win | None
+    colour: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Ans
         for limit, closer in zip(limits, [*limits[1:], None], strict=True)
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
-    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
+    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours)) for n in sizes]
     told = [win for win in field.wins if win.n in sizes and win.question.error in said]
     shown = [win.record for win in told]
     own = ranking.affecting(drifts(shown), *map(ranking.conditions, shown))
@@ -102,32 +95,16 @@ def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int
     return id(win.record) if win else None
 
 
-def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette, here: Here) -> list[Cell]:
+def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette) -> list[Cell]:
     """Make one cell of neighbours that have the same winner and the same next one."""
     made = []
     for _, alike in groupby(wins, key=lambda own: _same(own[1])):
         own = list(alike)
         limit, win = own[-1]
-        made.append(_cell(win, winning.limit_words(limit), len(own), colours, here))
+        colour = colours.get(win.record.variant, "") if win else ""
+        made.append(Cell(winning.limit_words(limit), len(own), win, colour))
     return made
 
 
 def _same(win: Win | None) -> tuple[int, int] | None:
     return (id(win.record), id(win.next.record) if win.next else 0) if win else None
-
-
-def _cell(win: Win | None, limit: str, span: int, colours: Palette, here: Here) -> Cell:
-    if win is None:
-        return Cell(limit, span)
-    return Cell(
-        limit,
-        span,
-        ranking.named(win.record),
-        win.record.toolkit,
-        number(1e3 * ranking.seconds(win.record), 3),
-        winning.ratio_words(win.next) if win.next else "",
-        ranking.named(win.next.record) if win.next else "",
-        win.tied,
-        here.sign(win.record),
-        colours.get(win.record.variant, ""),
-    )

@@ -27,7 +27,7 @@ from gravbench.model.limiting import Limits
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import arenas, between_cards, names, published, remarks
+from gravbench.report import arenas, between_cards, names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import NARROW, NOWHERE, Here, signs
 from gravbench.report.names import count, joined
@@ -38,7 +38,6 @@ from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
-from gravbench.report.winning import first_label_of
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, differences, together
 from gravbench.verdicts.question import USUAL, Question
@@ -150,7 +149,7 @@ def page(
         conditions=_conditions(cases),
         answers=ranking.grouped(answers(fields, colours, here, drifts), lambda answer: answer.device),
         most_answers=MOST_ANSWERS,
-        first_label=partial(first_label_of, parents=ladder),
+        first_label=partial(winning.first_label_of, parents=ladder),
         colours=colours,
         runs=runs,
         variants=variants,
@@ -303,7 +302,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(rate=kinds.rate)
+    made.globals.update(rate=kinds.rate, winning=winning)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

@@ -15,7 +15,7 @@ from gravbench.report.names import count, drift_notes, drift_sentence, drift_sig
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
-from gravbench.report.winning import quantile_notes, quantile_words, within_words
+from gravbench.report.winning import behind_json, quantile_notes, quantile_words, within_words
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Choice, Selection
 from gravbench.verdicts.compare import Defaults, Verdict, away
@@ -52,63 +52,12 @@ def render_choices(
     """
     heading(console, "The best")
     say(console, f"Among configurations with {within_words(question)} (relative errors of one evaluation).")
-    of_quantile: Column[Choice] = Column(
-        f"{quantile_words(question.quantile)}\nerror",
-        lambda choice: relative_error(question.error_of(choice.chosen)),
-        2,
-    )
-    of_largest: Column[Choice] = Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4)
-    of_axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
-    columns: list[Column[Choice]] = [
-        Column("n", lambda choice: f"{choice.n:,}", 0),
-        Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
-        Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
-        Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
-        of_axes,
-        Column("", _unclear, 0, text=True, style="yellow"),
-        Column("ms", lambda choice: _ms(choice.chosen), 0),
-        Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
-        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
-        Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
-        of_quantile,
-        *([] if question.quantile == LARGEST else [of_largest]),
-        Column("behind\n%", _behind, 6),
-        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
-        Column("of", lambda choice: f"{choice.compared:,}", 7),
-    ]
-    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
     for place, selection in enumerate(selections):
-        types = sorted({choice.chosen.dtype for choice in selection.choices})
-        task = [
-            str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
-            for name, value in selection.task.items()
-        ]
-        title = ", ".join(filter(None, [selection.device, *task, " and ".join(types)]))
-        subsection(console, title + drift_signs(selection.drifts))
-        own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
-        if not any(_axes(choice.chosen, defaults) for choice in selection.choices):
-            own = [column for column in own if column is not of_axes]
-        if selection.choices:
-            console.print(table(console, own, selection.choices))
-        chosen = [choice.chosen for choice in selection.choices]
-        for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
-            say(console, note)
-        if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
-            say(console, EQUAL)
+        _say_selection(selection, console, question, here, defaults, full=full)
         notes = drift_notes(selection.drifts)
         if not any(drift_notes(later.drifts) == notes for later in selections[place + 1 :]):
             say_all(console, notes, "bold yellow")
-        unclear = [choice for choice in selection.choices if choice.unclear]
-        if full:
-            say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")
-        elif unclear:
-            say(console, _uncertainties(unclear), "yellow")
-        if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
-            say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
-        for n, found in selection.unmeasured.items():
-            lost = f"every configuration that is accurate enough was outraced ({found:,})"
-            say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
-        say_all(console, quantile_notes(chosen, question.quantile))
+        _say_unclear(selection, console, full=full)
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is accurate enough; the smallest error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
@@ -133,6 +82,72 @@ def render_choices(
         + READING,
         "dim",
     )
+
+
+def _say_selection(
+    selection: Selection, console: Console, question: Question, here: Here, defaults: Defaults | None, *, full: bool
+) -> None:
+    """Print the table of one device and task, and what its names and signs mean."""
+    types = sorted({choice.chosen.dtype for choice in selection.choices})
+    task = [
+        str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
+        for name, value in selection.task.items()
+    ]
+    title = ", ".join(filter(None, [selection.device, *task, " and ".join(types)]))
+    subsection(console, title + drift_signs(selection.drifts))
+    chosen = [choice.chosen for choice in selection.choices]
+    if chosen:
+        console.print(table(console, _columns(selection, question, here, defaults, full=full), selection.choices))
+    for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
+        say(console, note)
+    if any(record.axes.get(EQUAL_MASS) == 1 for record in chosen):
+        say(console, EQUAL)
+    say_all(console, quantile_notes(chosen, question.quantile))
+
+
+def _columns(
+    selection: Selection, question: Question, here: Here, defaults: Defaults | None, *, full: bool
+) -> list[Column[Choice]]:
+    several_types = len({choice.chosen.dtype for choice in selection.choices}) > 1
+    axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
+    of_largest: Column[Choice] = Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4)
+    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
+    return [
+        Column("n", lambda choice: f"{choice.n:,}", 0),
+        Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
+        Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
+        Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
+        *[dtype] * several_types,
+        *[axes] * any(axes.cell(choice) for choice in selection.choices),
+        Column("", _unclear, 0, text=True, style="yellow"),
+        Column("ms", lambda choice: _ms(choice.chosen), 0),
+        Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
+        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
+        Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
+        Column(
+            f"{quantile_words(question.quantile)}\nerror",
+            lambda choice: relative_error(question.error_of(choice.chosen)),
+            2,
+        ),
+        *[of_largest] * (full and question.quantile != LARGEST),
+        Column("behind\n%", _behind, 6),
+        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
+        Column("of", lambda choice: f"{choice.compared:,}", 7),
+    ]
+
+
+def _say_unclear(selection: Selection, console: Console, *, full: bool) -> None:
+    """Say what cannot be told from the fastest, and what was outraced."""
+    unclear = [choice for choice in selection.choices if choice.unclear]
+    if full:
+        say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")
+    elif unclear:
+        say(console, _uncertainties(unclear), "yellow")
+    if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
+        say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
+    for n, found in selection.unmeasured.items():
+        lost = f"every configuration that is accurate enough was outraced ({found:,})"
+        say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
 
 
 def closing_sentence(selection: Selection) -> str:
@@ -250,9 +265,9 @@ def choices_json(
                         "outraced": choice.outraced,
                         "use": _json(choice.chosen, here),
                         "fastest": _json(choice.fastest, here),
-                        "behind": _behind_json(choice.behind) if choice.behind else None,
+                        "behind": behind_json(choice.behind) if choice.behind else None,
                         "as_good": [_json(one, here) for one in choice.as_good[1:]],
-                        "unclear": [_json(one.record, here) | _behind_json(one) for one in choice.unclear],
+                        "unclear": [_json(one.record, here) | behind_json(one) for one in choice.unclear],
                     }
                     for choice in selection.choices
                 ],
@@ -268,13 +283,3 @@ def choices_json(
 def _json(record: Record, here: Here) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "method", "median_seconds", "untimed_seconds", *QUANTILES.values())
     return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
-
-
-def _behind_json(behind: Behind) -> dict[str, Any]:
-    found, bounded = behind.interval, behind.sure and behind.interval.bounded
-    return {
-        "ratio": found.ratio,
-        "low": found.low if bounded else None,
-        "high": found.high if bounded else None,
-        "interval_includes_processes": not behind.narrow,
-    }

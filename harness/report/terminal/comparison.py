@@ -250,7 +250,7 @@ def _style(verdict: str) -> str:
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
     records = [(pair.base, pair.new) for pair in rows]
     narrow = [NARROW_INTERVAL] * any(map(_narrow_sign, rows))
-    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records)]
+    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records, "case")]
 
 
 def namesakes(comparison: Comparison) -> list[str]:

@@ -154,17 +154,29 @@ def ladder_markdown(
     ladders = chosen.rungs(ranked(cases, parents))
     if not ladders:
         return "No record is ok, so there is no ladder to show.\n"
-    names = Names(cases)
+    names, known = Names(cases), Uncertainties([records])
+    lines = []
+    drifts = ranking.drifts(records)
+    for shared, by_n in ladders.items():
+        n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        drifted = ranking.affecting(drifts, shared)
+        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
+        columns = _markdown_columns(summaries, here, known, first_label_of(by_n[n], parents))
+        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in [*_footnotes(by_n[n], here, known), *drift_notes(drifted)]:
+            # The sign as code: a tilde may begin strikethrough.
+            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
+    return "\n".join([*lines, PLUS_MINUS, ""])
 
-    known = Uncertainties([records])
+
+def _markdown_columns(summaries: Mapping[str, str], here: Here, known: Uncertainties, first: str) -> list[Column[Rung]]:
+    """Describe the columns of a ladder in Markdown; ``first`` is the header of the speed-ups over its first step."""
 
     def speed(rung: Rung) -> str:
         width, signs = plus_minus(known.half_width(rung.best)), _signs(rung.best, here, known)
         return " ".join(filter(None, [_speed(rung.best), width, signs and f"`{signs}`"]))
 
-    every = [rung for by_n in ladders.values() for rungs in by_n.values() for rung in rungs]
-    label = first_label_of(every, parents)
-    columns: list[Column[Rung]] = [
+    return [
         Column("variant", lambda rung: ranking.named(rung.best), text=True),
         Column("toolkit", lambda rung: rung.best.toolkit, text=True),
         Column("what changed", lambda rung: summaries.get(rung.best.variant, ""), text=True),
@@ -172,21 +184,10 @@ def ladder_markdown(
         Column("untimed, s", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 interactions/s", speed),
         Column("× parent", lambda rung: number(rung.over_parent, 3)),
-        Column(label, lambda rung: number(rung.over_first, 3)),
+        Column(first, lambda rung: number(rung.over_first, 3)),
         Column("max error", lambda rung: relative_error(rung.best.error_max)),
         Column("max error of pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 1),
     ]
-    lines = []
-    drifts = ranking.drifts(records)
-    for shared, by_n in ladders.items():
-        n = max(by_n, key=lambda n: (len(by_n[n]), n))
-        drifted = ranking.affecting(drifts, shared)
-        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
-        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in [*_footnotes(by_n[n], here, known), *drift_notes(drifted)]:
-            # The sign as code: a tilde may begin strikethrough.
-            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
-    return "\n".join([*lines, PLUS_MINUS, ""])
 
 
 def _outraced(cases: list[Record]) -> str:

@@ -13,7 +13,7 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.report import published, winning
-from gravbench.report.here import CUT_SHORT, PARTIAL, UNCOUNTED, Here, Origin, signs
+from gravbench.report.here import Here, sign_notes, signs
 from gravbench.report.names import count, joined, why_unranked
 from gravbench.report.numbers import UNBOUNDED, number, relative_error, times
 from gravbench.report.remarks import counted
@@ -25,15 +25,6 @@ from gravbench.verdicts.question import USUAL, Question
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.winners import Field, Win, winners
 
-SIGNS = {
-    PARTIAL: "an approximation: interactions/s count only those it computes",
-    UNCOUNTED: "an approximation that does not count its interactions",
-    CUT_SHORT: "outraced: sampling stopped once it was clear that another case is faster",
-}
-ORIGINS = {
-    Origin.OTHER: "measured with different source code from this checkout",
-    Origin.GONE: "this checkout has no such variant",
-}
 NO_SUMMARIES: Mapping[str, str] = {}
 MOST_STEPS = 6
 """Steps of the ladder on a CPU that the summary names."""
@@ -83,12 +74,10 @@ def render_summary(
     told = further[: MOST_FIELDS - (len(further) > MOST_FIELDS)]
     for field in told:
         say(console, f"{winning.title(field)}: {winning.sentence(field.headline())}")
-    more, drifted = len(further) - len(told), ranking.drifted(records)
-    hidden = f"and {more} more devices or tasks. " if more else ""
-    if drifted:
-        say(console, f"{hidden}DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
-    elif hidden:
-        say(console, f"{hidden.strip()[:-1]}: --full", "dim")
+    if more := len(further) - len(told):
+        say(console, f"and {more} more devices or tasks: --full", "dim")
+    if drifted := ranking.drifted(records):
+        say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
     if source and source.claims:
         said = counted(decision.verdict for decision in published.decisions(source, records, others))
         say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
@@ -150,17 +139,11 @@ def _main(field: Field, console: Console, here: Here) -> None:
         bodies = winning.bodies_words(question.quantile)
         say(console, f"n = {largest.n:,}, {bodies} {'; '.join(others)}")
     winners = [win.record for win in rows]
-    for sign in dict.fromkeys("".join(map(signs, winners))):
-        say(console, f"{sign} {SIGNS[sign]}", "yellow")
     say_all(console, winning.narrow_notes(behind for win in rows for behind in (win.next, win.first)), "yellow")
     say_all(console, winning.quantile_notes(winners, question.quantile))
     if presupposed := winning.presupposed(one.record for win in rows for one in (win, win.next) if one):
         say(console, presupposed)
-    for origin in dict.fromkeys(map(here.origin, winners)):
-        if origin:
-            say(console, f"{origin} {ORIGINS[origin]}", "yellow")
-    if of_method := here.method_note(winners):
-        say(console, of_method, "yellow")
+    say_all(console, sign_notes(winners) + here.notes(winners), "yellow")
 
 
 def _columns(here: Here, rows: Sequence[Win]) -> list[Column[Win]]:
