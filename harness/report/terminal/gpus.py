@@ -36,6 +36,7 @@ def render_gpus(records: Sequence[Record], console: Console, drifts: Sequence[Dr
         return
     names = Names(records)
     section(console, "Several GPUs", READING)
+    notes: dict[str, None] = {}
     for (shared, name), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
@@ -55,5 +56,6 @@ def render_gpus(records: Sequence[Record], console: Console, drifts: Sequence[Dr
             )
         console.print(table)
         cut_short = [CUT_SHORT_NOTE] * any(record.outraced for record in chosen)
-        say_all(console, [*cut_short, *drift_notes(drifted)], "yellow")
+        notes |= dict.fromkeys([*cut_short, *drift_notes(drifted)])
+    say_all(console, notes, "yellow")
     say_left_out(console, groups)
