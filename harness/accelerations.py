@@ -27,8 +27,8 @@ from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
 from gravbench.verdicts import fastest
-from gravbench.verdicts.best import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.fastest import Choice, Measured
+from gravbench.verdicts.question import ACCEPTED_QUANTILES, ERROR
 from gravbench.verdicts.used import Used, Wanted
 
 CUPY = "cupy"

@@ -14,6 +14,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.cards import differences, together
 from gravbench.verdicts.compare import Run, compare_runs, compare_values
+from gravbench.verdicts.ladder import ladders
 from test_compare import DEFAULTS, command
 from test_report import GPU, PARENTS, flat, record, shown
 
@@ -42,7 +43,7 @@ def divided():
 
 def test_cards_that_share_the_cases_are_one_ladder():
     (records,) = together([divided()])
-    ((shared, by_n),) = ranking.ladders(latest(records), PARENTS).items()
+    ((shared, by_n),) = ladders(latest(records), PARENTS).items()
     assert shared.device == f"{GPU} (one of 2)"
     assert [rung.best.variant for rung in by_n[1000]] == ["naive", "float4", "tiled", "symmetric"]
     assert [rung.compared for rung in by_n[1000]] == [1, 1, 2, 1]
@@ -68,7 +69,7 @@ def test_the_report_says_how_the_cards_differ_and_whose_anchor_drifted():
     (records,) = together([divided()[:5] + anchors(1.1, 1.2, **SECOND)[:1] + divided()[6:]])
     drifted = ranking.drifted(records)
     assert [drift.anchor.card for drift in drifted] == [(GPU, "GPU-2")]
-    (shared,) = ranking.ladders(latest(records), PARENTS)
+    (shared,) = ladders(latest(records), PARENTS)
     assert ranking.affecting(drifted, shared) == drifted
 
 
@@ -88,7 +89,7 @@ def test_cards_that_measured_all_cases_each_and_single_cards_stay_as_they_are():
     )
     assert differences(found[0]) == {}
     assert "The cards" not in shown(each)
-    assert len(ranking.ladders(latest(each), PARENTS)) == 2
+    assert len(ladders(latest(each), PARENTS)) == 2
 
 
 def test_another_driver_or_model_is_another_kind_and_a_later_run_on_one_card_belongs_to_it():

@@ -23,6 +23,7 @@ from gravbench.report.terminal.ladder import render
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, compare_values, fields
+from gravbench.verdicts.ladder import ladders
 from test_compare import record as timed
 from test_record import CASE
 from test_record import record as plain
@@ -66,7 +67,7 @@ def test_what_is_usual_of_a_case_is_what_a_configuration_means():
 
 
 def test_a_new_condition_divides_ladders_and_is_named_where_it_is_unusual(two):
-    found = ranking.ladders(two, {"tiled": None})
+    found = ladders(two, {"tiled": None})
     assert len(found) == 2
     names = Names(two)
     assert ["periodic boundary" in names.title(shared) for shared in found] == [False, True]
@@ -135,6 +136,6 @@ def test_the_plane_is_no_space():
     flat, solid, silent = (plain(axes=axes) for axes in ({"dim": 2}, {"dim": 3}, {}))
     assert [one.planar for one in (flat, solid, silent)] == [True, False, False]
     assert ranking.conditions(solid) == ranking.conditions(silent) != ranking.conditions(flat)
-    assert len(ranking.ladders([timed(1.0, axes={"dim": dim}) for dim in (2, 3)], {})) == 2
+    assert len(ladders([timed(1.0, axes={"dim": dim}) for dim in (2, 3)], {})) == 2
     names = Names([flat, solid])
     assert [names.title(ranking.conditions(one)).endswith(", dim 2") for one in (flat, solid)] == [True, False]

@@ -25,6 +25,7 @@ from gravbench.report.terminal.selftest import render_selftest
 from gravbench.verdicts import compare, ratios, selftest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, Verdict
+from gravbench.verdicts.question import Question
 from gravbench.verdicts.ratios import Scatter
 from gravbench.verdicts.reasons import Reason
 
@@ -238,7 +239,7 @@ def scattering(**changes):
 
 def printed(selections, width=80, **options):
     file = io.StringIO()
-    render_choices(selections, Console(width=width, file=file), 1e-3, 0.02, **options)
+    render_choices(selections, Console(width=width, file=file), 0.02, **options)
     assert max(map(len, file.getvalue().splitlines())) <= width
     return file.getvalue()
 
@@ -262,7 +263,7 @@ def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be
         summary = " ".join(printed(found, width, full=False).split())
         assert "UNCLEAR N: N others are slower by the median, up to 500 %, but cannot be" in summary
         assert "n = 1,024, UNCLEAR" not in summary
-    (of_64, of_1024) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"]
+    (of_64, of_1024) = choices_json(found, 0.02)["selections"][0]["choices"]
     assert (of_64["unclear"], of_1024["behind"], of_1024["as_good"]) == ([], None, [])
     (near, far) = of_1024["unclear"]
     assert (near["variant"], far["variant"], far["ratio"]) == ("numba_symmetric", "numpy_direct", pytest.approx(6.0))
@@ -274,12 +275,12 @@ def test_too_few_samples_bound_no_ratio():
     (unclear,) = found[0].choices[0].unclear
     assert not unclear.sure
     assert "there are too few samples to bound the time of it" in " ".join(printed(found).split())
-    (one,) = choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["unclear"]
+    (one,) = choices_json(found, 0.02)["selections"][0]["choices"][0]["unclear"]
     assert (one["ratio"], one["low"], one["high"]) == (pytest.approx(1.1), None, None)
     found = best([[record(1.0, axes={"p": 64, "unroll": 8}), record([1.0, 1.01, 1.02])]], DEFAULTS)
     assert found[0].choices[0].chosen.axes == {"p": 256, "unroll": 32}
     assert "1.00 ± ?" in printed(found, 200)
-    assert choices_json(found, 1e-3, 0.02)["selections"][0]["choices"][0]["behind"]["low"] is None
+    assert choices_json(found, 0.02)["selections"][0]["choices"][0]["behind"]["low"] is None
 
 
 def test_the_best_of_a_run_that_drifted_says_so():
@@ -294,7 +295,7 @@ def test_the_best_of_a_run_that_drifted_says_so():
         "^ DRIFT above 1 %: the medians of the anchor of work on the host spread over 66.67 % in 2 measurements;"
         in said
     )
-    gpu, cpu = choices_json(found, 1e-3, 0.02)["selections"]
+    gpu, cpu = choices_json(found, 0.02)["selections"]
     assert (gpu["drifts"], len(cpu["drifts"])) == ([], 1)
     assert cpu["drifts"][0]["spread"] == pytest.approx(2 / 3)
 
@@ -461,7 +462,7 @@ def test_within_one_run_other_anchors_widen_what_has_none_of_its_work(scatter, v
     own, whole = (math.log(interval.high / interval.ratio) for interval in (sampled, pair.interval))
     # Student's t of four degrees of freedom is 2.776; the steps of -1, 1, 0, -1 and 1 deviate by 1.
     assert whole == pytest.approx(math.hypot(own, 2.776 * math.sqrt(2) * scatter), rel=0.01)
-    for text in (shown(found, 200), comparison_markdown(found, everything=True)):
+    for text in (shown(found, 200, everything=True), comparison_markdown(found, everything=True)):
         assert re.search(r"to \d\.\d+\* ", text)
         assert "lacks the scatter between processes of such work" in text
     assert comparison_json(found)["pairs"][0]["interval_includes_processes"] is False
@@ -469,8 +470,10 @@ def test_within_one_run_other_anchors_widen_what_has_none_of_its_work(scatter, v
 
 def test_a_ratio_that_nothing_founds_is_marked_where_a_comparison_ends():
     found = compare.compare_runs(*(run_with({"gpu": 1e-3}, gpu=1.0, hybrid=ratio) for ratio in (1.0, 1.5)))
-    assert re.search(r"is from 1\.00 ± 0\.01 to 1\.50 ± 0\.01\* times as fast\.$", closing_sentence(found))
-    lines = [line for line in shown(found, 200).splitlines() if re.match("SAME|UNCLEAR", line)]
+    assert re.search(
+        r" is 1\.14 ± 0\.01\* times as fast as .* Case by case it is 1\.00 to 1\.50 ", closing_sentence(found)
+    )
+    lines = [line for line in shown(found, 200, everything=True).splitlines() if re.match("SAME|UNCLEAR", line)]
     assert [(line.split()[0], "*" in line) for line in lines] == [("UNCLEAR", True), ("SAME", False), ("SAME", False)]
     anchored = [run_with({"gpu": 1e-3, "hybrid": 1e-3}, gpu=1.0, hybrid=ratio) for ratio in (1.0, 1.5)]
     assert "*" not in shown(compare.compare_runs(*anchored), 200)
@@ -517,7 +520,7 @@ def test_the_commands_that_read_several_runs_keep_them_apart(tmp_path, monkeypat
 def test_the_best_says_to_programs_whether_a_bound_includes_processes(anchors, included):
     run = run_with(anchors, hybrid=1.0)
     run.records.append(record(1.05, variant="barnes_hut", on_host=True, axes={"p": 64}, processes=[60] * 10))
-    made = choices_json(best([run.records], DEFAULTS), 1e-3, 0.02)
+    made = choices_json(best([run.records], DEFAULTS), 0.02)
     (choice,) = [choice for choice in made["selections"][0]["choices"] if choice["n"] == 1024]
     (unclear,) = choice["unclear"]
     assert unclear["interval_includes_processes"] is included
@@ -648,7 +651,7 @@ def test_values_of_a_field_are_compared_with_the_first_in_the_order_of_the_harne
         ("toolkit cupy", "toolkit pycuda"),
         ("toolkit cupy", "toolkit numba"),
     ]
-    assert [round(one.mean_ratio, 6) for one in found] == [2.0, 3.0]
+    assert [round(one.mean.ratio, 6) for one in found] == [2.0, 3.0]
     (chosen,) = compare.compare_values(Run("run", records), "toolkit", DEFAULTS, ["numba", "pycuda"])
     assert (chosen.base, chosen.new) == ("toolkit numba", "toolkit pycuda")
 
@@ -656,9 +659,9 @@ def test_values_of_a_field_are_compared_with_the_first_in_the_order_of_the_harne
 def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
     axes = [record(float(p), axes={"p": p, "unroll": u}) for p in (128, 64) for u in (1, 8)]
     (by_axis,) = compare.compare_values(Run("run", axes), "p", DEFAULTS)
-    assert (by_axis.base, len(by_axis.pairs), by_axis.mean_ratio) == ("p 64", 2, pytest.approx(2))
+    assert (by_axis.base, len(by_axis.pairs), by_axis.mean.ratio) == ("p 64", 2, pytest.approx(2))
     types = [record(), record(2.0, dtype="float64")]
-    assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean_ratio == pytest.approx(2)
+    assert compare.compare_values(Run("run", types), "dtype", DEFAULTS)[0].mean.ratio == pytest.approx(2)
     devices = [record(), record(2.0, device="Other", device_uuid="GPU-7")]
     (by_device,) = compare.compare_values(Run("run", devices), "device", DEFAULTS)
     assert by_device.pairs[0].reasons == (Reason.WITHIN, Reason.DEVICES)
@@ -671,7 +674,7 @@ def test_an_axis_a_number_type_a_device_and_a_variant_can_be_compared():
         )
     ]  # fmt: skip
     (by_variant,) = compare.compare_values(Run("run", variants), "variant", DEFAULTS)
-    assert (by_variant.base, len(by_variant.pairs), by_variant.mean_ratio) == ("variant naive", 2, pytest.approx(0.25))
+    assert (by_variant.base, len(by_variant.pairs), by_variant.mean.ratio) == ("variant naive", 2, pytest.approx(0.25))
 
 
 @pytest.mark.parametrize(
@@ -722,6 +725,7 @@ def test_the_table_fits_and_is_latin_1(width):
 def test_of_many_alike_the_first_are_shown_and_the_rest_is_counted():
     base, new = ([record(middle, n=n) for n in range(1, 101)] for middle in (1.0, 1.5))
     text = shown(compared(base, new))
+    assert text.splitlines()[1].startswith("In the geometric mean of 100 cases, ")
     assert "not shown: 60 more SLOWER; --all shows them" in text
     assert len(re.findall(r"^SLOWER ", text, re.M)) == 40
     text = shown(compared(base, new), everything=True)
@@ -789,22 +793,22 @@ def test_the_best_is_right_enough_for_its_device_and_changes_are_marked():
         (256, "tiled", False),
     ]
     assert cpu.device == "Imaginary CPU"
-    assert best([records], DEFAULTS, error=1.0)[0].choices[2].chosen.variant == "rough"
+    assert best([records], DEFAULTS, Question(error=1.0))[0].choices[2].chosen.variant == "rough"
     assert [one.device for one in best([records], DEFAULTS, device="cpu")] == ["Imaginary CPU"]
     assert [one.device for one in best([records], DEFAULTS, device="imaginary 9")] == [GPU]
     with pytest.raises(InputError, match="--device tpu"):
         best([records], DEFAULTS, device="tpu")
-    with pytest.raises(InputError, match="the smallest error of a record is 1"):
-        best([records], DEFAULTS, error=1e-9)
+    with pytest.raises(InputError, match="the smallest error of 99 % of the bodies is 1"):
+        best([records], DEFAULTS, Question(error=1e-9))
     for width in (80, 200):
         file = io.StringIO()
-        render_choices([gpu, cpu], Console(width=width, file=file), 1e-3, 0.02, everything=True)
+        render_choices([gpu, cpu], Console(width=width, file=file), 0.02, everything=True)
         assert max(map(len, file.getvalue().splitlines())) <= width
         assert re.search(r"128 +\* +tiled +cupy", file.getvalue())
         file = io.StringIO()
-        render_choices([cpu], Console(width=width, file=file), 1e-3, 0.02)
+        render_choices([cpu], Console(width=width, file=file), 0.02)
         assert re.search(r"good +of$", file.getvalue(), re.MULTILINE)
-    assert json.loads(json.dumps(choices_json([gpu, cpu], 1e-3, 0.02)))["selections"][0]["choices"][1]["changed"]
+    assert json.loads(json.dumps(choices_json([gpu, cpu], 0.02)))["selections"][0]["choices"][1]["changed"]
 
 
 def test_few_samples_that_all_lie_above_are_not_even_unclear():
@@ -864,7 +868,7 @@ def runs(tmp_path):
         clock = {"faster-clock": {"sm_clock_mhz": [2178]}, "no-clock": {"sm_clock_mhz": []}}.get(name, {})
         store = RecordFile(tmp_path / name)
         for toolkit in ("cupy", "pycuda"):
-            own = record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit, **clock)
+            own = record(middle * (1 + (toolkit == "pycuda")), n=n, toolkit=toolkit, commit=name, **clock)
             store.append(consistent(shared(own)))
     return tmp_path
 
@@ -915,6 +919,7 @@ def test_json_and_markdown_of_the_command(runs):
         (["one", "same", "--values", "cupy"], "--values needs --by"),
         (["one", "same", "--json", "--markdown"], "cannot be combined"),
         (["one", "--by", "color"], "--by color: no such field"),
+        (["one", "one"], "compare one one: both have the same records; accepted: two runs, or one and --by FIELD"),
     ],
 )
 def test_what_a_person_does_wrong_is_one_sentence(runs, words, answer, monkeypatch):

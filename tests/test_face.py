@@ -28,11 +28,14 @@ from gravbench.model import run_names
 from gravbench.model.device import Device, Finding
 from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile
-from gravbench.model.variant import discover
+from gravbench.model.variant import discover, parents
+from gravbench.report.here import NOWHERE
+from gravbench.report.story_path import story
 from gravbench.report.terminal import inventory
 from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison
 from gravbench.report.terminal.differing import differences
 from gravbench.verdicts.compare import Run, Verdict, compare_runs
+from gravbench.verdicts.winners import winners
 from gravbench.version import VERSION
 from test_report import many, record
 
@@ -116,11 +119,17 @@ def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
 @pytest.mark.parametrize("name", RUNS)
-def test_the_summary_of_every_committed_run_fits_one_screen(monkeypatch, name, columns):
+def test_the_summary_of_every_committed_run_has_every_n_and_fits_the_width(monkeypatch, name, columns):
     monkeypatch.chdir(ROOT)
     printed = gravbench("report", f"h200/{name}", columns=columns).stdout
     lines = printed.splitlines()
-    assert len(lines) <= 25
+    (field, *_) = winners([RecordFile(H200 / name).read()], parents(discover()))
+    if not field.cpu:
+        rule = next(i for i, line in enumerate(lines) if set(line) == {"─"})
+        rows = [line.split()[0] for line in lines[rule + 1 :][: len(field.asked())]]
+        assert rows == [f"{win.n:,}" for win in field.asked()]
+    assert len(lines) <= 25 + len(field.asked())
+    assert "not shown" not in printed
     assert max(map(len, lines[:-1])) <= columns
     assert lines[-1] == f"Full report: gravbench report h200/{name} --full"
     assert not RICH.search(printed)
@@ -131,7 +140,7 @@ def test_the_summary_names_the_fastest_its_lead_and_ends_with_a_sentence(run):
     assert "1,024 tiled § cupy 1.00" in said
     assert "4.00 ± 0.01* naive" in said
     assert (
-        "At n = 2,048 with an error of at most 1e-3, tiled (cupy) is 4.00 ± 0.01* times as fast as naive (cupy)."
+        "At n = 2,048 with 99 % of bodies within 1e-3, tiled (cupy) is 4.00 ± 0.01* times as fast as naive (cupy)."
         in said
     )
     assert "* ± may be too small: the run repeated no anchor of this kind of work" in said
@@ -185,18 +194,68 @@ def test_the_summary_of_a_cpu_says_what_a_ratio_without_an_interval_lacks(tmp_pa
 def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_error_it_is(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     said = " ".join(gravbench("report", "h200/gems3").stdout.split())
-    assert "Fastest at each n, error ≤ 1e-3 (99th percentile): NVIDIA H200" in said
-    assert "At n = 3,072 with an error of at most 1e-3, split (cupy) is " in said
+    assert "Fastest at each n, 99 % of bodies within 1e-3: NVIDIA H200" in said
+    assert "At n = 3,072 with 99 % of bodies within 1e-3, split (cupy) is " in said
     for one in RecordFile(Path("reports/h200/gems3")).read():  # as older records are
         RecordFile(tmp_path / "older").append(one.model_copy(update={"error_p99": None}))
-    assert "error ≤ 1e-3 (largest)" in gravbench("report", str(tmp_path / "older"), columns=120).stdout
+    older = gravbench("report", str(tmp_path / "older"), columns=120).stdout
+    assert " records without the error of 99 % of bodies: a larger quantile counts" in older
 
 
-def test_the_summary_leaves_out_no_single_row(monkeypatch):
+def test_the_summary_does_not_depend_on_the_height_of_a_terminal(monkeypatch):
     monkeypatch.chdir(ROOT)
-    for lines in range(24, 36):
-        said = gravbench("report", "h200/gems3", columns=100, LINES=str(lines)).stdout
-        assert "not shown: 1 more" not in said
+    assert len({gravbench("report", "h200/gems3", LINES=str(lines)).stdout for lines in (5, 24, 200)}) == 1
+
+
+@pytest.mark.parametrize("limits", [[], ["--error", "1e-6"], ["--error", "1e-6", "--quantile", "1"]], ids=str)
+def test_report_and_best_name_the_same_fastest_for_the_same_question(monkeypatch, limits):
+    monkeypatch.chdir(ROOT)
+    reported = json.loads(gravbench("report", "h200/ladder", "--json", *limits).stdout)["winners"]
+    chosen = json.loads(gravbench("best", "h200/ladder", "--json", *limits).stdout)
+    error, quantile = chosen["error"], chosen["quantile"]
+    assert (error, quantile) == (float(limits[1]) if limits else 1e-3, 1 if limits[2:] else 0.99)
+    for field, selection in zip(reported, chosen["selections"], strict=True):
+        wins = {win["n"]: win for win in field["wins"] if (win["error"], win["quantile"]) == (error, quantile)}
+        assert wins.keys() == {choice["n"] for choice in selection["choices"]}
+        for choice in selection["choices"]:
+            won, fastest = wins[choice["n"]]["fastest"], choice["fastest"]
+            assert {name: won[name] for name in ("variant", "toolkit", "axes")} == {
+                name: fastest[name] for name in ("variant", "toolkit", "axes")
+            }
+
+
+def test_an_error_that_nothing_would_use_is_refused(run):
+    for words in (["--full"], ["--n", "1024"], ["--markdown"], ["--figures", "folder"]):
+        assert "--error and --quantile choose the fastest of the summary" in refused(
+            "report", run, "--error", "1e-6", *words
+        )
+    assert "--quantile 0.95: records do not have it" in refused("report", run, "--quantile", "0.95")
+    assert (
+        "Nothing has all bodies within 1e-9."
+        in gravbench("report", run, "--error", "1e-9", "--quantile", "1", columns=120).stdout
+    )
+
+
+def test_every_view_of_a_run_states_the_same_speed_up_over_the_first_step(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    made = json.loads(gravbench("report", "h200/ladder", "--json").stdout)
+    (win,) = [win for win in made["winners"][0]["wins"] if (win["n"], win["error"]) == (65536, 1e-3)]
+    name = win["fastest"]["variant"], win["fastest"]["toolkit"]
+    (rung,) = [
+        rung for one in made["ladders"] if one["n"] == 65536 for rung in one["rungs"]
+        if (rung["variant"], rung["toolkit"]) == name
+    ]  # fmt: skip
+    assert rung["over_first"] == pytest.approx(win["first"]["ratio"])
+    told = story(RecordFile(H200 / "ladder").read(), parents(discover()), NOWHERE)
+    assert told.first_label == "speed-up over naive"
+    assert told.title.startswith("NVIDIA H200")
+    assert told.path[-1].record.variant == name[0]
+    assert told.path[-1].over_first == pytest.approx(told.path[0].milliseconds / told.path[-1].milliseconds)
+    assert told.path[-1].over_first == pytest.approx(win["first"]["ratio"]) or told.path[-1].record.n != 65536
+    summary, full = gravbench("report", "h200/ladder", columns=200).stdout, gravbench("report", "h200/ladder", "--full")
+    assert re.search(rf"65,536 +{name[0]} .* {win['first']['ratio']:.2f} ± ", summary)
+    assert "speed-up" in summary
+    assert "over naive" in full.stdout
 
 
 def test_full_prints_the_tables_and_a_selection_those_of_what_is_selected(run):
@@ -241,7 +300,7 @@ def test_the_report_for_programs_says_what_the_report_says(run):
     }
     assert wins[0]["next"]["low"] < 4 < wins[0]["next"]["high"] + 1e-3
     rungs = {(one["n"], rung["variant"]): rung for one in made["ladders"] for rung in one["rungs"]}
-    assert rungs[2048, "tiled"]["over_root"] == pytest.approx(4)
+    assert rungs[2048, "tiled"]["over_first"] == pytest.approx(4)
     assert rungs[2048, "tiled"]["seconds"] == pytest.approx(2e-3)
     only = json.loads(gravbench("report", run, "--json", "--variant", "tiled", "--n", "1024").stdout)
     assert [rung["variant"] for one in only["ladders"] for rung in one["rungs"]] == ["tiled"]
@@ -355,17 +414,16 @@ def sides(change, **new):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (0.5, "after is 2.00 times as fast as before in the geometric mean of 2 cases"),
-        (2.0, "before is 2.00 times as fast as after in the geometric mean of 2 cases"),
-        (1.0, "after and before are equally fast in the geometric mean of 2 cases"),
+        (0.5, "after is 2.00 ± 0.01* times as fast as before. Case by case it is 2.00 times as fast."),
+        (2.0, "before is 2.00 ± 0.01* times as fast as after. Case by case it is 2.00 times as fast."),
+        (1.0, "after is 1.00 ± 0.01* times as fast as before. Case by case it is 1.00 times as fast."),
     ],
 )
-def test_a_comparison_ends_with_who_is_how_many_times_as_fast(change, said):
+def test_a_comparison_begins_with_who_is_how_many_times_as_fast(change, said):
     sentence = closing_sentence(sides(change))
-    assert sentence.startswith(said)
     # No process or anchor bounds how far processes differ; both cases differ alike.
-    assert "2 cases, all of them UNCLEAR; case by case, " in sentence
-    assert re.search(r" is \d\.\d\d ± 0\.01\* times as fast\.$", sentence)
+    assert sentence.startswith("In the geometric mean of 2 cases, it is UNCLEAR which of ")
+    assert sentence.endswith(said)
     assert closing_sentence(compare_runs(Run("a", []), Run("b", []))) == ""
 
 
@@ -384,7 +442,7 @@ def test_best_compare_and_explain_know_the_variants_in_folders_of_ones_own(tmp_p
     own = discover((tmp_path / "mine",))["mine"]
     for name in ("one", "two"):
         samples = [1e-3 * (1 + i / 1e5) for i in range(20)]
-        made = record("mine", samples[0], axes={"p": 256}, timed="force", samples_seconds=samples)
+        made = record("mine", samples[0], axes={"p": 256}, timed="force", samples_seconds=samples, commit=name)
         code = own.code_sha256("cupy", find_interaction("gravity"))
         RecordFile(tmp_path / "reports" / name).append(consistent(made.model_copy(update={"code_sha256": code})))
     stranger = "¶"
@@ -444,11 +502,14 @@ def test_list_shows_a_description_without_markup_and_a_command_that_measures_the
     assert inventory._sweep_of(own) == f"on a sweep with variant_folders: [{tmp_path / 'mine'}]"
 
 
-def test_a_comparison_of_decided_cases_ends_with_the_span_of_their_ratios(monkeypatch):
+def test_a_comparison_of_two_packaged_runs_is_short_and_begins_with_the_verdict(monkeypatch):
     monkeypatch.chdir(ROOT)
-    last = " ".join(gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()[-1:])
-    assert "UNCLEAR" not in last
-    assert re.search(r"is from \d\.\d.* to \d\.\d.* times as fast\.$", last)
+    lines = gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()
+    assert len(lines) < 45
+    first = " ".join(lines[1:3])
+    assert re.match(r"In the geometric mean of 65 cases, .* is \d\.\d\d ± 0\.\d\d\*? times as fast as h200", first)
+    assert re.search(r"Case by case it is \d\.\d\d to \d\.\d\d times as +fast\.", first)
+    assert not any("unroll=1 " in line for line in lines)  # a default
 
 
 def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_cases(monkeypatch):
@@ -514,7 +575,7 @@ def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
     for colours in ("256", None):
         file = Console(width=200, force_terminal=True, color_system=colours, file=io.StringIO())
         with file.capture() as captured:
-            render_comparison(sides(2.0), file)
+            render_comparison(sides(2.0), file, everything=True)
         printed[colours] = captured.get()
     assert re.search(r"\x1b\[3[13]m(SLOWER|UNCLEAR)", printed["256"])
     assert not re.search(r"\x1b\[3\dm", printed[None])

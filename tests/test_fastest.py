@@ -34,6 +34,7 @@ from gravbench.verdicts import compare, fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.fastest import Choice, Measured, Table
+from gravbench.verdicts.question import Question, largest_error
 from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verifying import comparing as reference
 from test_compare import record
@@ -99,7 +100,7 @@ def test_the_packaged_table_is_what_its_runs_make():
 @pytest.mark.parametrize("quantile", QUANTILES)
 def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
     def error_of(one):
-        return fastest.largest_error(one) if quantile == LARGEST else getattr(one, QUANTILES[quantile])
+        return largest_error(one) if quantile == LARGEST else getattr(one, QUANTILES[quantile])
 
     records = {}
     for run in RUNS:
@@ -248,7 +249,7 @@ def test_the_last_of_several_runs_has_its_say():
 
 def test_the_largest_error_of_a_sample_is_not_taken_for_that_of_all_bodies():
     sampled, whole = (measured(error_max=1e-7, n=64_000, error_rows=rows) for rows in (1000, 64_000))
-    assert (fastest.largest_error(sampled), fastest.largest_error(whole)) == (pytest.approx(4e-7), 1e-7)
+    assert (largest_error(sampled), largest_error(whole)) == (pytest.approx(4e-7), 1e-7)
     # As of directions at random: the shortest of 64,000 vectors beside the shortest of 1,000 of them.
     lengths = np.linalg.norm(np.random.default_rng(1).normal(size=(64_000, 3)), axis=1)
     shortest = [lengths[begin : begin + 1000].min() for begin in range(0, 64_000, 1000)]
@@ -844,17 +845,17 @@ def test_the_error_decides_which_number_type_is_best():
     ]  # fmt: skip
     (found,) = best([records], DEFAULTS)
     assert [one.chosen.dtype for one in found.choices] == ["float32", "float32"]
-    (found,) = best([records], DEFAULTS, error=5e-7)
+    (found,) = best([records], DEFAULTS, Question(error=5e-7))
     assert [(one.n, one.chosen.dtype, one.compared) for one in found.choices] == [(1024, "float64", 2)]
     assert found.missed == {64: 1e-5}
-    (found,) = best([records], DEFAULTS, error=5e-7, dtype="float32")
+    (found,) = best([records], DEFAULTS, Question(error=5e-7, dtype="float32"))
     assert found.choices[0].chosen.variant == "kahan"
     with pytest.raises(InputError, match="--dtype float46: no record matches; did you mean float64"):
-        best([records], DEFAULTS, dtype="float46")
+        best([records], DEFAULTS, Question(dtype="float46"))
     for width in (80, 200):
         file = io.StringIO()
-        both = best([[*records, measured(0.1, n=32, error_max=1e-9)]], DEFAULTS, error=5e-7)
-        render_choices(both, Console(width=width, file=file), 5e-7, 0.02)
+        both = best([[*records, measured(0.1, n=32, error_max=1e-9)]], DEFAULTS, Question(error=5e-7))
+        render_choices(both, Console(width=width, file=file), 0.02)
         text = file.getvalue()
         assert max(map(len, text.splitlines())) <= width
         assert "float32" in text
@@ -866,7 +867,7 @@ def test_the_error_decides_which_number_type_is_best():
 def test_a_best_for_equal_masses_says_so():
     file = io.StringIO()
     found = best([[measured(variant="symmetric", axes={"equal_mass": 1})]], DEFAULTS)
-    render_choices(found, Console(width=80, file=file), 1e-3, 0.02)
+    render_choices(found, Console(width=80, file=file), 0.02)
     said = "equal_mass=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
     assert said in " ".join(file.getvalue().split())
 

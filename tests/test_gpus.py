@@ -26,7 +26,8 @@ from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissingError
 from gravbench.toolkits.several import HOST, PEER, links
 from gravbench.variants.common import several
-from gravbench.verdicts.ranking import named, over_gpus, row
+from gravbench.verdicts.ladder import over_gpus
+from gravbench.verdicts.ranking import named, row
 from gravbench.verifying import checks, comparing
 from pretended import Gpu
 from recorder import Recorder

@@ -122,7 +122,7 @@ def test_a_comparison_marks_the_side_that_is_of_another_source_and_shows_times()
         assert "§ BASE" in lines["tiled"]
         assert "§" not in lines["naive"]
         assert lines["tiled"].count("1,000") == 2
-        assert "1 row was measured with different source code from this checkout" in flat(text)
+        assert "1 case was measured with different source code from this checkout" in flat(text)
     pairs = {pair["variant"]: pair for pair in comparison_json(found, here)["pairs"]}
     assert (pairs["tiled"]["base_source"], pairs["tiled"]["new_source"]) == ("another", "as here")
 
@@ -135,12 +135,12 @@ def test_a_choice_of_another_source_is_marked_and_names_what_it_presupposes_and_
     found = best([records], {name: one.defaults for name, one in VARIANTS.items()})
     here = Here(VARIANTS)
     file = io.StringIO()
-    render_choices(found, Console(width=80, file=file), 1e-3, 0.02, here=here)
+    render_choices(found, Console(width=80, file=file), 0.02, here=here)
     text = file.getvalue()
     assert "§" in next(line for line in text.splitlines() if line.split()[:1] == ["1,000"])
     assert "order 0.841" in next(line for line in text.splitlines() if line.split()[:1] == ["2,000"])
     assert "equal_mass=1" in text
     assert "1 row was measured with different source code from this checkout" in flat(text)
-    (selection,) = choices_json(found, 1e-3, 0.02, here)["selections"]
+    (selection,) = choices_json(found, 0.02, here)["selections"]
     assert [choice["use"]["source"] for choice in selection["choices"]] == ["another", "as here"]
     assert [choice["use"]["untimed_seconds"] for choice in selection["choices"]] == [{}, {"order": 0.8412}]

@@ -456,7 +456,10 @@ def test_the_page_begins_with_what_is_fastest_at_each_n_and_error(committed):
     assert headings == ["answer", "ladder", "speed", "arena", "stages", "published", "records", "environment"]
     assert re.findall(r'<li><a href="#(\w+)">', text) == headings
     first = text_of(text.partition('<h2 id="answer">')[2].partition('<h2 id="ladder">')[0])
-    assert re.match(r"What is fastest At n = [\d,]+ with an error of at most 1e-\d+, \w+.* times as fast as ", first)
+    assert re.match(
+        r"What is fastest (?:NVIDIA H200 )?At n = [\d,]+ with 99 % of bodies within 1e-3, \w+.* times as fast as ",
+        first,
+    )
     table = text.partition('<table class="winners">')[2].partition("</table>")[0]
     sizes = [int(n.replace(",", "")) for n in re.findall(r"</span>([\d,]+)</th>", table)]
     assert len(sizes) >= 5
@@ -464,7 +467,30 @@ def test_the_page_begins_with_what_is_fastest_at_each_n_and_error(committed):
     rows = table.split("<tr>")[2:]
     for row in rows:
         columns = sum(int(span or 1) for span in re.findall(r'<td(?: colspan="(\d)")?', row))
-        assert columns == table.count('<th scope="col">error at most')
+        assert columns == table.count('<th scope="col">99 % of bodies within ')
+
+
+def test_the_page_begins_with_three_answers_of_each_device_and_folds_the_others(committed):
+    first = committed.read_text("utf-8").partition('<h2 id="answer">')[2].partition('<h2 id="ladder">')[0]
+    devices = re.split(r"<h3>(.*?)</h3>", first)[1:]
+    assert len(set(devices[::2])) == len(devices[::2]) > 1
+    for device, own in zip(devices[::2], devices[1::2], strict=True):
+        shown, _, folded = own.partition("more answer")
+        assert 1 <= shown.count('<table class="winners">') <= 3
+        assert bool(folded) == (f" for {device}</summary>" in own)
+        assert not folded or shown.count('<table class="winners">') == 3
+    assert "At n = 10 " not in first.partition("more answer")[0]
+
+
+def test_the_headline_of_the_page_is_that_of_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = tmp_path / "page.html"
+    for limits in ([], ["--error", "1e-6"]):
+        words = ["report", "h200/ladder", *limits]
+        assert CliRunner().invoke(app, [*words, "--html", str(page)]).exit_code == 0
+        printed = CliRunner().invoke(app, words, env={"COLUMNS": "300"}).stdout.splitlines()
+        (headline,) = re.findall(r'<p class="answer">(.*?)</p>', page.read_text("utf-8"))
+        assert unescape(headline) == printed[-2].strip()
 
 
 def test_hashes_and_uuids_are_folded_at_the_end(committed):

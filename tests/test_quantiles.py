@@ -21,6 +21,7 @@ from gravbench.verdicts import fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run
 from gravbench.verdicts.fastest import Choice
+from gravbench.verdicts.question import Question, error_of
 from test_fastest import DEFAULTS, VARIANTS, measured, noting
 
 ERRORS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2, inf)
@@ -47,7 +48,7 @@ def drawn(generator, many=12):
 def choices(records, **options):
     """Return what is chosen at each n; nothing where nothing is right enough."""
     try:
-        (found,) = best([records], DEFAULTS, **options)
+        (found,) = best([records], DEFAULTS, Question(**options))
     except InputError:
         return {}
     return {one.n: one for one in found.choices}
@@ -59,7 +60,7 @@ def flat(text):
 
 def printed(selections, error, quantile, width=80):
     file = io.StringIO()
-    render_choices(selections, Console(width=width, file=file), error, 0.02, quantile=quantile)
+    render_choices(selections, Console(width=width, file=file), 0.02, Question(error, quantile))
     assert max(map(len, file.getvalue().splitlines())) <= width
     return flat(file.getvalue())
 
@@ -79,7 +80,7 @@ def test_a_tree_is_best_where_its_tail_does_not_count():
     for quantile, wanted in ((0.5, "split"), (0.9, "split"), (0.99, "split"), (1, "tiled")):
         assert choices([tree, sum_], error=1e-3, quantile=quantile)[1024].chosen.variant == wanted
     assert choices([tree, sum_], error=5e-4, quantile=0.99)[1024].chosen.variant == "tiled"
-    assert choices([tree, sum_], error=1e-3) == choices([tree, sum_], error=1e-3, quantile=LARGEST)
+    assert choices([tree, sum_]) == choices([tree, sum_], error=1e-3, quantile=0.99)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -97,38 +98,38 @@ def test_a_smaller_quantile_never_excludes_what_a_larger_one_accepts(seed):
 @pytest.mark.parametrize("quantile", [0.95, 0, 2, -0.5, 99, inf, float("nan")])
 def test_a_quantile_that_records_do_not_have_is_answered(quantile):
     with pytest.raises(InputError, match=r"--quantile \S+: records do not have it; accepted: 0\.5, 0\.9, 0\.99, 1$"):
-        best([[measured()]], DEFAULTS, quantile=quantile)
+        best([[measured()]], DEFAULTS, Question(quantile=quantile))
 
 
-def test_a_record_without_the_quantile_counts_as_not_known():
+def test_a_record_without_the_quantile_counts_with_the_next_larger_one():
     old = [measured(0.5, variant="split", error_p99=1e-5), measured(0.1, variant="naive", n=64, error_p99=1e-5)]
     known = tailed(1.0, 1e-8, 1e-7, 1e-6, 1e-5)
-    (found,) = best([[*old, known]], DEFAULTS, quantile=0.9)
-    assert [(one.n, one.chosen.variant, one.compared) for one in found.choices] == [(1024, "tiled", 1)]
-    assert found.unknown == {64: 1, 1024: 1}
-    said = "left out because their records lack the 90 % error: 1 at n = 64, 1 at n = 1,024."
+    (found,) = best([[*old, known]], DEFAULTS, Question(quantile=0.9))
+    assert [(one.n, one.chosen.variant, one.compared) for one in found.choices] == [
+        (64, "naive", 1),
+        (1024, "split", 2),
+    ]
     for width in (80, 200):
         text = printed([found], 1e-3, 0.9, width)
-        assert said in text
-        assert "with a relative error of at most 0.001 for 90 % of the bodies in one evaluation" in text
-    told = choices_json([found], 1e-3, 0.02, quantile=0.9)
-    assert told["quantile"] == 0.9
-    assert told["selections"][0]["unknown"] == [{"n": 64, "records": 1}, {"n": 1024, "records": 1}]
-    assert told["selections"][0]["choices"][0]["use"]["error_p90"] == 1e-7
-    (found,) = best([[*old, known]], DEFAULTS, quantile=0.99)
-    assert found.unknown == {}
+        assert "2 records without the error of 90 % of bodies: a larger quantile counts" in text
+        assert "with 90 % of bodies within 1e-3 (relative errors of one evaluation)" in text
+    assert choices_json([found], 0.02, question=Question(quantile=0.9))["quantile"] == 0.9
+    (found,) = best([[*old, known]], DEFAULTS, Question(error=5e-6, quantile=0.9))
+    assert [(one.n, one.chosen.variant) for one in found.choices] == [(1024, "tiled")]
+    assert found.missed == {64: 1e-5}
+    (found,) = best([[*old, known]], DEFAULTS)
     assert [one.chosen.variant for one in found.choices] == ["naive", "split"]
-    assert "lack the" not in printed([found], 1e-3, 0.99)
-    with pytest.raises(InputError, match=r"--quantile 0\.9: no record has it; accepted: 0\.99, 1, or a new run"):
-        best([old], DEFAULTS, quantile=0.9)
+    assert "without the error" not in printed([found], 1e-3, 0.99)
+    sampled = measured(1.0, n=64_000, error_rows=1000, error_max=1e-4)
+    assert (error_of(sampled, 0.99), error_of(sampled, LARGEST)) == (1e-4, pytest.approx(4e-4))
 
 
 def test_what_is_not_accurate_enough_is_said_by_its_quantile():
     records = [tailed(1.0, 1e-6, 1e-5, 1e-4, 1e-3), tailed(1.0, 1e-9, 1e-8, 1e-7, 1e-3, n=64)]
-    (found,) = best([records], DEFAULTS, error=1e-6, quantile=0.99)
+    (found,) = best([records], DEFAULTS, Question(error=1e-6, quantile=0.99))
     assert found.missed == {1024: 1e-4}
-    with pytest.raises(InputError, match=r"the smallest 0\.9 quantile of the errors of a record is 1\.0e-08"):
-        best([records], DEFAULTS, error=1e-9, quantile=0.9)
+    with pytest.raises(InputError, match=r"the smallest error of 90 % of the bodies is 1\.0e-08"):
+        best([records], DEFAULTS, Question(error=1e-9, quantile=0.9))
 
 
 # The command
@@ -144,8 +145,8 @@ def test_the_command_holds_a_quantile_to_the_error(tmp_path):
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
         used[quantile] = json.loads(done.stdout)["selections"][0]["choices"][0]["use"]["variant"]
-    assert used == {"0.5": "split", "0.99": "split", "1": "tiled", None: "tiled"}
-    assert "for 50 % of the bodies" in flat(CliRunner().invoke(app, ["best", name, "--quantile", "0.5"]).output)
+    assert used == {"0.5": "split", "0.99": "split", "1": "tiled", None: "split"}
+    assert "50 % of bodies within 1e-3" in flat(CliRunner().invoke(app, ["best", name, "--quantile", "0.5"]).output)
 
 
 def test_nothing_is_saved_for_a_quantile_that_there_is_not(tmp_path):

@@ -12,8 +12,9 @@ from gravbench.report.here import Here
 from gravbench.report.page.answer import answers
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
+from gravbench.verdicts.question import QUANTILE, Question, error_of
 from gravbench.verdicts.ratios import Interval
-from gravbench.verdicts.winners import LIMITS, error_of, winners
+from gravbench.verdicts.winners import LIMITS, winners
 from test_report import record
 
 PARENTS = {"naive": None, "tiled": "naive", "barnes_hut": None}
@@ -45,21 +46,21 @@ def test_the_fastest_within_an_error_wins_and_its_lead_is_over_the_next_variant(
             timed("barnes_hut", 0.5e-3, error_p99=5e-3, axes={"theta": 0.7}),
         ]
     )
-    found = {win.limit: win for win in field.at(1024)}
+    found = {win.question.error: win for win in field.at(1024)}
     assert {limit: win.record.variant for limit, win in found.items()} == {1e-2: "barnes_hut", 1e-4: "tiled"}
     tiled = found[1e-4]
-    assert tiled.next.record.variant == tiled.root.record.variant == "naive"
+    assert tiled.next.record.variant == tiled.first.record.variant == "naive"
     assert tiled.next.interval.ratio == pytest.approx(4, rel=1e-3)
     assert not tiled.tied
-    assert [win.limit for win in field.wins] == [1e-2, 1e-3, 1e-4]  # nothing is within 1e-6
+    assert [win.question.error for win in field.wins] == [1e-2, 1e-3, 1e-4]  # nothing is within 1e-6
     tree = found[1e-2]
-    assert (tree.next.record.variant, tree.root) == ("tiled", None)
+    assert (tree.next.record.variant, tree.first) == ("tiled", None)
 
 
 def test_the_error_is_that_of_99_of_100_bodies_or_the_largest_where_it_is_not_known():
-    assert error_of(timed("naive", 1.0, error_p99=1e-7)) == 1e-7
-    assert error_of(timed("naive", 1.0)) == 1e-5
-    assert error_of(timed("naive", 1.0, error_max=float("inf"))) is None
+    assert error_of(timed("naive", 1.0, error_p99=1e-7), QUANTILE) == 1e-7
+    assert error_of(timed("naive", 1.0), QUANTILE) == 1e-5
+    assert winners([[timed("naive", 1.0, error_max=float("inf"))]], PARENTS) == []
 
 
 def test_what_cannot_be_told_from_the_next_is_unclear_and_says_so():
@@ -78,12 +79,43 @@ def test_a_lead_that_nothing_bounds_is_unclear_for_want_of_samples():
     assert winning.sentence(win).endswith("UNCLEAR: there are too few samples for an interval.")
 
 
-def test_which_error_of_the_bodies_a_limit_is_for_is_said():
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (Question(), "99 % of bodies within 1e-3"),
+        (Question(2.5e-6, 0.5), "50 % of bodies within 2.5e-6"),
+        (Question(1.0, 1.0), "all bodies within 1e0"),
+        (Question(0.0), "99 % of bodies within 0"),
+    ],
+)
+def test_which_error_of_the_bodies_a_limit_is_for_is_said(question, said):
+    assert winning.within_words(question) == said
     old, new = timed("naive", 4e-3), timed("tiled", 1e-3, error_p99=1e-6)
-    said = ["largest", "99th percentile", "99th percentile or largest"]
-    assert [winning.error_kind(records) for records in ([old], [new], [old, new])] == said
+    assert winning.quantile_notes([new], 0.99) == []
+    assert winning.quantile_notes([old, new], 0.99) == [
+        "1 record without the error of 99 % of bodies: a larger quantile counts"
+    ]
     (answer,) = answers(winners([[old, new]], PARENTS), {}, Here())
-    assert answer.kind == "99th percentile"  # of the winners
+    assert answer.bodies == "99 % of bodies"
+
+
+def test_the_first_step_is_that_of_the_toolkit_and_number_type_or_of_the_first_toolkit():
+    records = [
+        timed("naive", 4e-3, toolkit="pycuda"), timed("naive", 5e-3), timed("naive", 9e-3, dtype="float64"),
+        timed("tiled", 1e-3),
+    ]  # fmt: skip
+    assert wins_of(records).headline().first.record is records[1]  # pycuda's is faster
+    assert wins_of([*records[:3], timed("tiled", 1e-3, toolkit="numba")]).headline().first.record is records[1]
+    assert wins_of([*records[::2], timed("tiled", 1e-3)]).headline().first.record is records[0]
+
+
+def test_an_error_that_is_asked_for_is_answered_or_the_next_coarser_one():
+    records = [timed("naive", 4e-3, error_max=1e-8), timed("tiled", 1e-3)]
+    asked = {}
+    for error in (1e-3, 5e-6, 1e-12):
+        (field,) = winners([records], PARENTS, Question(error))
+        asked[error] = [(win.record.variant, win.question.error) for win in field.asked()]
+    assert asked == {1e-3: [("tiled", 1e-3)], 5e-6: [("naive", 5e-6)], 1e-12: [("naive", 1e-6)]}
 
 
 def test_each_step_of_the_ladder_gains_over_the_step_it_is_derived_from_at_the_largest_n():
@@ -121,7 +153,7 @@ def run_of(scatter, **others):
 def test_a_lead_is_as_uncertain_as_the_anchors_of_its_own_runs_are(runs, expected):
     (field,) = winners(runs, PARENTS)
     (gain,) = field.gains
-    for one in (field.at(1024)[0].next, field.at(1024)[0].root, gain.before):
+    for one in (field.at(1024)[0].next, field.at(1024)[0].first, gain.before):
         assert one.interval.ratio == pytest.approx(4, rel=1e-3)
         assert (one.interval.half_width > 0.05) == (expected == "noisy")
 
@@ -156,11 +188,11 @@ def test_the_sentence_names_the_next_and_the_first_step_once_each():
     said = winning.sentence(field.wins[-1])
     assert (
         said
-        == "At n = 1,024 with an error of at most 1e-4, tiled (cupy) is 4.00 ± 0.01* times as fast as naive (cupy)."
+        == "At n = 1,024 with 99 % of bodies within 1e-4, tiled (cupy) is 4.00 ± 0.01* times as fast as naive (cupy)."
     )
     alone = wins_of([timed("naive", 4e-3)])
     assert winning.sentence(alone.wins[-1]) == (
-        "At n = 1,024, only naive (cupy) has an error of at most 1e-4: 4.00 ms."
+        "At n = 1,024, only naive (cupy) has 99 % of bodies within 1e-4: 4.00 ms."
     )
 
 
@@ -173,7 +205,7 @@ def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name
                 one
                 for one in records
                 if ranking.is_ranked(one) and not one.outraced and one.n == win.n and one.device == field.device
-                and (error_of(one) or 1) <= win.limit and one.conditions["bodies"] == field.task["bodies"]
+                and error_of(one, QUANTILE) <= win.question.error and one.conditions["bodies"] == field.task["bodies"]
             ]  # fmt: skip
             assert min(map(ranking.seconds, rivals)) <= ranking.seconds(win.record)
     json.dumps(winning.winners_json(winners([records], parents(discover()))), allow_nan=False)
@@ -194,10 +226,13 @@ def test_the_table_of_a_page_has_powers_of_two_and_joins_cells_that_say_the_same
     (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
     assert [n for n, _ in answer.rows] == ["1,024", "2,048", "4,096"]
     assert answer.limits == ["1e-2", "1e-4"]  # 1e-3 says what 1e-4 says
-    assert [(cell.name, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
+    assert [(cell.win.record.variant, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
         ("tiled", 2, "1e-4", "#123456")
     ]
-    assert [(cell.name, cell.lead, cell.next) for cell in answer.rows[2][1]] == [
+    assert [
+        (win.record.variant, winning.ratio_words(win.next), win.next.record.variant)
+        for win in (cell.win for cell in answer.rows[2][1])
+    ] == [
         ("barnes_hut", "10.00 ± 0.01*", "tiled"),
         ("tiled", "4.00 ± 0.01*", "naive"),
     ]

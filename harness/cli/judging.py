@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from gravbench.cli.options import (
     read_runs,
     warn,
 )
+from gravbench.cli.selecting import ErrorOption, QuantileOption, asked
 from gravbench.errors import InputError
 
 NOT_JUDGED = ("power_watts", "temperature_celsius")
@@ -90,10 +92,14 @@ def compare(
     limit = judged.threshold(threshold)
     variants = known_variants(warn)
     sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
+    defaults = {name: variant.defaults for name, variant in variants.items()}
     if by is None:
+        if sides[0].records and sides[0].records == sides[1].records:
+            raise InputError(
+                f"compare {base} {new}: both have the same records; accepted: two runs, or one and --by FIELD"
+            )
         found = [judged.compare_runs(sides[0], sides[1], limit)]
     else:
-        defaults = {name: variant.defaults for name, variant in variants.items()}
         name = " and ".join(side.name for side in sides)
         lengths = tuple(len(side.records) for side in sides)
         together = judged.Run(name, [one for side in sides for one in side.records], lengths)
@@ -103,10 +109,11 @@ def compare(
     if as_json:
         typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
     elif markdown:
-        typer.echo("\n".join(comparison_markdown(one, everything=everything, here=here) for one in found), nl=False)
+        made = [comparison_markdown(one, everything=everything, here=here, defaults=defaults) for one in found]
+        typer.echo("\n".join(made), nl=False)
     else:
         for one in found:
-            render_comparison(one, console(), everything=everything, partners=by is None, here=here)
+            render_comparison(one, console(), everything=everything, partners=by is None, here=here, defaults=defaults)
     pairs = [pair for one in found for pair in one.pairs]
     for question in fail_on or []:
         answers = [pair.verdict if question is FailOn.SLOWER else pair.in_cycles for pair in pairs]
@@ -119,14 +126,8 @@ def compare(
 @app.command(rich_help_panel=READ)
 def best(
     run_names: RunsArgument,
-    error: Annotated[float, typer.Option(help="The largest relative error to accept in one evaluation.", min=0)] = 1e-3,
-    quantile: Annotated[
-        float,
-        typer.Option(
-            help="The fraction of the bodies that --error applies to: 0.5, 0.9, 0.99 or 1. Below 1, the largest errors "
-            "of a tree are ignored."
-        ),
-    ] = 1.0,
+    error: ErrorOption = None,
+    quantile: QuantileOption = None,
     device: Annotated[
         str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
     ] = None,
@@ -155,9 +156,9 @@ def best(
     from gravbench.report.names import count
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
-    from gravbench.verdicts.best import EQUAL_MASS, check_quantile
     from gravbench.verdicts.best import best as choose
     from gravbench.verdicts.compare import threshold as parsed
+    from gravbench.verdicts.question import EQUAL_MASS
 
     if save and unequal_masses:
         raise InputError("--save covers equal and unequal masses; it cannot be combined with --unequal-masses")
@@ -165,7 +166,7 @@ def best(
         raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
         raise InputError("--save writes all number types, so it cannot be combined with --dtype; accepted: one of them")
-    check_quantile(quantile)
+    question = replace(asked(error, quantile), dtype=dtype, unequal_masses=unequal_masses)
     limit = parsed(threshold)
     read = read_runs(run_names, NOT_JUDGED)
     runs = [one.records for one in read]
@@ -178,26 +179,16 @@ def best(
             warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
     if unequal_masses and records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
         raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
-    found = choose(
-        runs,
-        defaults,
-        error=error,
-        quantile=quantile,
-        device=device,
-        dtype=dtype,
-        threshold=limit,
-        unequal_masses=unequal_masses,
-    )
+    found = choose(runs, defaults, question, device=device, threshold=limit)
     here = Here(variants, records)
     if as_json:
-        typer.echo(json.dumps(choices_json(found, error, limit, here, quantile=quantile), indent=2))
+        typer.echo(json.dumps(choices_json(found, limit, here, question), indent=2))
     else:
         render_choices(
             found,
             console(),
-            error,
             limit,
-            quantile=quantile,
+            question,
             full=full or everything,
             everything=everything,
             here=here,

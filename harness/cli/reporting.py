@@ -26,13 +26,14 @@ from gravbench.cli.options import (
     working,
     writing,
 )
-from gravbench.cli.selecting import DeviceOption, SizesOption, VariantsOption
+from gravbench.cli.selecting import DeviceOption, ErrorOption, QuantileOption, SizesOption, VariantsOption
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
     from gravbench.config.published import Source
     from gravbench.model.record import Record
     from gravbench.report.chosen import Chosen
+    from gravbench.verdicts.question import Question
 
 
 EXAMPLE = ("h200/gems3", "the steps of GPU Gems 3 on an H200")
@@ -53,6 +54,8 @@ def report(
     n: SizesOption = None,
     variant: VariantsOption = None,
     device: DeviceOption = None,
+    error: ErrorOption = None,
+    quantile: QuantileOption = None,
     as_json: AsJson = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the tables of the ladder and the arena as Markdown.")
@@ -75,27 +78,33 @@ def report(
     """Summarize a run on one screen: what is fastest at each n, and by how much. --full prints the rest.
 
     --n, --variant and --device select records and print every table of the selection. Speed-ups, ± and what is fastest
-    are those of the whole run.
+    are those of the whole run. --error and --quantile say how accurate the fastest has to be.
     """
     if sum([markdown, as_json, bool(html or figures)]) > 1:
         raise InputError("--markdown and --json print, --html and --figures write instead; accepted: --markdown alone")
     named = run_names or [str(newest_of_all())]
     quiet = markdown or as_json
     folders = list(dict.fromkeys(find_run(name, stderr=quiet) for name in named))
-    chosen = selecting.chosen(n, variant, device)
+    chosen, question = selecting.chosen(n, variant, device), selecting.asked(error, quantile)
+    tables = full or chosen or published
+    if (error, quantile) != (None, None) and not (as_json or html) and (tables or markdown or figures):
+        raise InputError(
+            "--error and --quantile choose the fastest of the summary, of --json and of --html; the tables and figures "
+            "that were asked for show every case; accepted: one of those three"
+        )
     if html or figures:
-        _write_report(folders, published, chosen, html, figures)
+        _write_report(folders, published, chosen, question, html, figures)
         return
     if len(folders) > 1:
         raise InputError(
             f"{len(folders)} runs: the terminal shows one at a time; accepted: several with --html or --figures"
         )
     if quiet:
-        _print_for_programs(folders[0], published, chosen, as_json=as_json)
-    elif full or chosen or published:
+        _print_for_programs(folders[0], published, chosen, question if as_json else None)
+    elif tables:
         _print_everything(folders[0], published, chosen)
     else:
-        _print_summary(folders[0], named[0] if run_names else str(folders[0]))
+        _print_summary(folders[0], named[0] if run_names else str(folders[0]), question)
 
 
 def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Record], Source | None]:
@@ -110,7 +119,7 @@ def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Rec
     return records, load(find(name)) if name else None
 
 
-def _print_summary(folder: Path, name: str) -> None:
+def _print_summary(folder: Path, name: str, question: Question) -> None:
     from gravbench.model import run_names
     from gravbench.model.runs import RECORDS
     from gravbench.model.variant import parents, summaries
@@ -135,6 +144,7 @@ def _print_summary(folder: Path, name: str) -> None:
         summaries=summaries(variants),
         then=then,
         again=again,
+        question=question,
     )
 
 
@@ -166,7 +176,8 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
             render_loads(chosen.shown(records), {name: one.loads for name, one in variants.items()}, terminal)
 
 
-def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, as_json: bool) -> None:
+def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, question: Question | None) -> None:
+    """Print the answers to a question as JSON, or without one the tables as Markdown."""
     import json
 
     from gravbench.model import runs
@@ -181,9 +192,11 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
     records, source = _read(folder, published, chosen)
     variants = known_variants(warn)
     here, ladder = Here(variants, records), parents(variants)
-    if as_json:
+    if question:
         others = beside(folder, source) if source else {}
-        made = report_json(records, ladder, here, run=str(folder), source=source, others=others, chosen=chosen)
+        made = report_json(
+            records, ladder, here, run=str(folder), source=source, others=others, chosen=chosen, question=question
+        )
         typer.echo(json.dumps(made, indent=2, allow_nan=False))
         return
     typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen), nl=False)
@@ -192,7 +205,12 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, *, 
 
 
 def _write_report(
-    folders: list[Path], published: str | None, chosen: Chosen, page: Path | None, figures: Path | None
+    folders: list[Path],
+    published: str | None,
+    chosen: Chosen,
+    question: Question,
+    page: Path | None,
+    figures: Path | None,
 ) -> None:
     from gravbench.config.published import find, load
     from gravbench.model import limiting, runs
@@ -219,7 +237,7 @@ def _write_report(
             say(f"writing {page}")
             with writing(page):
                 page.parent.mkdir(parents=True, exist_ok=True)
-                page.write_text(html.page(shown, variants, limits, chosen), "utf-8")
+                page.write_text(html.page(shown, variants, limits, chosen, question), "utf-8")
         files = []
         if figures:
             drawn = html.every_figure(shown, variants, chosen)

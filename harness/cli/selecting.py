@@ -1,8 +1,9 @@
-"""Options that select records of a run: n, variant and device."""
+"""Options that select records of a run, n, variant and device, and those that say what is asked of the fastest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from gravbench.errors import InputError
 
 if TYPE_CHECKING:
     from gravbench.report.chosen import Chosen
+    from gravbench.verdicts.question import Question
 
 SizesOption = Annotated[
     str | None, typer.Option("--n", metavar="N,N", help="Show only these numbers of bodies, e.g. 65536 or 2^14,2^16.")
@@ -22,6 +24,19 @@ VariantsOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Show only this device: cpu, gpu, or part of a name or UUID.")
+]
+
+ErrorOption = Annotated[
+    float | None,
+    typer.Option("--error", help="The relative error to accept in one evaluation (default: 1e-3).", min=0),
+]
+QuantileOption = Annotated[
+    float | None,
+    typer.Option(
+        "--quantile",
+        help="The fraction of the bodies that --error applies to: 0.5, 0.9, 0.99 or 1, which is all of them "
+        "(default: 0.99).",
+    ),
 ]
 
 
@@ -50,3 +65,20 @@ def chosen(sizes: str | None, variants: Sequence[str] | None, device: str | None
                 )
             numbers.append(number)
     return Chosen(tuple(numbers), tuple(variants or ()), device)
+
+
+def asked(error: float | None, quantile: float | None) -> Question:
+    """Return the question of what is fastest, with the usual error and quantile where none is given.
+
+    Raises:
+        InputError: records have no such quantile.
+    """
+    from gravbench.verdicts.question import USUAL, check_quantile
+
+    if quantile is not None:
+        check_quantile(quantile)
+    return replace(
+        USUAL,
+        error=USUAL.error if error is None else error,
+        quantile=USUAL.quantile if quantile is None else quantile,
+    )

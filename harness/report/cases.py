@@ -9,6 +9,7 @@ from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.verdicts import ranking
+from gravbench.verdicts.question import fastest_of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +35,5 @@ def fastest_cases(records: Iterable[Record], n: int) -> dict[tuple[str, str], Ti
     conditions = {ranking.conditions(one) for one in own}
     if len(conditions) != 1:
         raise InputError(f"N = {n:,} in float32 was measured under {len(conditions)} conditions; accepted: one")
-    best = ranking.fastest(own, lambda one: (one.variant, one.toolkit))
+    best = fastest_of_each(own, lambda one: (one.variant, one.toolkit))
     return {key: Timed(one, ranking.speed(one), ranking.seconds(one)) for key, one in best.items()}

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from gravbench.errors import InputError, listed, nearest
 from gravbench.model.record import Record
-from gravbench.verdicts.best import is_of
-from gravbench.verdicts.ranking import Drift, Ladders
+from gravbench.verdicts.ladder import Ladders
+from gravbench.verdicts.question import is_of
+from gravbench.verdicts.ranking import Drift
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
 
     ``base_source`` and ``new_source`` say in words whether the source is the one that is ``here``.
     """
+    mean = comparison.mean
     return {
         "base": comparison.base,
         "new": comparison.new,
@@ -27,7 +28,10 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
         "confidence_between_processes": BETWEEN,
         "counts": comparison.counts,
         "counts_in_cycles": comparison.counts_in_cycles,
-        "geometric_mean_ratio": comparison.mean_ratio,
+        "verdict": comparison.verdict,
+        "geometric_mean_ratio": mean.ratio if mean else None,
+        "geometric_mean_low": mean.low if mean and mean.bounded else None,
+        "geometric_mean_high": mean.high if mean and mean.bounded else None,
         "anchor_scatter": [
             {"device": name, "work": work, "scatters": list(map(asdict, found))}
             for (name, work), found in comparison.scatters.items()

@@ -33,6 +33,7 @@ from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, together
+from gravbench.verdicts.question import fastest
 from gravbench.verdicts.ranking import Conditions
 
 SLOPE_FROM = 1000
@@ -332,7 +333,7 @@ class _Search:
             answers = {place: [one for one in alike if fits(wanted, one)] for place, wanted in enumerate(selections)}
             if any(answers.values()):
                 self.candidates[column] = {
-                    place: min(fitting, key=ranking.seconds) for place, fitting in answers.items() if fitting
+                    place: found for place, fitting in answers.items() if (found := fastest(fitting))
                 }
         order = sorted(
             self.candidates,

@@ -16,6 +16,8 @@ from gravbench.report.names import Names, drift_sentence, why_unranked
 from gravbench.report.published import NO_OTHERS, Others, decisions
 from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking
+from gravbench.verdicts.ladder import Rung, ladders
+from gravbench.verdicts.question import USUAL, Question
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verdicts.winners import winners, with_wins
@@ -30,10 +32,12 @@ def report_json(
     source: Source | None = None,
     others: Others = NO_OTHERS,
     chosen: Chosen = EVERYTHING,
+    question: Question = USUAL,
 ) -> dict[str, Any]:
     """Return what a report of ``records``, of a whole run, says of what is ``chosen``.
 
-    Claims are judged by the whole run, and winners beat all that it has. Times are seconds of one evaluation, speeds
+    Claims are judged by the whole run, and winners beat all that it has;
+    they answer the ``question`` and are within usual limits. Times are seconds of one evaluation, speeds
     interactions per second. What is unknown or not finite is None.
     """
     cases = latest(chosen.comparable(records))
@@ -43,7 +47,7 @@ def report_json(
     return {
         "run": run,
         "cases": dict(found) | {"outraced": sum(case.outraced for case in shown)},
-        "winners": winners_json(with_wins(winners([records], parents), chosen.has)),
+        "winners": winners_json(with_wins(winners([records], parents, question), chosen.has)),
         "ladders": [
             {
                 "title": names.title(shared),
@@ -52,7 +56,7 @@ def report_json(
                 "n": n,
                 "rungs": [_rung(rung, here, known) for rung in rungs],
             }
-            for shared, by_n in chosen.rungs(ranking.ladders(cases, parents)).items()
+            for shared, by_n in chosen.rungs(ladders(cases, parents)).items()
             for n, rungs in by_n.items()
         ],
         "arenas": [
@@ -82,12 +86,12 @@ def report_json(
     }
 
 
-def _rung(rung: ranking.Rung, here: Here, known: Uncertainties) -> dict[str, Any]:
+def _rung(rung: Rung, here: Here, known: Uncertainties) -> dict[str, Any]:
     return _plain(rung.best) | {
         "half_width": known.half_width(rung.best),
         "half_width_includes_processes": known.includes_processes(rung.best),
         "over_parent": rung.over_parent,
-        "over_root": rung.over_root,
+        "over_first": rung.over_first,
         "compared": rung.compared,
         "as_fast": known.indistinct(rung.best, rung.others),
         "source": here.origin(rung.best).words,

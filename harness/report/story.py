@@ -32,16 +32,18 @@ MOST_ROWS = 10
 
 def markdown(told: Story, said: dict[str, str], here: Here) -> str:
     """Return the story as a Markdown table of at most ``MOST_ROWS`` rows; ``said`` is what each variant changes."""
-    first = told.path[0].milliseconds
-    rows = [_cells(step, first, said, here, bold=step is told.path[-1]) for step in told.path]
+    rows = [_cells(step, said, here, bold=step is told.path[-1]) for step in told.path]
     if told.accurate:
-        rows.append(_cells(told.accurate, first, said, here))
+        rows.append(_cells(told.accurate, said, here))
     for what, rung in told.others:
         milliseconds = 1e3 * ranking.seconds(rung.best)
-        step = Step(f"{ranking.named(rung.best)} ({what})", rung.best.variant, milliseconds, None, None, rung.best)
-        rows.append(_cells(step, first, said, here))
+        name = f"{ranking.named(rung.best)} ({what})"
+        # Another device has a first step of its own.
+        same = ranking.conditions(rung.best) == ranking.conditions(told.path[0].record)
+        over_first = rung.over_first if same else told.path[0].milliseconds / milliseconds
+        rows.append(_cells(Step(name, rung.best.variant, milliseconds, None, None, over_first, rung.best), said, here))
     rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
-    headers = ("variant", "what it changes", "ms", "× parent", "× first", "max error")
+    headers = ("variant", "what it changes", "ms", "× parent", told.first_label, "max error")
     columns = [
         Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
         for place, header in enumerate(headers)
@@ -78,7 +80,7 @@ def _records(told: Story) -> list[Record]:
     return [step.record for step in steps] + [rung.best for _, rung in told.others]
 
 
-def _cells(step: Step, first: float, said: dict[str, str], here: Here, *, bold: bool = False) -> list[str]:
+def _cells(step: Step, said: dict[str, str], here: Here, *, bold: bool = False) -> list[str]:
     sign = here.sign(step.record)
     name, _, where = step.name.partition(" (")
     title = f"`{name}`" + (f" ({where}" if where else "")
@@ -87,7 +89,7 @@ def _cells(step: Step, first: float, said: dict[str, str], here: Here, *, bold: 
         said.get(step.variant, ""),
         number(step.milliseconds) + (f" `{sign}`" if sign else ""),
         number(step.gain, 3),
-        number(first / step.milliseconds, 3),
+        number(step.over_first, 3),
         relative_error(step.record.error_max),
     ]
 

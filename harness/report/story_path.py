@@ -12,18 +12,22 @@ from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
 from gravbench.report.here import Here
 from gravbench.report.names import Names
+from gravbench.report.winning import first_label_of
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
+from gravbench.verdicts.ladder import Ladders, Rung, ladders
+from gravbench.verdicts.question import Question, by_time
+from gravbench.verdicts.ranking import Conditions, Drift, Parents
 
-LARGEST_ERROR = 1e-3
-"""Above it a kernel is no step of the path: approximations are ranked by the arena, not by time alone."""
+ASKED = Question(direct=True)
+"""What a step of the path has to be: approximations are ranked by the arena, not by time alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A point of the picture: the milliseconds of one evaluation, and the gain over the step before it on its way.
 
-    ``before`` is the name of that step, None for the first one.
+    ``before`` is the name of that step, None for the first one. ``over_first`` is the speed-up over the first step of
+    the ladder.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Step:
     milliseconds: float
     before: str | None
     gain: float | None
+    over_first: float | None
     record: Record
 
 
@@ -38,11 +43,14 @@ class Step:
 class Story:
     """What the picture shows: the ``path`` from the first kernel to the fastest, and the branches ``beside`` it.
 
+    ``first_label`` names the speed-ups over the first step.
+
     ``off_scale`` are kernels much slower than the first, too slow to draw. ``others`` are the fastest direct sums by
     other means at the same n, each with what it stands for: a library for people who write no CUDA, the processor.
     """
 
     title: str
+    first_label: str
     path: tuple[Step, ...]
     beside: tuple[Step, ...]
     off_scale: tuple[Step, ...]
@@ -56,17 +64,17 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
     """Find the path to the fastest kernel of a GPU, or of a CPU in records without one.
 
     It is the path at the n where most variants were measured, at the largest of these, and in the toolkit in which most
-    were. Only direct sums count that compute everything within what is timed, with errors of at most
-    ``LARGEST_ERROR``. The way to a kernel is that of its parents, without those that were not measured.
+    were. Only what answers ``ASKED`` and computes everything within what is timed counts. The way to a kernel is that
+    of its parents, without those that were not measured.
 
     Raises:
         InputError: no such record is ok.
     """
     cases = latest(records)
-    ladders = ranking.ladders(cases, known)
+    ranked = ladders(cases, known)
     found = {
         (shared, n): exact
-        for shared, by_n in ladders.items()
+        for shared, by_n in ranked.items()
         for n, rungs in by_n.items()
         if (exact := [rung for rung in rungs if _counts(rung.best, here)])
     }
@@ -76,9 +84,9 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
     exact = found[shared, n]
     counted = Counter(rung.best.toolkit for rung in exact)
     toolkit = min(counted, key=lambda name: (-counted[name], place_of(name)))
-    steps = _steps([rung.best for rung in exact if rung.best.toolkit == toolkit], known)
-    top = min(steps.values(), key=lambda step: step.milliseconds)
-    path = _way(top, steps)
+    steps = _steps([rung for rung in exact if rung.best.toolkit == toolkit], known)
+    by_record = {id(step.record): step for step in steps.values()}
+    path = _way(by_record[id(by_time(step.record for step in steps.values())[0])], steps)
     slowest = 2 * path[0].milliseconds
     rest = [step for step in steps.values() if step not in path]
     shown = {step.name: step for step in (*path, *rest) if step.milliseconds <= slowest or step in path}
@@ -89,12 +97,13 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
         and (before := _nearest(step.before, {name: one.before for name, one in steps.items()}, shown))
     )
     names = Names(cases)
-    others = tuple(_others(exact, toolkit, ladders, shared, n, here))
+    others = tuple(_others(exact, toolkit, ranked, shared, n, here))
     elsewhere = [place for _, rung in others if (place := ranking.conditions(rung.best)) != shared]
     drifts = ranking.drifts(records)
     return Story(
         # What is timed is said unless it is the force.
         title=f"{names.title(shared).removesuffix(', timed: force')}, N = {n:,}, {toolkit}",
+        first_label=first_label_of(exact, known),
         path=path,
         beside=beside,
         off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
@@ -106,25 +115,26 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
 
 
 def _counts(record: Record, here: Here) -> bool:
-    direct = not ranking.is_partial(record) and (record.error_max or 0.0) <= LARGEST_ERROR
-    return direct and not here.untimed(record)
+    return ASKED.admits(record) and not here.untimed(record)
 
 
-def _steps(records: Sequence[Record], known: Parents) -> dict[str, Step]:
+def _steps(rungs: Sequence[Rung], known: Parents) -> dict[str, Step]:
+    records = [rung.best for rung in rungs]
     times = {ranking.named(record): 1e3 * ranking.seconds(record) for record in records}
     # What stands for a variant: itself, or the fastest of its names where each of them says more.
     stands: dict[str, str] = {}
-    for record in sorted(records, key=lambda one: (ranking.named(one) != one.variant, ranking.seconds(one))):
+    for record in sorted(by_time(records), key=lambda one: ranking.named(one) != one.variant):
         stands.setdefault(record.variant, ranking.named(record))
     found = {}
-    for record in records:
+    for rung in rungs:
+        record = rung.best
         name = ranking.named(record)
         # What presupposes more, such as equal masses, is a step behind the variant itself.
         again = name != record.variant and record.variant in times
         parent = record.variant if again else _nearest(known.get(record.variant), known, stands)
         before = stands[parent] if parent else None
         gain = times[before] / times[name] if before else None
-        found[name] = Step(name, record.variant, times[name], before, gain, record)
+        found[name] = Step(name, record.variant, times[name], before, gain, rung.over_first, record)
     return found
 
 
@@ -145,16 +155,17 @@ def _way(top: Step, steps: dict[str, Step]) -> tuple[Step, ...]:
 
 
 def _others(
-    exact: Sequence[Rung], toolkit: str, ladders: ranking.Ladders, shared: Conditions, n: int, here: Here
+    exact: Sequence[Rung], toolkit: str, ranked: Ladders, shared: Conditions, n: int, here: Here
 ) -> list[tuple[str, Rung]]:
     own = {rung.best.variant for rung in exact if rung.best.toolkit == toolkit}
     peers = [rung for rung in exact if rung.best.variant not in own]
     on_cpu = [
         rung
-        for conditions, by_n in ladders.items()
+        for conditions, by_n in ranked.items()
         if conditions.cpu and not shared.cpu and conditions.task == shared.task
         for rung in by_n.get(n, [])
         if _counts(rung.best, here)
     ]
     found = [("without CUDA C", peers), (on_cpu[0].best.device or "CPU" if on_cpu else "", on_cpu)]
-    return [(what, min(rungs, key=lambda rung: ranking.seconds(rung.best))) for what, rungs in found if rungs]
+    best = [(what, rungs, by_time(rung.best for rung in rungs)) for what, rungs in found if rungs]
+    return [(what, next(rung for rung in rungs if rung.best is first)) for what, rungs, (first, *_) in best]

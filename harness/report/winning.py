@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
-from gravbench.model.record import Record
+from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.report.here import NARROW, NARROW_BRIEF, NOWHERE, Here
+from gravbench.report.names import count
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import Behind
+from gravbench.verdicts.ladder import Rung
+from gravbench.verdicts.question import Behind, Question
+from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.ratios import Interval
-from gravbench.verdicts.winners import Field, Win, error_of
+from gravbench.verdicts.winners import Field, Win
 
 Thing = TypeVar("Thing")
 
@@ -29,13 +33,44 @@ WIDE = 0.25
 
 def limit_words(limit: float) -> str:
     """Write the limit of an error: ``1e-3``."""
-    return f"{limit:.0e}".replace("e-0", "e-")
+    if not 0 < limit < math.inf:
+        return f"{limit:g}"
+    mantissa, _, exponent = f"{limit:.5e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def error_kind(records: Iterable[Record]) -> str:
-    """Say which of the errors of the bodies is compared with a limit: older records have only the largest."""
-    known = {record.error_p99 is not None for record in records}
-    return " or ".join([*["99th percentile"] * (True in known), *["largest"] * (False in known)])
+def bodies_words(quantile: float) -> str:
+    """Say for which of the bodies an error is: ``99 % of bodies``."""
+    return "all bodies" if quantile == LARGEST else f"{100 * quantile:g} % of bodies"
+
+
+def within_words(question: Question) -> str:
+    """Say what error is asked for, and for which of the bodies: ``99 % of bodies within 1e-3``."""
+    return f"{bodies_words(question.quantile)} within {limit_words(question.error)}"
+
+
+def quantile_words(quantile: float) -> str:
+    """Name an error in the header of a column: ``99 %``."""
+    return "max" if quantile == LARGEST else "median" if quantile == 0.5 else f"{100 * quantile:g} %"
+
+
+def quantile_notes(records: Iterable[Record], quantile: float) -> list[str]:
+    """Say where records lack the quantile of the errors, so that a larger one counts."""
+    lacking = sum(getattr(record, QUANTILES[quantile]) is None for record in records)
+    if not lacking:
+        return []
+    return [f"{count(lacking, 'record')} without the error of {bodies_words(quantile)}: a larger quantile counts"]
+
+
+def first_label(names: Iterable[str | None]) -> str:
+    """Name the column of speed-ups over the first step of the ladder, by the first steps that there are."""
+    known = set(filter(None, names))
+    return f"speed-up over {known.pop()}" if len(known) == 1 else "speed-up over the first step"
+
+
+def first_label_of(rungs: Iterable[Rung], parents: Parents) -> str:
+    """Name that column of a table of rungs."""
+    return first_label(ranking.root(rung.best.variant, parents) for rung in rungs if rung.over_first is not None)
 
 
 def times(interval: Interval, *, sure: bool = True) -> str:
@@ -102,12 +137,12 @@ def title(field: Field) -> str:
 
 def sentence(win: Win) -> str:
     """Say how much faster the winner is than the next variant and than the first step of its ladder."""
-    beaten = [one for one in (win.next, win.root) if one is not None]
-    if win.next and win.root and win.next.record is win.root.record:
+    beaten = [one for one in (win.next, win.first) if one is not None]
+    if win.next and win.first and win.next.record is win.first.record:
         beaten = beaten[:1]
-    first = f"At n = {win.n:,} with an error of at most {limit_words(win.limit)}"
+    first = f"At n = {win.n:,} with {within_words(win.question)}"
     if not beaten:
-        said = f"only {name_of(win.record)} has an error of at most {limit_words(win.limit)}"
+        said = f"only {name_of(win.record)} has {within_words(win.question)}"
         return f"At n = {win.n:,}, {said}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
     parts = [f"{ratio_words(one)} times as fast as {name_of(one.record)}" for one in beaten]
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{_why_unclear(win)}."
@@ -139,11 +174,12 @@ def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:
             "wins": [
                 {
                     "n": win.n,
-                    "error": win.limit,
+                    "error": win.question.error,
+                    "quantile": win.question.quantile,
                     "variants": win.variants,
-                    "fastest": _record(win.record),
-                    "next": _behind(win.next),
-                    "root": _behind(win.root),
+                    "fastest": _record(win.record, win.question),
+                    "next": _behind(win.next, win.question),
+                    "first": _behind(win.first, win.question),
                 }
                 for win in field.wins
             ],
@@ -152,19 +188,26 @@ def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:
     ]
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(record: Record, question: Question) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "median_seconds")
-    return {name: getattr(record, name) for name in names} | {"error": error_of(record)}
+    return {name: getattr(record, name) for name in names} | {"error": question.error_of(record)}
 
 
-def _behind(behind: Behind | None) -> dict[str, Any] | None:
-    if behind is None:
-        return None
+def _behind(behind: Behind | None, question: Question) -> dict[str, Any] | None:
+    return None if behind is None else _record(behind.record, question) | behind_json(behind)
+
+
+def behind_json(behind: Behind) -> dict[str, Any]:
+    """Return the ratio of a record behind the fastest; bounds are None where the samples are too few for them."""
     found, bounded = behind.interval, behind.sure and behind.interval.bounded
-    own = {"ratio": found.ratio, "low": found.low if bounded else None, "high": found.high if bounded else None}
-    return _record(behind.record) | own | {"interval_includes_processes": not behind.narrow}
+    return {
+        "ratio": found.ratio,
+        "low": found.low if bounded else None,
+        "high": found.high if bounded else None,
+        "interval_includes_processes": not behind.narrow,
+    }
 
 
 def error_words(win: Win) -> str:
     """Write the error of the winner."""
-    return relative_error(error_of(win.record))
+    return relative_error(win.question.error_of(win.record))

@@ -12,6 +12,7 @@ from gravbench.model.variant import Variant
 from gravbench.search.contests import alike, contest
 from gravbench.search.racing import looks
 from gravbench.verdicts.cards import together
+from gravbench.verdicts.question import by_time
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds
 
 FEWEST = 10
@@ -67,7 +68,7 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     found = [
         Recorded(
             own,
-            min(filter(is_ranked, own), key=seconds),
+            by_time(filter(is_ranked, own))[0],
             alike(own[0], variants),
             {record.identity: looks(record.samples_seconds) for record in own},
         )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from gravbench.model.record import Record
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Conditions, fastest, grouped, is_partial, named, seconds
+from gravbench.verdicts.question import fastest_of_each
+from gravbench.verdicts.ranking import Conditions, grouped, is_partial, named, seconds
 
 ACCURACY = ("theta", "part", "order")
 """Axes that set how accurate an approximation is."""
@@ -62,7 +63,7 @@ def arenas(records: Iterable[Record]) -> list[Arena]:
             drawn = _curves([record for record in told if _setting(record)])
             if not any(len(curve) > 1 for curve, _ in drawn.values()):
                 continue
-            sums = fastest(direct, named)
+            sums = fastest_of_each(direct, named)
             best = front(sums.values())
             chosen = [(method, record) for method, (curve, _) in drawn.items() for record in curve]
             chosen += [(method, record) for method, record in sums.items() if record in best]
@@ -99,7 +100,7 @@ def _curves(records: list[Record]) -> dict[str, tuple[list[Record], tuple[str, .
 
 def _curve(records: list[Record]) -> tuple[list[Record], tuple[str, ...]]:
     """Return the fastest at each accuracy, in their order; of several axes of accuracy, what is on its own front."""
-    best = fastest(records, _setting)
+    best = fastest_of_each(records, _setting)
     settings = [dict(setting) for setting in best]
     axes = tuple(axis for axis in ACCURACY if any(axis in own for own in settings))
     varied = tuple(axis for axis in axes if len({own.get(axis) for own in settings}) > 1)

@@ -6,45 +6,32 @@ the fastest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError, nearest
-from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
-from gravbench.model.record import LARGEST, QUANTILES, Record
-from gravbench.model.runs import latest
-from gravbench.model.statistics import CONFIDENCE
+from gravbench.model.case import Value
+from gravbench.model.record import LARGEST, Record
 from gravbench.model.toolkits import place_of
-from gravbench.model.variant import CPU
 from gravbench.verdicts import compare, ranking
-from gravbench.verdicts.cards import card_of, together
+from gravbench.verdicts.cards import together
 from gravbench.verdicts.compare import Defaults
-from gravbench.verdicts.ranking import Drift, grouped, is_ranked, seconds, size
-from gravbench.verdicts.ratios import Interval, half_of, own_scatter, places, ratio, span
+from gravbench.verdicts.question import (
+    USUAL,
+    Behind,
+    Contest,
+    Question,
+    by_time,
+    check_quantile,
+    contests,
+    is_of,
+    over,
+    what,
+)
+from gravbench.verdicts.ranking import Drift, grouped, seconds, size
+from gravbench.verdicts.ratios import places
 from gravbench.verdicts.uncertainty import Uncertainties
-
-ERROR = 1e-3
-"""The largest relative error that is asked for when nobody says: every direct sum has less."""
-
-ACCEPTED_QUANTILES = ", ".join(f"{quantile:g}" for quantile in QUANTILES)
-
-EQUAL_MASS = "equal_mass"
-"""The axis whose value 1 is fast, or as right as it was found to be, only where all bodies weigh the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """A record beside the fastest: ``interval`` bounds its time over the time of that.
-
-    It is ``sure`` where both have samples enough; elsewhere it is the range of those there are, and bounds nothing.
-    It is ``narrow`` where it does not include what processes differ by in such work.
-    """
-
-    record: Record
-    interval: Interval
-    sure: bool
-    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +75,7 @@ class Selection:
 
     ``missed`` has each n at which nothing is right enough, with the least error that a record has there;
     ``unmeasured`` each n at which all that is was outraced, with how many; ``drifts`` those of the device's anchors
-    that are beyond the limit. ``unknown`` has each n at which records lack the quantile of the errors that was asked
-    for, with how many.
+    that are beyond the limit.
     """
 
     device: str
@@ -98,29 +84,19 @@ class Selection:
     missed: dict[int, float]
     unmeasured: dict[int, int]
     drifts: list[Drift]
-    unknown: dict[int, int] = field(default_factory=dict)
 
 
 def best(
     runs: Sequence[Sequence[Record]],
     defaults: Defaults,
+    question: Question = USUAL,
     *,
-    error: float = ERROR,
-    quantile: float = LARGEST,
     device: str | None = None,
-    dtype: str | None = None,
     threshold: float = compare.THRESHOLD,
-    unequal_masses: bool = False,
 ) -> list[Selection]:
-    """Choose, for every device, task and n, among the records whose largest error is at most ``error``.
+    """Choose, for every device, task and n, among the records that answer the ``question``.
 
-    ``runs`` are whole files of records, because each is judged by the anchors that it repeated itself. With
-    ``unequal_masses`` what is fast only for equal masses is left out.
-
-    With a ``quantile`` below 1, one of ``QUANTILES``, it is that part of the bodies whose errors have to be. What lacks
-    the quantile is never chosen, and counted beside.
-
-    The number type is no part of the task: the error that is asked for decides, unless ``dtype`` names one.
+    ``runs`` are whole files of records, because each is judged by the anchors that it repeated itself.
 
     A configuration is as good as the fastest where its median is at most the ``threshold`` above. One further above is
     unclear unless its whole interval is; where the samples are too few for an interval, unless all of them are. The
@@ -129,94 +105,85 @@ def best(
     ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
 
     Raises:
-        InputError: no record is of such a device or number type, or has the quantile, or none that was measured in full
-            is right enough.
+        InputError: no record is of such a device or number type, or none that was measured in full is right enough.
     """
-    check_quantile(quantile)
+    check_quantile(question.quantile)
     runs = together(runs)
     place, known = places(runs), Uncertainties(runs)
     drifts = [drift for records in runs for drift in ranking.drifted(records)]
-    # Of a case in several runs, the last has its say.
-    newest = {(one.identity, place(one)): one for one in latest(one for records in runs for one in records)}
-    ok = [one for one in newest.values() if is_ranked(one) and not (unequal_masses and one.axes.get(EQUAL_MASS) == 1)]
-    there = [record for record in ok if device is None or is_of(record, device)]
-    if ok and not there:
-        names = ", ".join(sorted({place(record) for record in ok}))
-        raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
-    types: list[str] = sorted({record.dtype for record in there})
-    if dtype is not None and there and dtype not in types:
-        raise InputError(f"--dtype {dtype}: no record matches; {nearest(dtype, types)}")
-    judged = [record for record in there if record.error_max is not None and dtype in (None, record.dtype)]
-    errors = [own for record in judged if (own := error_of(record, quantile)) is not None]
-    if judged and not errors:
-        had = [f"{one:g}" for one in QUANTILES if any(error_of(record, one) is not None for record in judged)]
-        raise InputError(f"--quantile {quantile:g}: no record has it; accepted: {', '.join(had)}, or a new run")
-    least = min(errors, default=None)
-    if least is None or least > error:
-        which = "error" if quantile == LARGEST else f"{quantile:g} quantile of the errors"
-        why = "no record is ok" if least is None else f"the smallest {which} of a record is {least:.1e}"
-        raise InputError(f"--error {error:g}: no record is accurate enough; {why}")
-    several = ranking.told_apart(judged)
-
-    def kind(record: Record) -> tuple[str, tuple[tuple[str, Value], ...]]:
-        contents = {name: brief(name, value) for name, value in record.contents.items() if name in several}
-        return place(record), tuple((task(record) | contents).items())
-
     found = []
-    for (name, shared), alike in grouped(judged, kind).items():
-        choices: list[Choice] = []
-        missed = {}
-        unmeasured = {}
-        unknown = {}
-        for n, same_n in sorted(grouped(alike, size).items()):
-            told = [(record, own) for record in same_n if (own := error_of(record, quantile)) is not None]
-            if len(told) < len(same_n):
-                unknown[n] = len(same_n) - len(told)
-            right = [record for record, own in told if own <= error]
-            if not right:
-                if told:
-                    missed[n] = min(own for _, own in told)
-                continue
-            late = [record for record in right if record.outraced]
-            if len(late) == len(right):
-                unmeasured[n] = len(late)
-                continue
-            order = ranked([record for record in right if not record.outraced], known, threshold, defaults)
-            chosen, fastest = order.as_good[0], order.fastest
-            changed = bool(choices) and what(choices[-1].chosen) != what(chosen)
-            behind = None if chosen is fastest else over(fastest, chosen, known)
-            less = sum(seconds(record) < seconds(fastest) for record in late)
-            compared = len(right) - len(late)
-            choices.append(Choice(order.as_good, order.unclear, fastest, n, compared, changed, behind, len(late), less))
-        if choices or unmeasured or unknown:
-            drifting = [drift for drift in drifts if place(drift.anchor) == name]
-            selection = Selection(name, dict(shared), choices, missed, unmeasured, drifting, unknown)
-            found.append((alike[0].toolkit == CPU, selection))
+    for contest in _asked(contests(runs), question, device):
+        selection = Selection(contest.device, contest.task, [], {}, {}, [])
+        for n, same_n in sorted(grouped(contest.records, size).items()):
+            _choose(selection, n, same_n, question, known, threshold, defaults)
+        selection.drifts.extend(drift for drift in drifts if place(drift.anchor) == contest.device)
+        if selection.choices or selection.unmeasured:
+            found.append((contest.cpu, selection))
     if not any(one.choices for _, one in found):
         raise InputError(
-            f"--error {error:g}: every record that is accurate enough was outraced; measure them in full: "
+            f"--error {question.error:g}: every record that is accurate enough was outraced; measure them in full: "
             "gravbench run SWEEP --search all --resume --out FOLDER"
         )
     # GPUs first.
     return [one for _, one in sorted(found, key=lambda own: (own[0], own[1].device, str(own[1].task)))]
 
 
-def is_of(record: Record, device: str) -> bool:
-    """Tell whether ``device``, ``cpu``, ``gpu`` or a part of a name or UUID, means that of a record."""
-    word = device.lower()
-    if word in ("cpu", "gpu"):
-        return (record.toolkit == CPU) == (word == "cpu")
-    return word in (record.device or "").lower() or word in card_of(record)[1].lower()
+def _asked(found: Sequence[Contest], question: Question, device: str | None) -> list[Contest]:
+    """Keep of each contest the records that may answer, whatever their errors are.
+
+    Raises:
+        InputError: nothing is left, or nothing that is right enough.
+    """
+    every = [record for contest in found for record in contest.records]
+    there = [record for record in every if device is None or is_of(record, device)]
+    if every and not there:
+        names = ", ".join(sorted({contest.device for contest in found}))
+        raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
+    types: list[str] = sorted({record.dtype for record in there})
+    if question.dtype is not None and there and question.dtype not in types:
+        raise InputError(f"--dtype {question.dtype}: no record matches; {nearest(question.dtype, types)}")
+    suitable = {id(record) for record in there if question.suits(record)}
+    errors = [question.error_of(record) for record in there if id(record) in suitable]
+    if min(errors, default=math.inf) > question.error:
+        of = "of all bodies" if question.quantile == LARGEST else f"of {100 * question.quantile:g} % of the bodies"
+        why = f"the smallest error {of} is {min(errors):.1e}" if errors else "no record is ok"
+        raise InputError(f"--error {question.error:g}: no record is accurate enough; {why}")
+    return [replace(one, records=[record for record in one.records if id(record) in suitable]) for one in found]
 
 
-def task(record: Record) -> dict[str, Value]:
-    """Name what has to be equal beside n: times of other tasks are no competitors."""
-    return {
-        name: value
-        for name, value in record.conditions.items()
-        if CONDITIONS[name].kind != "precision" and not CONDITIONS[name].content_of
-        if not (name in PROBLEM_AXES and value == PROBLEM_AXES[name].usual)
-    }
+def _choose(
+    selection: Selection,
+    n: int,
+    records: Sequence[Record],
+    question: Question,
+    known: Uncertainties,
+    threshold: float,
+    defaults: Defaults,
+) -> None:
+    """Add to a selection what to use at one n, or why there is nothing."""
+    right = [record for record in records if question.admits(record)]
+    if not right:
+        selection.missed[n] = min(map(question.error_of, records))
+        return
+    late = [record for record in right if record.outraced]
+    if len(late) == len(right):
+        selection.unmeasured[n] = len(late)
+        return
+    order = ranked([record for record in right if not record.outraced], known, threshold, defaults)
+    chosen, first, before = order.as_good[0], order.fastest, selection.choices[-1:]
+    selection.choices.append(
+        Choice(
+            order.as_good,
+            order.unclear,
+            first,
+            n,
+            compared=len(right) - len(late),
+            changed=any(what(choice.chosen) != what(chosen) for choice in before),
+            behind=None if chosen is first else over(first, chosen, known),
+            outraced=len(late),
+            less=sum(seconds(record) < seconds(first) for record in late),
+        )
+    )
 
 
 def ranked(records: Sequence[Record], known: Uncertainties, threshold: float, defaults: Defaults) -> Ranked:
@@ -224,44 +191,14 @@ def ranked(records: Sequence[Record], known: Uncertainties, threshold: float, de
 
     Simpler is what has fewer axes away from the defaults, then the place in the ladder, the toolkit and time decide.
     """
-    fastest = min(records, key=seconds)
+    first, *others = by_time(records)
     place = {name: i for i, name in enumerate(defaults)}
 
     def simplicity(record: Record) -> tuple[int, int, int, str, float]:
         away = len(compare.away(record, defaults))
         return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
-    within = grouped(records, lambda record: seconds(record) <= (1 + threshold) * seconds(fastest))
-    beyond = [over(fastest, one, known) for one in sorted(within.get(False, []), key=seconds)]
+    within = grouped(others, lambda record: seconds(record) <= (1 + threshold) * seconds(first))
+    beyond = [over(first, one, known) for one in within.get(False, [])]
     unclear = [one for one in beyond if not one.interval.low > 1 + threshold]
-    return Ranked(sorted(within[True], key=simplicity), unclear, fastest)
-
-
-def over(fastest: Record, record: Record, known: Uncertainties) -> Behind:
-    """Say how far a record is behind the fastest, as a ratio of their medians."""
-    own, other = span(fastest), span(record)
-    scatter = known.wider(fastest, record)
-    found = ratio(own, other, scatter.of_ratio, half_of(*own_scatter(fastest, record), CONFIDENCE))
-    narrow = not (known.includes_processes(fastest) and known.includes_processes(record))
-    return Behind(record, found, own.sure and other.sure, narrow)
-
-
-def check_quantile(quantile: float) -> None:
-    """Refuse a quantile of the relative errors that no record has.
-
-    Raises:
-        InputError: it is none of ``QUANTILES``.
-    """
-    if quantile not in QUANTILES:
-        raise InputError(f"--quantile {quantile:g}: records do not have it; accepted: {ACCEPTED_QUANTILES}")
-
-
-def error_of(record: Record, quantile: float) -> float | None:
-    """Return a quantile of the relative errors of the bodies that were compared; None where the record lacks it."""
-    found: float | None = getattr(record, QUANTILES[quantile])
-    return found
-
-
-def what(record: Record) -> tuple[Any, ...]:
-    """Return what tells one way to compute from another: variant, toolkit, number type and axes."""
-    return record.variant, record.toolkit, record.dtype, *sorted(record.axes.items())
+    return Ranked(sorted([first, *within.get(True, [])], key=simplicity), unclear, first)

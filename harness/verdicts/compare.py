@@ -122,15 +122,37 @@ class Comparison:
         return {verdict: found.count(verdict) for verdict in Verdict}
 
     @property
-    def mean_ratio(self) -> float | None:
-        """The geometric mean of the ratios of what was measured in full, None without a pair."""
-        ratios = [pair.interval.ratio for pair in self.pairs if Reason.OUTRACED not in pair.reasons]
-        return statistics.geometric_mean(ratios) if ratios else None
+    def in_full(self) -> list[Pair]:
+        """The pairs of what was measured in full on both sides."""
+        return [pair for pair in self.pairs if Reason.OUTRACED not in pair.reasons]
+
+    @property
+    def mean(self) -> Interval | None:
+        """The geometric mean of the ratios of what was measured in full, None without a pair.
+
+        Its bounds are the geometric means of those of the cases. What cases share, such as a clock, moves all of them
+        together, so the mean is not taken to be more certain than they are.
+        """
+        intervals = [pair.interval for pair in self.in_full]
+        if not intervals:
+            return None
+        ratio = statistics.geometric_mean(interval.ratio for interval in intervals)
+        if not all(interval.bounded for interval in intervals):
+            return Interval(ratio, 0.0, math.inf)
+        low, high = (statistics.geometric_mean(getattr(one, end) for one in intervals) for end in ("low", "high"))
+        return Interval(ratio, low, high)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the mean; UNCLEAR where that on every case is, for a mean of them knows no more."""
+        if self.mean is None or all(pair.verdict is Verdict.UNCLEAR for pair in self.in_full):
+            return Verdict.UNCLEAR
+        return _beyond(self.mean, 1.0, self.threshold)
 
     @property
     def outraced(self) -> int:
         """How many pairs have a side that a race stopped."""
-        return sum(Reason.OUTRACED in pair.reasons for pair in self.pairs)
+        return len(self.pairs) - len(self.in_full)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
-from gravbench.verdicts.best import EQUAL_MASS, error_of, is_of, ranked, task, what
+from gravbench.verdicts.best import ranked
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
+from gravbench.verdicts.question import EQUAL_MASS, error_of, is_of, task, what
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 from gravbench.verdicts.uncertainty import Uncertainties
 
@@ -327,23 +328,9 @@ def _for_every_error(
         records = [record for record in records if _error(record, quantile) < _error(chosen, quantile)]
 
 
-def largest_error(record: Record) -> float:
-    """Return the largest relative error of all n bodies; where a sample was compared, what it is expected to be.
-
-    Relative errors are largest where pulls nearly cancel. Of accelerations that point anywhere the part shorter than x
-    grows as x cubed, so that the largest error of k times as many bodies is the cube root of k times as large.
-    """
-    rows = record.error_rows or record.n
-    return (record.error_max or 0.0) * math.cbrt(max(1.0, record.n / rows))
-
-
 def _error(record: Record, quantile: float) -> float:
-    """Return a quantile of the errors of all n bodies, infinite where it is not known.
-
-    Those below the largest are what they are of a sample: they do not grow with the bodies.
-    """
-    found = largest_error(record) if quantile == LARGEST else error_of(record, quantile)
-    return math.inf if found is None else found
+    """Return a quantile of the errors of all n bodies, infinite where the record lacks it: a table states no other."""
+    return math.inf if getattr(record, QUANTILES[quantile]) is None else error_of(record, quantile)
 
 
 def _choice(found: Sequence[Record | None], largest: float) -> Choice:

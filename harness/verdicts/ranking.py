@@ -1,4 +1,4 @@
-"""What the reports compute from records: rungs of the ladder, speed-ups, ties and drift.
+"""What verdicts and reports look at in records: conditions, names, order in the ladder and drift.
 
 Only records whose status is ok take part; two of them are compared only where everything but the variant, the
 toolkit and the axes is equal.
@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 
 from gravbench.model.case import CONDITIONS, Value, word
 from gravbench.model.record import Record
-from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
 
 Thing = TypeVar("Thing")
@@ -44,31 +43,6 @@ class Conditions(NamedTuple):
     device: str
     device_uuid: str
     task: tuple[tuple[str, Value], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """The fastest configuration of one variant in one toolkit at one n, and how it compares.
-
-    What presupposes something of the bodies is a rung beside the one that does not.
-
-    ``compared`` counts the configurations it is the fastest of, itself included; ``others`` are the others, without
-    the ``outraced``, of which a race measured only that they are behind and which are only counted.
-    ``over_slowest`` is its speed over the slowest configuration's; ``over_parent`` and ``over_root`` its speed
-    over the fastest configuration of its parent and of the ladder's first variant, None where there is none; of
-    these, the one that presupposes the same, or else nothing.
-    """
-
-    best: Record
-    compared: int
-    others: tuple[Record, ...]
-    outraced: int
-    over_slowest: float
-    over_parent: float | None
-    over_root: float | None
-
-
-Ladders = dict[Conditions, dict[int, list[Rung]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +91,16 @@ def is_partial(record: Record) -> bool:
 
 def row(record: Record) -> str:
     """Name the row of the ladder that a record belongs to: ``symmetric``, or ``symmetric equal_mass=1``."""
-    return _with_axes(record, PRESUPPOSED)
+    return with_axes(record, PRESUPPOSED)
 
 
 def named(record: Record) -> str:
     """Name a variant, with each axis that makes it compute or presuppose something else than by default."""
-    return _with_axes(record, TOLD)
+    return with_axes(record, TOLD)
 
 
-def _with_axes(record: Record, usual: Mapping[str, Value]) -> str:
+def with_axes(record: Record, usual: Mapping[str, Value]) -> str:
+    """Name a variant, with each of these axes whose value is not the usual one."""
     own = [word(axis, at) for axis, at in record.axes.items() if axis in usual and at != usual[axis]]
     return " ".join([record.variant, *own])
 
@@ -148,11 +123,6 @@ def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, l
     for one in things:
         found.setdefault(key(one), []).append(one)
     return found
-
-
-def fastest(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, Record]:
-    """Return the fastest record of each key, in the order of first use."""
-    return {which: min(alike, key=seconds) for which, alike in grouped(records, key).items()}
 
 
 def told_apart(records: Iterable[Record]) -> set[str]:
@@ -188,49 +158,6 @@ def root(name: str, parents: Parents) -> str | None:
         seen.add(parent)
         name = parent
     return name
-
-
-def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
-    """Rank records under each of their conditions: by n ascending, the rungs in ladder order.
-
-    ``records`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them; those not ok are
-    passed over. GPUs come before CPUs.
-    """
-    alike = grouped(filter(is_ranked, records), conditions)
-    return {
-        shared: {n: _rungs(same_n, parents) for n, same_n in sorted(grouped(own, size).items())}
-        for shared, own in sorted(alike.items())
-    }
-
-
-def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
-    tuned = grouped(records, lambda record: (row(record), record.toolkit))
-    best = {which: min(configurations, key=seconds) for which, configurations in tuned.items()}
-
-    def gain(record: Record, over: str | None) -> float | None:
-        if over is None:
-            return None
-        presupposed = row(record).removeprefix(record.variant)
-        other = best.get((over + presupposed, record.toolkit)) or best.get((over, record.toolkit))
-        return seconds(other) / seconds(record) if other else None
-
-    def place(rung: tuple[tuple[str, str], Record]) -> tuple[int, str, tuple[int, str]]:
-        (name, toolkit), record = rung
-        return order.index(record.variant), name, place_of(toolkit)
-
-    order = ladder_order({record.variant for record in best.values()}, parents)
-    return [
-        Rung(
-            best=record,
-            compared=len(tuned[which]),
-            others=tuple(other for other in tuned[which] if other is not record and not other.outraced),
-            outraced=sum(other.outraced for other in tuned[which] if other is not record),
-            over_slowest=max(map(seconds, tuned[which])) / seconds(record),
-            over_parent=gain(record, parents.get(record.variant)),
-            over_root=gain(record, root(record.variant, parents)),
-        )
-        for which, record in sorted(best.items(), key=place)
-    ]
 
 
 def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bool) -> list[list[Record]]:
@@ -271,43 +198,3 @@ def namesakes(records: Iterable[Record]) -> set[str]:
     """Return the names that several devices have."""
     by_name = grouped({(record.device or "", record.device_uuid) for record in records}, lambda device: device[0])
     return {name for name, devices in by_name.items() if len(devices) > 1}
-
-
-def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
-    """Return, for each variant under each of its conditions, the fastest record with stages at each n."""
-    told = grouped((record for record in records if is_ranked(record) and record.stages_seconds), _technique)
-    return {which: [one for _, one in sorted(fastest(alike, size).items())] for which, alike in sorted(told.items())}
-
-
-def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
-    """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
-    told = grouped(
-        (one for one in records if is_ranked(one) and isinstance(one.axes.get("theta"), int | float)), _technique
-    )
-    return {
-        (*which, n): [one for _, one in sorted(by_theta.items())]
-        for which, alike in sorted(told.items())
-        for n, same_n in grouped(alike, size).items()
-        if len(by_theta := fastest(same_n, lambda record: float(record.axes["theta"]))) > 1
-    }
-
-
-def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
-    """Return, for what was measured on several GPUs of a host, the fastest record of each n and number of GPUs.
-
-    They are in the order of n and then of that number; what presupposes something of the bodies is apart.
-    """
-    others = {axis: usual for axis, usual in TOLD.items() if axis != "gpus"}
-    told = grouped(
-        (one for one in records if is_ranked(one) and "gpus" in one.axes),
-        lambda record: (conditions(record), f"{_with_axes(record, others)}, {record.toolkit}"),
-    )
-    return {
-        which: [one for _, one in sorted(fastest(alike, lambda record: (record.n, record.gpus)).items())]
-        for which, alike in sorted(told.items())
-        if any(record.gpus > 1 for record in alike)
-    }
-
-
-def _technique(record: Record) -> tuple[Conditions, str]:
-    return conditions(record), record.variant

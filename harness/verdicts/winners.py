@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gravbench.model.case import Value
 from gravbench.model.record import Record
-from gravbench.model.runs import latest
-from gravbench.model.variant import CPU
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import ERROR, Behind, over, task
 from gravbench.verdicts.cards import together
-from gravbench.verdicts.ranking import Parents, grouped, is_ranked, named, seconds, size
-from gravbench.verdicts.ratios import places
+from gravbench.verdicts.ladder import first_step
+from gravbench.verdicts.question import ERROR, USUAL, Behind, Question, contests, fastest, fastest_of_each, over
+from gravbench.verdicts.ranking import Parents, grouped, named, size
 from gravbench.verdicts.uncertainty import Uncertainties
 
 LIMITS = (1e-2, ERROR, 1e-4, 1e-6, 1e-10)
@@ -23,19 +20,19 @@ LIMITS = (1e-2, ERROR, 1e-4, 1e-6, 1e-10)
 
 @dataclass(frozen=True, slots=True)
 class Win:
-    """The fastest configuration at one n among those whose error is at most ``limit``.
+    """The fastest configuration at one n that answers the ``question``.
 
     ``variants`` counts the variants that were compared. ``next`` is the fastest configuration of any other variant,
-    ``root`` that of the first variant of the winner's ladder, by any toolkit; both have the interval of their time over
-    the winner's. They are None where there is none.
+    ``first`` that of the first step of the winner's ladder, as ``gravbench.verdicts.ladder.first_step`` has it and
+    whatever its error is; both have the interval of their time over the winner's. They are None where there is none.
     """
 
     n: int
-    limit: float
+    question: Question
     record: Record
     variants: int
     next: Behind | None
-    root: Behind | None
+    first: Behind | None
 
     @property
     def tied(self) -> bool:
@@ -65,54 +62,48 @@ class Field:
     device: str
     cpu: bool
     task: Mapping[str, Value]
+    question: Question
     wins: list[Win]
     records: int
     gains: list[Gain]
 
-    def within(self, limit: float) -> list[Win]:
-        """Return the winners for one limit of the error, by n."""
-        return [win for win in self.wins if win.limit == limit]
+    def asked(self) -> list[Win]:
+        """Return the winners within the error that was asked for, or within the next coarser one that any is in."""
+        limit = min(error for win in self.wins if (error := win.question.error) >= self.question.error)
+        return [win for win in self.wins if win.question.error == limit]
+
+    def headline(self) -> Win:
+        """Return the win that stands for the field: of those asked for, at the largest n where it beats something."""
+        wins = self.asked()
+        return next((win for win in reversed(wins) if win.next or win.first), wins[-1])
 
     def at(self, n: int) -> list[Win]:
         """Return the winners at one n, each once, with the tightest limit that it satisfies."""
-        found: dict[int, Win] = {}
-        for win in self.wins:
-            if win.n == n:
-                found[id(win.record)] = win
-        return list(found.values())
+        return list({id(win.record): win for win in self.wins if win.n == n}.values())
 
 
-def error_of(record: Record) -> float | None:
-    """Return the error that a limit is compared with: that of 99 % of the bodies, or the largest in older records."""
-    error = record.error_p99 if record.error_p99 is not None else record.error_max
-    return error if error is not None and math.isfinite(error) else None
-
-
-def winners(runs: Sequence[Sequence[Record]], parents: Parents, limits: Sequence[float] = LIMITS) -> list[Field]:
+def winners(runs: Sequence[Sequence[Record]], parents: Parents, question: Question = USUAL) -> list[Field]:
     """Find the winners of all records of ``runs``, for each device and task: GPUs first, then those with most records.
 
-    A record that a race stopped takes no part: its speed was not measured in full.
+    They are those within the error of the ``question`` and within each of ``LIMITS``. A record that a race stopped
+    takes no part: its speed was not measured in full.
     """
     runs = together(runs)
-    place = places(runs)
     known = Uncertainties(runs)
-    there = [
-        record
-        for record in latest(record for run in runs for record in run)
-        if is_ranked(record) and not record.outraced and error_of(record) is not None
-    ]
+    asked = [replace(question, error=limit) for limit in sorted({*LIMITS, question.error}, reverse=True)]
     fields = []
-    for (device, cpu, _), alike in grouped(there, lambda one: (place(one), one.toolkit == CPU, _task(one))).items():
+    for contest in contests(runs):
+        there = [record for record in contest.records if not record.outraced]
         wins = [
             win
-            for n, same_n in sorted(grouped(alike, size).items())
-            for limit in limits
-            if (win := _win(n, limit, same_n, parents, known))
+            for n, same_n in sorted(grouped(there, size).items())
+            for one in asked
+            if (win := _win(n, one, same_n, parents, known))
         ]
         if wins:
-            largest = max(map(size, alike))
-            gains = _gains([one for one in alike if size(one) == largest], parents, known)
-            fields.append(Field(device, cpu, task(alike[0]), wins, len(alike), gains))
+            largest = max(map(size, there))
+            gains = _gains([one for one in there if size(one) == largest], parents, known)
+            fields.append(Field(contest.device, contest.cpu, contest.task, question, wins, len(there), gains))
     return sorted(fields, key=lambda field: (field.cpu, -field.records))
 
 
@@ -129,28 +120,24 @@ def with_wins(fields: Sequence[Field], has: Callable[[Record], bool]) -> list[Fi
     return [field for field in kept if field.wins]
 
 
-def _task(record: Record) -> tuple[tuple[str, Value], ...]:
-    return tuple({**task(record), **record.contents}.items())
-
-
 def _gains(records: Sequence[Record], parents: Parents, known: Uncertainties) -> list[Gain]:
-    first = ranking.fastest(records, lambda record: record.variant)
+    first = fastest_of_each(records, lambda record: record.variant)
     steps = [(first[name], first.get(parents.get(name) or "")) for name in ranking.ladder_order(first, parents)]
     return [Gain(record, over(record, before, known)) for record, before in steps if before is not None]
 
 
-def _win(n: int, limit: float, records: Sequence[Record], parents: Parents, known: Uncertainties) -> Win | None:
-    right = [record for record in records if (error_of(record) or 0.0) <= limit]
-    if not right:
+def _win(n: int, question: Question, records: Sequence[Record], parents: Parents, known: Uncertainties) -> Win | None:
+    right = [record for record in records if question.admits(record)]
+    best = fastest(right)
+    if best is None:
         return None
-    first = min(right, key=seconds)
-    others = [record for record in right if record.variant != first.variant]
-    root = ranking.root(first.variant, parents)
-    # What the first step computes is what everything is measured by, whatever its error is.
-    roots = [record for record in records if record.variant == root != first.variant]
-
-    def behind(candidates: Sequence[Record]) -> Behind | None:
-        best = min(candidates, key=seconds, default=None)
-        return over(first, best, known) if best else None
-
-    return Win(n, limit, first, len({named(record) for record in right}), behind(others), behind(roots))
+    others = fastest(record for record in right if record.variant != best.variant)
+    first = first_step(best, records, parents)
+    return Win(
+        n,
+        question,
+        best,
+        variants=len({named(record) for record in right}),
+        next=over(best, others, known) if others else None,
+        first=over(best, first, known) if first and first.variant != best.variant else None,
+    )

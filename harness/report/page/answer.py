@@ -9,11 +9,10 @@ from itertools import groupby
 from gravbench.report import winning
 from gravbench.report.here import Here
 from gravbench.report.names import drift_notes, drift_signs
-from gravbench.report.numbers import number
 from gravbench.report.page.colours import Palette
 from gravbench.report.page.kinds import DriftsOf, no_drifts
 from gravbench.verdicts import ranking
-from gravbench.verdicts.winners import LIMITS, Field, Win
+from gravbench.verdicts.winners import Field, Win
 
 MOST_ROWS = 10
 """Values of n of one table."""
@@ -21,82 +20,74 @@ MOST_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A winner: its name and toolkit, milliseconds, its lead, and the colour of its variant; empty where none is.
+    """A winner, None where there is none, in so many columns; ``limit`` is that of the last, the closest it is within.
 
-    It spans so many columns, of which ``limit`` is the last: the closest error that it is within.
+    ``colour`` is that of its variant, empty where none is.
     """
 
     limit: str
-    span: int = 1
-    name: str = ""
-    toolkit: str = ""
-    milliseconds: str = ""
-    lead: str = ""
-    next: str = ""
-    tied: bool = False
-    sign: str = ""
-    colour: str = ""
+    span: int
+    win: Win | None
+    colour: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A table of winners for one device and task: a row for each n, a column for each limit of the error.
 
-    ``kind`` says which of the errors of the bodies the limits are for, ``notes`` what its times presuppose, and how far
-    the anchors of its device drifted.
+    ``bodies`` says for which of the bodies the limits are, ``notes`` what its times presuppose, and how far the anchors
+    of its device drifted.
     """
 
+    device: str
     title: str
     sentence: str
     limits: list[str]
     rows: list[tuple[str, list[Cell]]]
-    kind: str
+    bodies: str
     notes: list[str]
 
 
 def answers(fields: Sequence[Field], colours: Palette, here: Here, drifts: DriftsOf = no_drifts) -> list[Answer]:
-    """Make a table for each device and task, in their order."""
-    return [_answer(field, colours, here, drifts) for field in fields]
+    """Make a table for each device and task, in the order of the devices."""
+    by_device = ranking.grouped(fields, lambda field: field.device)
+    return [_answer(field, colours, here, drifts) for own in by_device.values() for field in own]
 
 
 def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Answer:
-    by_place = {(win.n, win.limit): win for win in field.wins}
+    by_place = {(win.n, win.question.error): win for win in field.wins}
     sizes = sorted({win.n for win in field.wins})
     powers = [n for n in sizes if n & (n - 1) == 0]
     sizes = powers if len(powers) > 2 else sizes
     sizes = winning.spread(sizes, MOST_ROWS)
-    limits = [limit for limit in LIMITS if any((n, limit) in by_place for n in sizes)]
+    limits = sorted({limit for n, limit in by_place if n in sizes}, reverse=True)
     # A limit whose winners are those of the next closer one says nothing new.
     said = [
         limit
         for limit, closer in zip(limits, [*limits[1:], None], strict=True)
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
-    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours, here)) for n in sizes]
-    told = [win for win in field.wins if win.n in sizes and win.limit in said]
-    # The largest n at which somebody is clearly behind; one that was measured alone beats nobody.
-    first = max(told, key=lambda win: (_lead(win) > 0, win.n, _lead(win)))
+    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours)) for n in sizes]
+    told = [win for win in field.wins if win.n in sizes and win.question.error in said]
     shown = [win.record for win in told]
     own = ranking.affecting(drifts(shown), *map(ranking.conditions, shown))
     beaten = [win.next.record for win in told if win.next]
     notes = [
         winning.presupposed([*shown, *beaten], here),
         *here.notes({id(one): one for one in shown}.values(), "winner"),
-        *winning.narrow_notes(behind for win in told for behind in (win.next, win.root)),
+        *winning.quantile_notes(shown, field.question.quantile),
+        *winning.narrow_notes(behind for win in told for behind in (win.next, win.first)),
         *drift_notes(own),
     ]
     return Answer(
+        field.device,
         winning.title(field) + drift_signs(own),
-        winning.sentence(first),
+        winning.sentence(field.headline()),
         list(map(winning.limit_words, said)),
         rows,
-        winning.error_kind(shown),
+        winning.bodies_words(field.question.quantile),
         list(filter(None, notes)),
     )
-
-
-def _lead(win: Win) -> float:
-    return win.next.interval.ratio if win.next and not win.tied else 0.0
 
 
 def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int | None:
@@ -104,32 +95,16 @@ def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int
     return id(win.record) if win else None
 
 
-def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette, here: Here) -> list[Cell]:
+def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette) -> list[Cell]:
     """Make one cell of neighbours that have the same winner and the same next one."""
     made = []
     for _, alike in groupby(wins, key=lambda own: _same(own[1])):
         own = list(alike)
         limit, win = own[-1]
-        made.append(_cell(win, winning.limit_words(limit), len(own), colours, here))
+        colour = colours.get(win.record.variant, "") if win else ""
+        made.append(Cell(winning.limit_words(limit), len(own), win, colour))
     return made
 
 
 def _same(win: Win | None) -> tuple[int, int] | None:
     return (id(win.record), id(win.next.record) if win.next else 0) if win else None
-
-
-def _cell(win: Win | None, limit: str, span: int, colours: Palette, here: Here) -> Cell:
-    if win is None:
-        return Cell(limit, span)
-    return Cell(
-        limit,
-        span,
-        ranking.named(win.record),
-        win.record.toolkit,
-        number(1e3 * ranking.seconds(win.record), 3),
-        winning.ratio_words(win.next) if win.next else "",
-        ranking.named(win.next.record) if win.next else "",
-        win.tied,
-        here.sign(win.record),
-        colours.get(win.record.variant, ""),
-    )

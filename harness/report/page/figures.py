@@ -18,7 +18,8 @@ from gravbench.report.page import arena, charts, insides, kinds
 from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena
-from gravbench.verdicts.ranking import Conditions, Drift, Parents, Rung
+from gravbench.verdicts.ladder import Rung, ladders
+from gravbench.verdicts.ranking import Conditions, Drift, Parents
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 MOST_GROUPS = 24
@@ -59,9 +60,9 @@ def groups(
     names = Names(cases)
     alike = ranking.grouped(filter(ranking.is_ranked, chosen.shown(cases)), ranking.conditions)
     found = []
-    ladders = chosen.rungs(ranking.ladders(cases, parents))
-    most = sorted(ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
-    for shared, by_n in ((shared, by_n) for shared, by_n in ladders.items() if shared in most):
+    ranked = chosen.rungs(ladders(cases, parents))
+    most = sorted(ranked, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
+    for shared, by_n in ((shared, by_n) for shared, by_n in ranked.items() if shared in most):
         title, records, n = names.title(shared), alike[shared], best_n(by_n)
         place = ranking.ladder_order({record.variant for record in records}, parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1

@@ -27,7 +27,7 @@ from gravbench.model.limiting import Limits
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import arenas, between_cards, names, published, remarks
+from gravbench.report import arenas, between_cards, names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.here import NARROW, NOWHERE, Here, signs
 from gravbench.report.names import count, joined
@@ -40,6 +40,7 @@ from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, differences, together
+from gravbench.verdicts.question import USUAL, Question
 from gravbench.verdicts.ranking import Drift
 from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verdicts.winners import winners, with_wins
@@ -47,6 +48,8 @@ from gravbench.verdicts.winners import winners, with_wins
 HERE = Path(__file__).parent
 MOST_RECORDS = 10_000
 """Rows of the table of records; a browser would be slow with many more."""
+MOST_ANSWERS = 3
+"""Headlines of one device that the page begins with; the others of the device are below them, folded."""
 # Nothing may be fetched, and only the scripts with these hashes run. Vega compiles the expressions of charts, in which
 # there is no word from a record, hence eval.
 POLICY = (
@@ -96,11 +99,12 @@ def page(
     variants: Mapping[str, Variant],
     limits: Limits = UNEXPLAINED,
     chosen: Chosen = EVERYTHING,
+    question: Question = USUAL,
 ) -> str:
     """Return the whole page; ``variants`` are those there are here, whose sources it shows.
 
     ``limits`` say what most of the time of a record goes to. ``runs`` are whole, for what is printed after ±; what is
-    ``chosen`` of them alone is shown.
+    ``chosen`` of them alone is shown. What is fastest answers the ``question``.
     """
     read, runs = runs, _together(runs)
     comparable = latest(chosen.comparable(record for run in runs for record in run.records))
@@ -123,7 +127,7 @@ def page(
     drifts, texts, ladder = _drifts(runs), Texts(), parents(variants)
     known = Uncertainties([run.records for run in runs])
     order = ranking.ladder_order({record.variant for record in cases}, ladder)
-    fields = with_wins(winners([run.records for run in runs], ladder), chosen.has)
+    fields = with_wins(winners([run.records for run in runs], ladder, question), chosen.has)
     colours = palette(fields, order, ladder)
     finish = _finish(cases, colours)
     groups = [
@@ -143,7 +147,9 @@ def page(
         scripts=scripts,
         summary=_summary(rows, cases, len(runs)),
         conditions=_conditions(cases),
-        answers=answers(fields, colours, here, drifts),
+        answers=ranking.grouped(answers(fields, colours, here, drifts), lambda answer: answer.device),
+        most_answers=MOST_ANSWERS,
+        first_label=partial(winning.first_label_of, parents=ladder),
         colours=colours,
         runs=runs,
         variants=variants,
@@ -296,7 +302,7 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(rate=kinds.rate)
+    made.globals.update(rate=kinds.rate, winning=winning)
     made.globals.update(
         arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
     )

@@ -23,6 +23,7 @@ from gravbench.report.page.kinds import (
     said_unbounded,
 )
 from gravbench.verdicts import ranking
+from gravbench.verdicts.ladder import fastest_with_stages, over_theta
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 ERROR_KINDS = {
@@ -37,7 +38,7 @@ ERROR_KINDS = {
 def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
     titles = Names(cases)
-    found = ranking.fastest_with_stages(cases)
+    found = fastest_with_stages(cases)
     told = Counter(shared for shared, _ in found)
 
     def first(item: tuple[tuple[ranking.Conditions, str], list[Record]]) -> tuple[bool, int, float]:
@@ -83,7 +84,7 @@ def thetas(
 ) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
     titles = Names(cases)
-    for (shared, variant, n), chosen in ranking.over_theta(cases).items():
+    for (shared, variant, n), chosen in over_theta(cases).items():
         rows = [
             {
                 "theta": record.axes["theta"],

@@ -22,7 +22,9 @@ from gravbench.report.page.labels import Room, places
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Drift, Rung
+from gravbench.verdicts.ladder import Rung
+from gravbench.verdicts.question import fastest_of_each
+from gravbench.verdicts.ranking import Drift
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 TUNED = ("p", "q", "unroll")
@@ -187,7 +189,7 @@ def _swept(records: Iterable[Record]) -> list[str]:
 
 
 def _cells(records: list[Record], x: str, y: str, known: Uncertainties) -> Iterator[Row]:
-    fastest = ranking.fastest(records, lambda record: (record.axes[x], record.axes[y]))
+    fastest = fastest_of_each(records, lambda record: (record.axes[x], record.axes[y]))
     best = max(rate(record) or 0.0 for record in fastest.values())
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
         speed = rate(record) or 0.0

@@ -27,12 +27,15 @@ def render_arena(
     names = Names(records)
     section(console, "The arena", arenas.READING)
     tables = {place: arena.points for place, arena in enumerate(found)}
+    drift: dict[str, None] = {}
     for place, points in first_rows(tables).items():
         arena = found[place]
         drifted = affecting(drifts, arena.shared)
         subsection(console, f"n = {arena.n:,}, {names.title(arena.shared)}{drift_signs(drifted)}")
         console.print(table(console, _columns(here), points))
-        say_all(console, [*arenas.notes(arena, here), *drift_notes(drifted)], "yellow")
+        say_all(console, arenas.notes(arena, here), "yellow")
+        drift |= dict.fromkeys(drift_notes(drifted))
+    say_all(console, drift, "yellow")
     say_left_out(console, tables)
 
 

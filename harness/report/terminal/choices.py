@@ -15,9 +15,11 @@ from gravbench.report.names import count, drift_notes, drift_sentence, drift_sig
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
+from gravbench.report.winning import behind_json, quantile_notes, quantile_words, within_words
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import EQUAL_MASS, Behind, Choice, Selection, error_of
+from gravbench.verdicts.best import Choice, Selection
 from gravbench.verdicts.compare import Defaults, Verdict, away
+from gravbench.verdicts.question import EQUAL_MASS, USUAL, Behind, Question
 
 CHANGED = "*"
 READING = (
@@ -27,17 +29,15 @@ READING = (
     f"{CHANGED} the choice differs from that at the previous n."
 )
 MEASURE = "gravbench run SWEEP --search all --resume --out FOLDER measures them in full."
-AGAIN = "To record it, measure again into a new folder: gravbench run SWEEP --out FOLDER"
 EQUAL = f"{EQUAL_MASS}=1 is this fast only for bodies of equal mass; --unequal-masses leaves it out."
 
 
 def render_choices(
     selections: Sequence[Selection],
     console: Console,
-    error: float,
     threshold: float,
+    question: Question = USUAL,
     *,
-    quantile: float = LARGEST,
     full: bool = True,
     everything: bool = False,
     here: Here = NOWHERE,
@@ -47,71 +47,17 @@ def render_choices(
 
     Unless it is ``full``, what is UNCLEAR is one sentence per table, and the columns are not explained.
 
-    ``error`` is what this ``quantile`` of the bodies' errors is held to. Rows whose source is not the one that is
-    ``here`` are marked. With ``defaults`` a row has the axes that differ from those of its variant.
+    They answer the ``question``. Rows whose source is not the one that is ``here`` are marked. With ``defaults`` a row
+    has the axes that differ from those of its variant.
     """
     heading(console, "The best")
-    say(console, f"Among configurations with {_limit(error, quantile)} in one evaluation.")
-    of_quantile: Column[Choice] = Column(
-        f"{_quantile(quantile)}\nerror", lambda choice: relative_error(error_of(choice.chosen, quantile)), 2
-    )
-    of_axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
-    columns: list[Column[Choice]] = [
-        Column("n", lambda choice: f"{choice.n:,}", 0),
-        Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
-        Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
-        Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
-        of_axes,
-        Column("", _unclear, 0, text=True, style="yellow"),
-        Column("ms", lambda choice: _ms(choice.chosen), 0),
-        Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
-        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
-        Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
-        *([] if quantile == LARGEST else [of_quantile]),
-        Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4),
-        Column("behind\n%", _behind, 6),
-        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
-        Column("of", lambda choice: f"{choice.compared:,}", 7),
-    ]
-    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
+    say(console, f"Among configurations with {within_words(question)} (relative errors of one evaluation).")
     for place, selection in enumerate(selections):
-        types = sorted({choice.chosen.dtype for choice in selection.choices})
-        task = [
-            str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
-            for name, value in selection.task.items()
-        ]
-        title = ", ".join(filter(None, [selection.device, *task, " and ".join(types)]))
-        subsection(console, title + drift_signs(selection.drifts))
-        own = [*columns[:4], dtype, *columns[4:]] if len(types) > 1 else columns
-        if not any(_axes(choice.chosen, defaults) for choice in selection.choices):
-            own = [column for column in own if column is not of_axes]
-        if selection.choices:
-            console.print(table(console, own, selection.choices))
-        chosen = [choice.chosen for choice in selection.choices]
-        for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
-            say(console, note)
-        if any(choice.chosen.axes.get(EQUAL_MASS) == 1 for choice in selection.choices):
-            say(console, EQUAL)
+        _say_selection(selection, console, question, here, defaults, full=full)
         notes = drift_notes(selection.drifts)
         if not any(drift_notes(later.drifts) == notes for later in selections[place + 1 :]):
             say_all(console, notes, "bold yellow")
-        unclear = [choice for choice in selection.choices if choice.unclear]
-        if full:
-            say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")
-        elif unclear:
-            say(console, _uncertainties(unclear), "yellow")
-        if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
-            say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
-        for n, found in selection.unmeasured.items():
-            lost = f"every configuration that is accurate enough was outraced ({found:,})"
-            say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
-        if selection.unknown:
-            where = ", ".join(f"{found:,} at n = {n:,}" for n, found in selection.unknown.items())
-            say(
-                console,
-                f"left out because their records lack the {_quantile(quantile)} error: {where}. {AGAIN}",
-                "yellow",
-            )
+        _say_unclear(selection, console, full=full)
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is accurate enough; the smallest error is {least:.1e}")
         others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
@@ -138,6 +84,72 @@ def render_choices(
     )
 
 
+def _say_selection(
+    selection: Selection, console: Console, question: Question, here: Here, defaults: Defaults | None, *, full: bool
+) -> None:
+    """Print the table of one device and task, and what its names and signs mean."""
+    types = sorted({choice.chosen.dtype for choice in selection.choices})
+    task = [
+        str(value) if name in PARTS and PARTS[name].bare else f"{name} {value}"
+        for name, value in selection.task.items()
+    ]
+    title = ", ".join(filter(None, [selection.device, *task, " and ".join(types)]))
+    subsection(console, title + drift_signs(selection.drifts))
+    chosen = [choice.chosen for choice in selection.choices]
+    if chosen:
+        console.print(table(console, _columns(selection, question, here, defaults, full=full), selection.choices))
+    for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
+        say(console, note)
+    if any(record.axes.get(EQUAL_MASS) == 1 for record in chosen):
+        say(console, EQUAL)
+    say_all(console, quantile_notes(chosen, question.quantile))
+
+
+def _columns(
+    selection: Selection, question: Question, here: Here, defaults: Defaults | None, *, full: bool
+) -> list[Column[Choice]]:
+    several_types = len({choice.chosen.dtype for choice in selection.choices}) > 1
+    axes: Column[Choice] = Column("axes", lambda choice: _axes(choice.chosen, defaults), 0, text=True, breaks=True)
+    of_largest: Column[Choice] = Column("max\nerror", lambda choice: relative_error(choice.chosen.error_max), 4)
+    dtype: Column[Choice] = Column("dtype", lambda choice: choice.chosen.dtype, 0, text=True)
+    return [
+        Column("n", lambda choice: f"{choice.n:,}", 0),
+        Column("", lambda choice: CHANGED * choice.changed + _signs(choice.chosen, here), 0, text=True),
+        Column("use", lambda choice: ranking.named(choice.chosen), 0, text=True, breaks=True),
+        Column("toolkit", lambda choice: choice.chosen.toolkit, 0, text=True),
+        *[dtype] * several_types,
+        *[axes] * any(axes.cell(choice) for choice in selection.choices),
+        Column("", _unclear, 0, text=True, style="yellow"),
+        Column("ms", lambda choice: _ms(choice.chosen), 0),
+        Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
+        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
+        Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
+        Column(
+            f"{quantile_words(question.quantile)}\nerror",
+            lambda choice: relative_error(question.error_of(choice.chosen)),
+            2,
+        ),
+        *[of_largest] * (full and question.quantile != LARGEST),
+        Column("behind\n%", _behind, 6),
+        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
+        Column("of", lambda choice: f"{choice.compared:,}", 7),
+    ]
+
+
+def _say_unclear(selection: Selection, console: Console, *, full: bool) -> None:
+    """Say what cannot be told from the fastest, and what was outraced."""
+    unclear = [choice for choice in selection.choices if choice.unclear]
+    if full:
+        say_all(console, [f"n = {choice.n:,}, {_uncertainty(choice)}" for choice in unclear], "yellow")
+    elif unclear:
+        say(console, _uncertainties(unclear), "yellow")
+    if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
+        say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
+    for n, found in selection.unmeasured.items():
+        lost = f"every configuration that is accurate enough was outraced ({found:,})"
+        say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
+
+
 def closing_sentence(selection: Selection) -> str:
     """Say from which n on what is to be used; empty where nothing is."""
     parts: list[tuple[str, int, int]] = []
@@ -162,16 +174,6 @@ def _axes(record: Record, defaults: Defaults | None) -> str:
     named = ranking.named(record).split()  # some stand beside the name
     own = [word(name, value) for name, value in away(record, defaults).items()]
     return " ".join(one for one in own if one not in named)
-
-
-def _limit(error: float, quantile: float) -> str:
-    if quantile == LARGEST:
-        return f"a largest relative error of at most {error:g}"
-    return f"a relative error of at most {error:g} for {100 * quantile:g} % of the bodies"
-
-
-def _quantile(quantile: float) -> str:
-    return "median" if quantile == 0.5 else f"{100 * quantile:g} %"
 
 
 def _name(record: Record) -> str:
@@ -238,22 +240,17 @@ def _signs(record: Record, here: Here) -> str:
 
 
 def choices_json(
-    selections: Sequence[Selection],
-    error: float,
-    threshold: float,
-    here: Here = NOWHERE,
-    *,
-    quantile: float = LARGEST,
+    selections: Sequence[Selection], threshold: float, here: Here = NOWHERE, question: Question = USUAL
 ) -> dict[str, Any]:
     """Return the choices as what JSON can hold, with all that is as good and all that is unclear.
 
-    ``error`` is what this ``quantile`` of the bodies' errors is held to.
+    They answer the ``question``.
     ``source`` is as ``here`` says it in words. Bounds of a ratio are None where the samples are too few for them, and
     lack the scatter between processes where ``interval_includes_processes`` is false.
     """
     return {
-        "error": error,
-        "quantile": quantile,
+        "error": question.error,
+        "quantile": question.quantile,
         "threshold": threshold,
         "confidence": CONFIDENCE,
         "selections": [
@@ -268,15 +265,14 @@ def choices_json(
                         "outraced": choice.outraced,
                         "use": _json(choice.chosen, here),
                         "fastest": _json(choice.fastest, here),
-                        "behind": _behind_json(choice.behind) if choice.behind else None,
+                        "behind": behind_json(choice.behind) if choice.behind else None,
                         "as_good": [_json(one, here) for one in choice.as_good[1:]],
-                        "unclear": [_json(one.record, here) | _behind_json(one) for one in choice.unclear],
+                        "unclear": [_json(one.record, here) | behind_json(one) for one in choice.unclear],
                     }
                     for choice in selection.choices
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
                 "unmeasured": [{"n": n, "outraced": found} for n, found in selection.unmeasured.items()],
-                "unknown": [{"n": n, "records": found} for n, found in selection.unknown.items()],
                 "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections
@@ -287,13 +283,3 @@ def choices_json(
 def _json(record: Record, here: Here) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "method", "median_seconds", "untimed_seconds", *QUANTILES.values())
     return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
-
-
-def _behind_json(behind: Behind) -> dict[str, Any]:
-    found, bounded = behind.interval, behind.sure and behind.interval.bounded
-    return {
-        "ratio": found.ratio,
-        "low": found.low if bounded else None,
-        "high": found.high if bounded else None,
-        "interval_includes_processes": not behind.narrow,
-    }

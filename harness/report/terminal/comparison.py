@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,11 +17,11 @@ from gravbench.report.here import NARROW, NOWHERE, Here, notes_of_two_methods
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.terminal.differing import differences
-from gravbench.report.terminal.printing import heading, say, say_facts, say_lines, subsection
+from gravbench.report.terminal.printing import heading, say, say_facts, say_lines
 from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.report.winning import times
 from gravbench.verdicts import ranking
-from gravbench.verdicts.compare import Comparison, Pair, Verdict
+from gravbench.verdicts.compare import Comparison, Defaults, Pair, Verdict
 from gravbench.verdicts.ratios import BETWEEN, Interval, Scatter
 from gravbench.verdicts.reasons import Reason
 
@@ -28,11 +29,14 @@ Thing = TypeVar("Thing")
 
 MOST_NAMED = 3
 """Values of a field that are written out where no case has a partner."""
+CHANGED = (Verdict.SLOWER, Verdict.FASTER)
+"""Verdicts, on seconds or on cycles, whose cases have rows in a terminal; ``--all`` shows every one."""
 MOST_ROWS = 40
-"""Rows of one verdict in a terminal, those that changed most first; ``--all`` shows every one."""
+"""Rows of one verdict, those that changed most first."""
+NO_DEFAULTS: Defaults = {}
 
-MOST_LISTED = 4
-"""Variants whose cases without a partner are listed; of more, the cases are counted."""
+MOST_CHARACTERS = 160
+"""Length of a list of cases without a partner that is printed; a longer one is counted."""
 
 VERDICT_STYLES: Mapping[str, str] = {
     Verdict.SLOWER: "red",
@@ -43,9 +47,8 @@ VERDICT_STYLES: Mapping[str, str] = {
 """How a terminal shows a verdict; the word alone says it where there are no colours."""
 
 READING = (
-    "NEW/BASE is the ratio of the median times of one evaluation; above 1, NEW is slower. Its interval has "
-    f"{100 * CONFIDENCE:g} % confidence for the scatter of the samples and {100 * BETWEEN:g} % for the differences "
-    "between processes. in cycles: the verdict on clock cycles, if the clock is known."
+    "NEW/BASE is the ratio of the median times of one evaluation; above 1, NEW is slower. Intervals have "
+    f"{100 * CONFIDENCE:g} % confidence or more. in cycles: the verdict on clock cycles, if the clock is known."
 )
 
 
@@ -56,10 +59,14 @@ NARROW_INTERVAL = (
 
 
 class Labels:
-    """Names cases by what sets them apart: what all of them share is said once, in ``shared``."""
+    """Names cases by what sets them apart: what all of them share is said once, in ``shared``.
 
-    def __init__(self, cases: Sequence[tuple[Record, Record]]) -> None:
+    An axis at its default, by ``defaults``, is not said.
+    """
+
+    def __init__(self, cases: Sequence[tuple[Record, Record]], defaults: Defaults = NO_DEFAULTS) -> None:
         """Look at pairs of records of one case; what the two of a pair differ in names nothing."""
+        self._defaults = defaults
         devices = {joined(two) for two in {(old.device, new.device) for old, new in cases}}
         self._several_devices = len(devices) > 1
         self._told: set[str] = set()
@@ -75,6 +82,8 @@ class Labels:
                 self._told.add(name)
             elif alike:
                 unsaid = {PARTS[name].usual} if name in PARTS and PARTS[name].said == "unusual" else set()
+                if name not in PARTS and not any(self._says(old, name) for old, _ in cases):
+                    unsaid = values
                 common += [_word(name, value) for value in values - unsaid]
         self.shared = ", ".join(common)
 
@@ -84,8 +93,13 @@ class Labels:
             _word(name, value)
             for name in _names([old.axes])
             if name in self._told and (value := old.part(name)) is not None and value == new.part(name)
+            if name in PARTS or self._says(old, name)
         ]
         return " ".join(words + [f"on {joined([old.device, new.device])}"] * self._several_devices)
+
+    def _says(self, record: Record, axis: str) -> bool:
+        known = self._defaults.get(record.variant, {})
+        return axis in record.axes and (axis not in known or record.axes[axis] != known[axis])
 
 
 def _of_parts(cases: Sequence[tuple[Record, Record]]) -> dict[str, set[tuple[Any, Any]]]:
@@ -103,13 +117,19 @@ def _word(name: str, value: Value) -> str:
 
 
 def render_comparison(
-    comparison: Comparison, console: Console, *, everything: bool = False, partners: bool = True, here: Here = NOWHERE
+    comparison: Comparison,
+    console: Console,
+    *,
+    everything: bool = False,
+    partners: bool = True,
+    here: Here = NOWHERE,
+    defaults: Defaults = NO_DEFAULTS,
 ) -> None:
-    """Print one verdict per case, the reasons, what has no partner and what is not ok, and the counts.
+    """Print the verdict, the cases that are FASTER or SLOWER, the counts, and what has no partner or is not ok.
 
-    Unless ``everything`` is asked for, long lists of cases are counted instead of listed, and a comparison without any
-    pair is a sentence and these counts. Without ``partners`` it is the sentence alone. Rows with a record whose source
-    is not the one that is ``here`` are marked.
+    With ``everything`` every case has a row, and long lists of cases are listed instead of counted. A comparison
+    without any pair is a sentence and these counts. Without ``partners`` it is the sentence alone. Rows with a record
+    whose source is not the one that is ``here`` are marked. Axes at the ``defaults`` of their variants are not said.
     """
     if not comparison.pairs and not everything:
         say(console, summary(comparison))
@@ -117,7 +137,27 @@ def render_comparison(
             _say_unpaired(comparison, console, everything=False)
         return
     heading(console, f"{comparison.new} against {comparison.base}")
-    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
+    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs], defaults)
+    if closing := closing_sentence(comparison):
+        say(console, closing, "bold")
+    rows, hidden = _rows(comparison, everything)
+    if rows:
+        console.print()
+        say(console, READING)
+        letters = letters_of(rows)
+        console.print(table(console, _columns(labels, letters, here), rows))
+        for reason, letter in letters.items():
+            say(console, f"{letter}: {reason}")
+    console.print()
+    say(console, summary(comparison))
+    if not everything:
+        for reason, alike in _why_unclear(comparison).items():
+            say(console, f"{Verdict.UNCLEAR}, {count(alike, 'case')}: {reason}")
+    for note in _notes(comparison.pairs, here):
+        say(console, note, "yellow")
+    if hidden:
+        say(console, f"not shown: {', '.join(hidden)}; --all shows them", "dim")
+    console.print()
     facts = {
         "BASE": comparison.base,
         "NEW": comparison.new,
@@ -127,22 +167,13 @@ def render_comparison(
         "anchor": anchor_words(comparison),
     }
     say_facts(console, facts)
-    if comparison.pairs:
-        rows, hidden = _rows(comparison, everything)
-        letters = letters_of(rows)
-        console.print()
-        say(console, READING)
-        console.print(table(console, _columns(labels, letters, here), rows))
-        for reason, letter in letters.items():
-            say(console, f"{letter}: {reason}")
-        for note in _notes(rows, here):
-            say(console, note, "yellow")
-        if hidden:
-            say(console, f"not shown: {', '.join(hidden)}; --all shows them")
     _say_unpaired(comparison, console, everything=everything)
-    subsection(console, summary(comparison))
-    if closing := closing_sentence(comparison):
-        say(console, closing, "bold")
+
+
+def _why_unclear(comparison: Comparison) -> Counter[Reason]:
+    """Count the cases that are UNCLEAR by the first reason of each."""
+    unclear = [pair for pair in comparison.pairs if Verdict.UNCLEAR in (pair.verdict, pair.in_cycles)]
+    return Counter(pair.reasons[0] for pair in unclear if pair.reasons)
 
 
 def _say_unpaired(comparison: Comparison, console: Console, *, everything: bool) -> None:
@@ -150,7 +181,7 @@ def _say_unpaired(comparison: Comparison, console: Console, *, everything: bool)
     counted = 0
     for title, records in _lists(comparison):
         lines = compact(records)
-        if everything or len(lines) <= MOST_LISTED * bool(comparison.pairs):
+        if everything or sum(map(len, lines)) <= MOST_CHARACTERS * bool(comparison.pairs):
             say_lines(console, f"{title}, {count(len(records), 'case')}", lines)
         else:
             say(console, f"{count(len(records), 'case')} of {count(len(lines), 'variant')} {title}")
@@ -219,7 +250,7 @@ def _style(verdict: str) -> str:
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
     records = [(pair.base, pair.new) for pair in rows]
     narrow = [NARROW_INTERVAL] * any(map(_narrow_sign, rows))
-    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records)]
+    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records, "case")]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
@@ -239,38 +270,39 @@ def summary(comparison: Comparison) -> str:
     known = sum(comparison.counts_in_cycles.values())
     in_cycles = f"in clock cycles, known for {known:,}: {counts_words(comparison.counts_in_cycles)}; " if known else ""
     late = f"{comparison.outraced:,} outraced on one or both sides; " if comparison.outraced else ""
-    mean = "" if comparison.mean_ratio is None else f"{' of the others' * bool(late)} {number(comparison.mean_ratio)}"
+    mean = ": none"
+    if comparison.mean:
+        bounds = "unbounded" if not comparison.mean.bounded else _bounds(comparison.mean)
+        mean = f"{' of the others' * bool(late)} {number(comparison.mean.ratio)} ({bounds})"
     return (
         f"{count(len(comparison.pairs), 'case')}: {counts_words(comparison.counts)}; {in_cycles}{late}"
-        f"geometric mean of NEW/BASE{mean or ': none'} (above 1 is slower)"
+        f"geometric mean of NEW/BASE{mean}, above 1 is slower"
     )
 
 
 def closing_sentence(comparison: Comparison) -> str:
-    """Say how many times as fast the faster side is, and between which cases that lies; empty without a mean."""
-    mean = comparison.mean_ratio
+    """Say which side is faster and by how much in the mean, and between which ratios the cases lie; empty without any.
+
+    A verdict on the mean is one on its interval, as that on a case is.
+    """
+    mean = comparison.mean
     if mean is None:
         return ""
-    measured = [pair for pair in comparison.pairs if Reason.OUTRACED not in pair.reasons]
-    faster, slower = (comparison.new, comparison.base) if mean <= 1 else (comparison.base, comparison.new)
+    measured = comparison.in_full
+    turned = mean.ratio <= 1
+    faster, slower = (comparison.new, comparison.base) if turned else (comparison.base, comparison.new)
     # The ratios of the pairs are NEW over BASE: the time of the slower side over that of the faster one.
-    by_ratio = sorted(measured, key=lambda pair: pair.interval.ratio, reverse=mean <= 1)
-    ratios = [_times(pair, turned=mean <= 1) for pair in by_ratio]
-    if len(ratios) == 1:
-        return f"{faster} is {ratios[0]} times as fast as {slower}."
-    by = f"{max(mean, 1 / mean):.2f}"
-    first, last = ratios[0], ratios[-1]
-    span = f"from {first} to {last}" if first != last else first
-    said = f"{faster} and {slower} are equally fast" if by == "1.00" else f"{faster} is {by} times as fast as {slower}"
-    unclear = all(pair.verdict is Verdict.UNCLEAR for pair in measured)
-    cases = count(len(ratios), "case") + ", all of them UNCLEAR" * unclear
-    return f"{said} in the geometric mean of {cases}; case by case, {faster} is {span} times as fast."
-
-
-def _times(pair: Pair, *, turned: bool) -> str:
-    """Write NEW over BASE, or BASE over NEW, with the sign of an interval that may be too narrow."""
-    interval = _turned(pair.interval) if turned else pair.interval
-    return times(interval) + _narrow_sign(pair)
+    sign = NARROW * (mean.bounded and any(map(_narrow_sign, measured)))
+    by = f"{faster} is {times(_turned(mean) if turned else mean)}{sign} times as fast as {slower}"
+    if comparison.verdict is Verdict.UNCLEAR:
+        by = f"it is UNCLEAR which of {faster} and {slower} is faster: {by}"
+    elif comparison.verdict is Verdict.SAME:
+        by = f"{faster} and {slower} are equally fast within {rough_percent(comparison.threshold)} %: {by}"
+    if len(measured) == 1:
+        return f"In the only case, {by}."
+    ratios = sorted(1 / pair.interval.ratio if turned else pair.interval.ratio for pair in measured)
+    span = " to ".join(dict.fromkeys(f"{ratio:,.2f}" for ratio in (ratios[0], ratios[-1])))
+    return f"In the geometric mean of {len(measured):,} cases, {by}. Case by case it is {span} times as fast."
 
 
 def _turned(interval: Interval) -> Interval:
@@ -328,13 +360,24 @@ def _reach(scatter: Scatter) -> str:
 
 
 def _rows(comparison: Comparison, everything: bool) -> tuple[list[Pair], list[str]]:
-    """Sort the pairs by verdict and change; of many take the first, and say of how many the rest is."""
-    most = len(comparison.pairs) if everything else MOST_ROWS
-    by_change = sorted(comparison.pairs, key=change)
-    alike = ranking.grouped(by_change, lambda pair: pair.verdict)
-    rows = [pair for verdict in Verdict for pair in alike.get(verdict, [])[:most]]
-    hidden = [f"{found - most:,} more {verdict}" for verdict, found in comparison.counts.items() if found > most]
+    """Sort the pairs by verdict and change; without ``everything`` those that changed, and the counts of the rest."""
+    alike = ranking.grouped(sorted(comparison.pairs, key=change), lambda pair: pair.verdict)
+    kept = {
+        verdict: pairs if everything else list(filter(_has_changed, pairs))[:MOST_ROWS]
+        for verdict in Verdict
+        if (pairs := alike.get(verdict))
+    }
+    rows = [pair for pairs in kept.values() for pair in pairs]
+    hidden = [
+        f"{left:,} {'more ' * bool(pairs)}{verdict}"
+        for verdict, pairs in kept.items()
+        if (left := len(alike[verdict]) - len(pairs))
+    ]
     return rows, hidden
+
+
+def _has_changed(pair: Pair) -> bool:
+    return not {pair.verdict, pair.in_cycles}.isdisjoint(CHANGED)
 
 
 def change(pair: Pair) -> float:
@@ -353,7 +396,11 @@ def interval_words(pair: Pair) -> str:
     interval = pair.interval
     if not interval.bounded:
         return "unbounded"
-    return f"{number(interval.low)} to {number(interval.high)}{_narrow_sign(pair)}"
+    return f"{_bounds(interval)}{_narrow_sign(pair)}"
+
+
+def _bounds(interval: Interval) -> str:
+    return f"{number(interval.low)} to {number(interval.high)}"
 
 
 def _narrow_sign(pair: Pair) -> str:
@@ -372,17 +419,19 @@ def _lists(comparison: Comparison) -> list[tuple[str, list[Record]]]:
     return [(name, records) for name, records in lists if records]
 
 
-def comparison_markdown(comparison: Comparison, *, everything: bool = False, here: Here = NOWHERE) -> str:
-    """Return the comparison as Markdown: the counts, and a row for each case that is not SAME (or all of them).
+def comparison_markdown(
+    comparison: Comparison, *, everything: bool = False, here: Here = NOWHERE, defaults: Defaults = NO_DEFAULTS
+) -> str:
+    """Return the comparison as Markdown: the verdict, the counts, and a row for each case not SAME (or for every one).
 
-    Rows with a record whose source is not the one that is ``here`` are marked.
+    Rows with a record whose source is not the one that is ``here`` are marked. Axes at their ``defaults`` are not said.
     """
-    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs])
+    labels = Labels([(pair.base, pair.new) for pair in comparison.pairs], defaults)
     rows, _ = _rows(comparison, everything=True)
     rows = [pair for pair in rows if everything or not pair.is_same]
     letters = letters_of(rows)
     heading = f"**{comparison.new} against {comparison.base}** (threshold {rough_percent(comparison.threshold)} %)"
-    lines = [f"{heading}: {summary(comparison)}", ""]
+    lines = [f"{heading}: {closing_sentence(comparison)}".removesuffix(": "), "", summary(comparison), ""]
     if labels.shared:
         lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
     if rows:

@@ -20,7 +20,8 @@ from gravbench.report.terminal.printing import (
     subsection,
 )
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Drift, affecting, over_gpus
+from gravbench.verdicts.ladder import over_gpus
+from gravbench.verdicts.ranking import Drift, affecting
 
 READING = (
     "The fastest configuration for each number of GPUs of one host. × one: its speed relative to one GPU. efficiency: "
@@ -35,6 +36,7 @@ def render_gpus(records: Sequence[Record], console: Console, drifts: Sequence[Dr
         return
     names = Names(records)
     section(console, "Several GPUs", READING)
+    notes: dict[str, None] = {}
     for (shared, name), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
@@ -54,5 +56,6 @@ def render_gpus(records: Sequence[Record], console: Console, drifts: Sequence[Dr
             )
         console.print(table)
         cut_short = [CUT_SHORT_NOTE] * any(record.outraced for record in chosen)
-        say_all(console, [*cut_short, *drift_notes(drifted)], "yellow")
+        notes |= dict.fromkeys([*cut_short, *drift_notes(drifted)])
+    say_all(console, notes, "yellow")
     say_left_out(console, groups)

@@ -6,9 +6,10 @@ said by colour only, so that pipes and old terminals lose nothing.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from rich.console import Console
@@ -46,12 +47,17 @@ from gravbench.report.terminal.printing import (
     subsection,
 )
 from gravbench.report.terminal.table import LAST_WANTED, Column, left_out, markdown_table, table
+from gravbench.report.winning import first_label_of
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Difference, differences
-from gravbench.verdicts.ranking import Drift, Ladders, Parents, Rung
+from gravbench.verdicts.ladder import Ladders, Rung
+from gravbench.verdicts.ladder import ladders as ranked
+from gravbench.verdicts.ranking import Conditions, Drift, Parents
 from gravbench.verdicts.uncertainty import Uncertainties
 
 THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
+BUDGET = re.compile(r"budget of (\S+) s spent")
+"""The stop reason of a measurement that took all the time it had."""
 INTERVAL = "interval"
 """The stop reason of a measurement whose confidence interval became as narrow as was asked."""
 MOST_SKIPPED = 8
@@ -61,9 +67,10 @@ NOTHING = "There are no records yet; gravbench run writes them."
 READING = (
     "Each row is the fastest configuration of a variant in one toolkit; an axis beside its name changes what it "
     "computes or assumes. ms is the time of one evaluation. An interaction is one of the n * n directed pairs. "
-    f"{PLUS_MINUS} × parent and × root are speed-ups over the fastest "
-    "configuration, in the same toolkit, of the variant it is derived from and of the first variant of its ladder. "
-    "Errors are those of the accelerations, relative to float64 direct sums; errors of pulls are relative to the sum "
+    f"{PLUS_MINUS} × parent is the speed-up over the fastest configuration, in the same toolkit, of the variant it is "
+    "derived from. The speed-up over the first step of its ladder is over the fastest configuration of that step, in "
+    "the same toolkit or else in the first toolkit that has it. Errors are those of the accelerations, relative to "
+    "float64 direct sums; errors of pulls are relative to the sum "
     "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
 )
 EXPLAINED = (
@@ -100,7 +107,7 @@ def render(
         return
     comparable = chosen.comparable(records)
     cases = latest(comparable)
-    ladders = chosen.rungs(ranking.ladders(cases, parents))
+    ladders = chosen.rungs(ranked(cases, parents))
     names = Names(cases)
     cases = chosen.shown(cases)
     found = Counter(case.status for case in cases)
@@ -144,18 +151,32 @@ def ladder_markdown(
     alone has rows.
     """
     cases = latest(chosen.comparable(records))
-    ladders = chosen.rungs(ranking.ladders(cases, parents))
+    ladders = chosen.rungs(ranked(cases, parents))
     if not ladders:
         return "No record is ok, so there is no ladder to show.\n"
-    names = Names(cases)
+    names, known = Names(cases), Uncertainties([records])
+    lines = []
+    drifts = ranking.drifts(records)
+    for shared, by_n in ladders.items():
+        n = max(by_n, key=lambda n: (len(by_n[n]), n))
+        drifted = ranking.affecting(drifts, shared)
+        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
+        columns = _markdown_columns(summaries, here, known, first_label_of(by_n[n], parents))
+        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
+        for footnote in [*_footnotes(by_n[n], here, known), *drift_notes(drifted)]:
+            # The sign as code: a tilde may begin strikethrough.
+            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
+    return "\n".join([*lines, PLUS_MINUS, ""])
 
-    known = Uncertainties([records])
+
+def _markdown_columns(summaries: Mapping[str, str], here: Here, known: Uncertainties, first: str) -> list[Column[Rung]]:
+    """Describe the columns of a ladder in Markdown; ``first`` is the header of the speed-ups over its first step."""
 
     def speed(rung: Rung) -> str:
         width, signs = plus_minus(known.half_width(rung.best)), _signs(rung.best, here, known)
         return " ".join(filter(None, [_speed(rung.best), width, signs and f"`{signs}`"]))
 
-    columns: list[Column[Rung]] = [
+    return [
         Column("variant", lambda rung: ranking.named(rung.best), text=True),
         Column("toolkit", lambda rung: rung.best.toolkit, text=True),
         Column("what changed", lambda rung: summaries.get(rung.best.variant, ""), text=True),
@@ -163,21 +184,10 @@ def ladder_markdown(
         Column("untimed, s", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 interactions/s", speed),
         Column("× parent", lambda rung: number(rung.over_parent, 3)),
-        Column("× root", lambda rung: number(rung.over_root, 3)),
+        Column(first, lambda rung: number(rung.over_first, 3)),
         Column("max error", lambda rung: relative_error(rung.best.error_max)),
         Column("max error of pulls", lambda rung: relative_error(rung.best.error_magnitude_max), 1),
     ]
-    lines = []
-    drifts = ranking.drifts(records)
-    for shared, by_n in ladders.items():
-        n = max(by_n, key=lambda n: (len(by_n[n]), n))
-        drifted = ranking.affecting(drifts, shared)
-        title = f"**{escaped(names.device(shared))}**: n = {n:,}, {escaped(names.task(shared))}"
-        lines += [title + f" `{DRIFTED}`" * bool(drifted), "", *markdown_table(columns, by_n[n]), ""]
-        for footnote in [*_footnotes(by_n[n], here, known), *drift_notes(drifted)]:
-            # The sign as code: a tilde may begin strikethrough.
-            lines += [f"`{footnote[0]}` {escaped(footnote[1:])}", ""]
-    return "\n".join([*lines, PLUS_MINUS, ""])
 
 
 def _outraced(cases: list[Record]) -> str:
@@ -214,10 +224,10 @@ def _ladder_section(
     for (shared, n), rungs in first_rows(tables).items():
         drifted = ranking.affecting(drifts, shared)
         subsection(console, f"n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
-        columns = _ladder_columns(rungs, here, known, limits)
+        columns = _ladder_columns(rungs, here, known, limits, first_label_of(rungs, parents))
         console.print(table(console, columns, rungs))
         hidden |= dict.fromkeys(left_out(console, columns, rungs))
-        say_all(console, [*_footnotes(rungs, here, known), *drift_notes(drifted)], "yellow")
+    _say_notes(console, ladders, [rung for rungs in tables.values() for rung in rungs], drifts, here, known)
     say_left_out(console, tables)
     if hidden:
         console.print()
@@ -228,7 +238,10 @@ def _ladder_section(
         say(console, f"Shown without a parent, because this checkout does not have them: {', '.join(unknown)}.")
 
 
-def _ladder_columns(rungs: list[Rung], here: Here, known: Uncertainties, limits: Limits) -> list[Column[Rung]]:
+def _ladder_columns(
+    rungs: list[Rung], here: Here, known: Uncertainties, limits: Limits, first: str
+) -> list[Column[Rung]]:
+    """Describe the columns of a ladder; ``first`` is the header of the speed-ups over its first step."""
     conventions = joined(f"{rung.best.flops_per_interaction:g}" for rung in rungs)
     return [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
@@ -245,7 +258,7 @@ def _ladder_columns(rungs: list[Rung], here: Here, known: Uncertainties, limits:
         Column("energy\ndrift", lambda rung: relative_error(rung.best.energy_drift), LAST_WANTED),
         Column("momentum\ndrift", lambda rung: relative_error(rung.best.momentum_drift), LAST_WANTED),
         Column("×\nparent", lambda rung: number(rung.over_parent, 3), 3),
-        Column("×\nroot", lambda rung: number(rung.over_root, 3), 4),
+        Column(first.replace(" ", "\n", 1), lambda rung: number(rung.over_first, 3), 4),
         Column("time\ngoes to", lambda rung: limits.words(rung.best), 5, text=True),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column(
@@ -288,13 +301,36 @@ def _footnotes(rungs: list[Rung], here: Here, known: Uncertainties) -> list[str]
         reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
         why = f" ({reasons})" if reasons else ""
         notes.append(f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}")
-    reasons = joined(one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best))
-    if reasons:
-        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {reasons}")
+    if stops := [one.best.stop_reason or "not recorded" for one in rungs if _unsettled(one.best)]:
+        stopped = _stop_words(stops)
+        notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {stopped}")
     if any(ranking.unbounded(rung.best) for rung in rungs):
         notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
     notes += [NARROW_NOTE] * any(known.may_be_narrow(rung.best) for rung in rungs)
     return notes + sign_notes(rung.best for rung in rungs) + here.notes(rung.best for rung in rungs)
+
+
+def _say_notes(
+    console: Console,
+    places: Iterable[Conditions],
+    rungs: list[Rung],
+    drifts: Sequence[Drift],
+    here: Here,
+    known: Uncertainties,
+    more: Sequence[str] = (),
+) -> None:
+    """Say below the tables of a section what their signs mean, once for all of them."""
+    notes = [*_footnotes(rungs, here, known), *more, *drift_notes(ranking.affecting(drifts, *places))]
+    if notes:
+        console.print()
+    say_all(console, notes, "yellow")
+
+
+def _stop_words(reasons: Sequence[str]) -> str:
+    """Say once each why sampling ended: of budgets the seconds alone, whatever the numbers of samples are."""
+    budgets = {float(found[1]) for reason in reasons if (found := BUDGET.match(reason))}
+    spent = [f"budget of {' or '.join(f'{seconds:g}' for seconds in sorted(budgets))} s spent"] * bool(budgets)
+    return joined([*spent, *(reason for reason in reasons if not BUDGET.match(reason))])
 
 
 def _configuration_section(
@@ -326,8 +362,8 @@ def _configuration_section(
         drifted = ranking.affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
         console.print(table(console, columns, rows))
-        late = [OUTRACED] * any(rung.outraced for rung in rows)
-        say_all(console, [*_footnotes(rows, here, known), *late, *drift_notes(drifted)], "yellow")
+    every = [rung for rows in tables.values() for rung in rows]
+    _say_notes(console, tables, every, drifts, here, known, [OUTRACED] * any(rung.outraced for rung in every))
     say_left_out(console, tables)
 
 

@@ -23,7 +23,8 @@ from gravbench.report.terminal.printing import (
 )
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.ranking import Drift, affecting, fastest_with_stages, over_theta
+from gravbench.verdicts.ladder import fastest_with_stages, over_theta
+from gravbench.verdicts.ranking import Drift, affecting
 
 STAGES = (
     "Milliseconds of each stage of the fastest configuration at each n, with every stage waiting for the one before "
@@ -53,6 +54,7 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
         return
     names = Names(records)
     section(console, "The stages", STAGES)
+    notes: dict[str, None] = {}
     for (shared, name), chosen in first_rows(found).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, {names.title(shared)}{drift_signs(drifted)}")
@@ -61,7 +63,8 @@ def render_stages(records: Sequence[Record], console: Console, drifts: Sequence[
             console.print(_stage_table(chosen[first : first + 6]))
         for record in chosen:
             say(console, f"n = {record.n:,}: {record.toolkit}, {record.configuration}", "dim")
-        say_all(console, [*_cut_short(chosen), *drift_notes(drifted)], "yellow")
+        notes |= dict.fromkeys([*_cut_short(chosen), *drift_notes(drifted)])
+    say_all(console, notes, "yellow")
     say_left_out(console, found)
 
 
@@ -94,11 +97,13 @@ def render_accuracy(records: Sequence[Record], console: Console, drifts: Sequenc
     names = Names(records)
     has_p90 = any(record.error_p90 is not None for chosen in groups.values() for record in chosen)
     section(console, "Speed and accuracy", ACCURACY.format(WORST_BUT_TENTH * has_p90))
+    notes: dict[str, None] = {}
     for (shared, name, n), chosen in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, f"{name}, n = {n:,}, {names.title(shared)}{drift_signs(drifted)}")
         console.print(table(console, _accuracy(max(map(ranking.seconds, chosen))), chosen))
-        say_all(console, [*_cut_short(chosen), *drift_notes(drifted)], "yellow")
+        notes |= dict.fromkeys([*_cut_short(chosen), *drift_notes(drifted)])
+    say_all(console, notes, "yellow")
     say_left_out(console, groups)
 
 
@@ -134,6 +139,7 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
         say(console, f"unavailable: {reason}", "yellow")
     counted.sort(key=lambda record: (record.n, ranking.seconds(record)))
     groups = dict(sorted(ranking.grouped(counted, ranking.conditions).items()))
+    notes: dict[str, None] = {}
     for shared, alike in first_rows(groups).items():
         drifted = affecting(drifts, shared)
         subsection(console, names.title(shared) + drift_signs(drifted))
@@ -142,7 +148,8 @@ def render_counters(records: Sequence[Record], console: Console, drifts: Sequenc
         for record in alike:
             add_row(table, f"{ranking.named(record)} {record.toolkit} {record.n:,}", *_counted(record))
         console.print(table)
-        say_all(console, [*_cut_short(alike), *drift_notes(drifted)], "yellow")
+        notes |= dict.fromkeys([*_cut_short(alike), *drift_notes(drifted)])
+    say_all(console, notes, "yellow")
     say_left_out(console, groups)
 
 

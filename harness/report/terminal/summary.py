@@ -13,31 +13,18 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.report import published, winning
-from gravbench.report.here import CUT_SHORT, PARTIAL, UNCOUNTED, Here, Origin, signs
+from gravbench.report.here import Here, sign_notes, signs
 from gravbench.report.names import count, joined, why_unranked
 from gravbench.report.numbers import UNBOUNDED, number, relative_error, times
 from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
-from gravbench.report.terminal.printing import heading, say, subsection
+from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.verdicts import ranking
-from gravbench.verdicts.best import ERROR
+from gravbench.verdicts.question import USUAL, Question
 from gravbench.verdicts.ranking import Parents
-from gravbench.verdicts.winners import Field, Win, error_of, winners
+from gravbench.verdicts.winners import Field, Win, winners
 
-FEWEST_ROWS = 4
-"""Values of n in the summary's table, so that it fits a screen of 24 lines of 80 columns; a larger one has more."""
-OTHER_LINES, MORE_LINES, WIDE = 17, 4, 100
-"""Lines of the summary that are not rows of its table: so many, and more on less than so many columns."""
-SIGNS = {
-    PARTIAL: "an approximation: interactions/s count only those it computes",
-    UNCOUNTED: "an approximation that does not count its interactions",
-    CUT_SHORT: "outraced: sampling stopped once it was clear that another case is faster",
-}
-ORIGINS = {
-    Origin.OTHER: "measured with different source code from this checkout",
-    Origin.GONE: "this checkout has no such variant",
-}
 NO_SUMMARIES: Mapping[str, str] = {}
 MOST_STEPS = 6
 """Steps of the ladder on a CPU that the summary names."""
@@ -57,8 +44,9 @@ def render_summary(
     summaries: Mapping[str, str] = NO_SUMMARIES,
     then: str = "",
     again: str = "",
+    question: Question = USUAL,
 ) -> None:
-    """Print the summary of ``records``, of one run.
+    """Print the summary of ``records``, of one run: what is fastest answers the ``question``.
 
     ``others`` are the runs beside this one that claims of the ``source`` name. ``again`` is the command that shows the
     rest. Records without a GPU's end with what each step of the ladder brings, with the ``summaries`` of the variants,
@@ -68,7 +56,7 @@ def render_summary(
     heading(console, name)
     for line in _facts(cases):
         say(console, line)
-    fields = winners([records], parents)
+    fields = winners([records], parents, question)
     if not fields:
         lost = Counter(why_unranked(case) for case in cases if not ranking.is_ranked(case))
         for reason, times in lost.most_common(MOST_FIELDS):
@@ -85,13 +73,11 @@ def render_summary(
     # A line that says that more are left out takes the place of one.
     told = further[: MOST_FIELDS - (len(further) > MOST_FIELDS)]
     for field in told:
-        say(console, f"{winning.title(field)}: {winning.sentence(_within(field)[-1])}")
-    more, drifted = len(further) - len(told), ranking.drifted(records)
-    hidden = f"and {more} more devices or tasks. " if more else ""
-    if drifted:
-        say(console, f"{hidden}DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
-    elif hidden:
-        say(console, f"{hidden.strip()[:-1]}: --full", "dim")
+        say(console, f"{winning.title(field)}: {winning.sentence(field.headline())}")
+    if more := len(further) - len(told):
+        say(console, f"and {more} more devices or tasks: --full", "dim")
+    if drifted := ranking.drifted(records):
+        say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
     if source and source.claims:
         said = counted(decision.verdict for decision in published.decisions(source, records, others))
         say(console, f"Claims of {source.source}: {', '.join(said.values())}.")
@@ -100,7 +86,7 @@ def render_summary(
         _steps(fields[0], console, summaries)
     elif fields:
         console.print()
-        say(console, winning.sentence(_last(fields[0])), "bold")
+        say(console, winning.sentence(fields[0].headline()), "bold")
     if on_cpu and then:
         say(console, f"Next, {then}")
     if again:
@@ -120,27 +106,17 @@ def _facts(cases: Sequence[Record]) -> Iterable[str]:
     yield f"{when}, {count(len(cases), 'case')}: {statuses}{outraced}"
 
 
-def _last(field: Field) -> Win:
-    """Return the winner at the largest n at which it beats something, within the error that is the default."""
-    wins = _within(field)
-    return next((win for win in reversed(wins) if win.next or win.root), wins[-1])
-
-
-def _within(field: Field) -> list[Win]:
-    return field.within(ERROR) or field.wins
-
-
 def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None:
     shown, n = field.gains[:MOST_STEPS], field.gains[0].record.n
     say(console, f"What each step brings at n = {n:,}: its speed over that of the step it is derived from", "bold")
     for gain in shown:
         before = gain.before
         ratio = winning.ratio_words(before)
-        error = f", error {relative_error(error_of(gain.record))}" * ranking.is_partial(gain.record)
+        error = f", error {relative_error(field.question.error_of(gain.record))}" * ranking.is_partial(gain.record)
         said = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
         idea = summaries.get(gain.record.variant, "").partition(":")[0].removesuffix(".")
         say(console, ". ".join(filter(None, [said, idea])), indent=2)
-    leads = [gain.before for gain in shown] + [win.next for win in _within(field) if win.next]
+    leads = [gain.before for gain in shown] + [win.next for win in field.asked() if win.next]
     for note in winning.narrow_notes(gain.before for gain in shown):
         say(console, note, "yellow")
     if not all(one.sure and one.interval.bounded for one in leads):
@@ -148,44 +124,30 @@ def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None
 
 
 def _main(field: Field, console: Console, here: Here) -> None:
-    usual = field.within(ERROR)
-    shown = usual or field.within(max(win.limit for win in field.wins))
-    limit = f"error ≤ {winning.limit_words(ERROR if usual else max(win.limit for win in shown))}"
-    kind = winning.error_kind(win.record for win in shown)
-    subsection(console, f"Fastest at each n, {limit} ({kind}): {winning.title(field)}")
-    presupposed = winning.presupposed(one.record for win in shown for one in (win, win.next) if one)
-    notes = winning.narrow_notes(behind for win in shown for behind in (win.next, win.root))
-    of_method = here.method_note([win.record for win in shown])
-    lines = -(-len(presupposed) // console.width) - (-len(of_method) // console.width) + len(notes)
-    beside = OTHER_LINES + MORE_LINES * (console.width < WIDE) + lines
-    most = max(2, FEWEST_ROWS - lines, console.height - beside)
-    # A line that says that one row is left out takes the place of that row.
-    rows = shown if len(shown) == most + 1 else winning.spread(shown, most)
-    console.print(table(console, _columns(here), rows))
-    if len(rows) < len(shown):
-        say(console, f"not shown: {count(len(shown) - len(rows), 'more value')} of n", "dim")
-    largest = rows[-1]
+    rows = field.asked()
+    question, largest = rows[-1].question, rows[-1]
+    subsection(console, f"Fastest at each n, {winning.within_words(question)}: {winning.title(field)}")
+    if question != field.question:
+        say(console, f"Nothing has {winning.within_words(field.question)}.", "yellow")
+    console.print(table(console, _columns(here, rows), rows))
     others = [
-        f"{winning.limit_words(win.limit)}: {winning.name_of(win.record)}, {_ms(win)} ms"
+        f"within {winning.limit_words(win.question.error)}: {winning.name_of(win.record)}, {_ms(win)} ms"
         for win in field.at(largest.n)
         if win.record is not largest.record
     ]
     if others:
-        say(console, f"n = {largest.n:,}, error ≤ {'; '.join(others)}")
-    for sign in dict.fromkeys("".join(signs(win.record) for win in rows)):
-        say(console, f"{sign} {SIGNS[sign]}", "yellow")
-    for note in notes:
-        say(console, note, "yellow")
-    if presupposed:
+        bodies = winning.bodies_words(question.quantile)
+        say(console, f"n = {largest.n:,}, {bodies} {'; '.join(others)}")
+    winners = [win.record for win in rows]
+    say_all(console, winning.narrow_notes(behind for win in rows for behind in (win.next, win.first)), "yellow")
+    say_all(console, winning.quantile_notes(winners, question.quantile))
+    if presupposed := winning.presupposed(one.record for win in rows for one in (win, win.next) if one):
         say(console, presupposed)
-    for origin in dict.fromkeys(here.origin(win.record) for win in rows):
-        if origin:
-            say(console, f"{origin} {ORIGINS[origin]}", "yellow")
-    if of_method:
-        say(console, here.method_note([win.record for win in rows]), "yellow")
+    say_all(console, sign_notes(winners) + here.notes(winners), "yellow")
 
 
-def _columns(here: Here) -> list[Column[Win]]:
+def _columns(here: Here, rows: Sequence[Win]) -> list[Column[Win]]:
+    first = winning.first_label(win.first.record.variant for win in rows if win.first)
     return [
         Column("n", lambda win: f"{win.n:,}", 0),
         Column("fastest", lambda win: ranking.named(win.record), 0, text=True, style="bold"),
@@ -193,10 +155,10 @@ def _columns(here: Here) -> list[Column[Win]]:
         Column("toolkit", lambda win: win.record.toolkit, 3, text=True),
         Column("ms", _ms, 0),
         Column("1e9 inter-\nactions/s", lambda win: number(times(ranking.speed(win.record), 1e-9)), 6),
-        Column("error", winning.error_words, 4),
+        Column(f"{winning.quantile_words(rows[0].question.quantile)}\nerror", winning.error_words, 4),
         Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
         Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
-        Column("times as fast\nas the first", _over_root, 5),
+        Column(first.replace(" ", "\n", 1), lambda win: winning.ratio_words(win.first) if win.first else "", 5),
         Column("configuration", lambda win: win.record.configuration, 9, text=True),
     ]
 
@@ -207,7 +169,3 @@ def _ms(win: Win) -> str:
 
 def _verdict(cell: str) -> str:
     return VERDICT_STYLES["UNCLEAR"] if cell.endswith("UNCLEAR") else ""
-
-
-def _over_root(win: Win) -> str:
-    return "" if win.root is None else winning.ratio_words(win.root)
