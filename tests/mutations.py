@@ -122,7 +122,7 @@ MUTATIONS = (
     ),
     Mutation(
         "axis-without-nearest", "harness/config/axes.py", "near = nearest_value(variant, axis, value)", "near = None",
-        "test_ranges_of_axes.py test_config.py", "not compile",
+        "test_messages.py",
     ),
     # toolkits
     Mutation(

@@ -10,6 +10,7 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
 from gravbench.variants.blocked import tensor_share
+from pretended import Gpu
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
@@ -49,6 +50,34 @@ def accelerate(libraries):
 def judged(name, dtype, bodies, found):
     expected = direct_accelerations(bodies, np.arange(bodies.n), dtype)
     return reference.objection_to(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
+
+
+SMALL = {"p": 32, "unroll": 8, "r": 2, "j_bag": 64, "gpus": 2, "theta": 0}
+NOT_EMULATED = {
+    "split": "its blocks have two dimensions; its twin is simulated",
+    "barnes_hut": "the host builds its tree; its twin is simulated",
+    "barnes_hut_classic": "the host builds its tree; test_barnes_hut_classic.py emulates the walk",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in discover().items() if one.has_cuda_c and name not in NOT_EMULATED]
+)
+def test_cuda_c_agrees_with_the_float64_direct_sum(libraries, name):
+    variant, bodies = discover()[name], generators.plummer(97, 3, EPS)
+    asked = {axis: value for axis, value in SMALL.items() if axis in variant.axes}
+    axes = variant.complete(asked)
+    gpu = (Gpu if "gpus" in axes else Emulator)(variant, "float32", libraries)
+    prepared = variant.prepare(gpu, bodies, **axes)
+    found = []
+    for _ in range(prepared.cycle):
+        prepared.launch()
+        gpu.synchronize()
+        result = prepared.accelerations
+        found.append(np.column_stack(result) if isinstance(result, tuple) else result[:, :3].copy())
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    errors = reference.compare(np.mean(found, axis=0), expected)
+    assert reference.objection_to(errors, variant.accepted("float32", axes)) is None
 
 
 @every_case
