@@ -229,8 +229,8 @@ MUTATIONS = (
         "test_published.py test_findings.py test_story.py test_loads.py test_report.py",
     ),
     Mutation(
-        "reproduce-without-n", "harness/report/page/reproduce.py", '{"n": record.n, **record.axes}', "{**record.axes}",
-        "test_page.py test_report.py", "command or reproduce or again",
+        "reproduce-other-protocol", "harness/report/page/reproduce.py", "not (short and record.protocol[name] == usual)",
+        "record.protocol[name] == usual", "test_page.py", "command",
     ),
     Mutation(
         "label-overlap", "harness/report/labels.py", "other.left < self.right and self.top", "self.top",
@@ -264,11 +264,11 @@ MUTATIONS = (
     # cli
     Mutation(
         "axes-of-accepts-several", "harness/cli/axes.py", "if len(said.values) != 1:", "if not said.values:",
-        "test_command_line.py test_ledger.py test_messages.py test_face.py", "axis or axes or values or messages",
+        "test_ledger.py", "what_is_wrong_is_said",
     ),
     Mutation(
         "axes-of-without-misfit", "harness/cli/axes.py", "if why := misfit(variant, toolkit, axes):",
-        "if why := None:", "test_command_line.py test_ledger.py test_ranges_of_axes.py test_face.py",
+        "if why := None:", "test_ledger.py", "what_is_wrong_is_said",
     ),
     # variants
     Mutation(

@@ -499,6 +499,7 @@ def errors_beside_pulls(accelerations, position, mass, rows):
     return np.linalg.norm(accelerations[rows] - pulls.sum(1), axis=1) / np.linalg.norm(pulls, axis=2).sum(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("toolkit", "choice"),
     [pytest.param(*one.values, id=one.id, marks=[*one.marks, *SLOW.get(one.values[0], ())]) for one in HERE],
