@@ -285,7 +285,7 @@ MUTATIONS = (
         "test_emulated.py", "symmetric",
     ),
     Mutation(
-        "symmetric-ring", "variants/blocked/symmetric.cu", "block < blocks / 2 ? 1 : 0", "block < blocks / 2 ? 0 : 1",
+        "symmetric-ring", "variants/blocked/symmetric.cu", "R * (1 + (blocks - 1) / 2 +", "R * (1 + blocks / 2 +",
         "test_emulated.py", "symmetric",
     ),
     Mutation(
