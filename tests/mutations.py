@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "queue-forgets-begun", "harness/measuring/queues.py", "tasks = [*([begun] if begun else []), *left]",
-        "tasks = [*left]", "test_engine.py test_search.py test_supervisor.py test_runner.py test_resuming.py",
+        "tasks = [*left]", "test_engine.py test_search.py test_dask.py",
     ),
     Mutation(
         "queue-of-gpus-first", "harness/measuring/queues.py", "key=lambda task: task.case.gpus > 1)",
@@ -229,7 +229,8 @@ MUTATIONS = (
         "test_published.py test_findings.py test_story.py test_loads.py test_report.py",
     ),
     Mutation(
-        "reproduce-other-protocol", "harness/report/page/reproduce.py", "not (short and record.protocol[name] == usual)",
+        "reproduce-other-protocol", "harness/report/page/reproduce.py",
+        "not (short and record.protocol[name] == usual)",
         "record.protocol[name] == usual", "test_page.py", "command",
     ),
     Mutation(
