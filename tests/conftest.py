@@ -113,6 +113,9 @@ def _shared(test: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
     # The long ones begin, and single tests fill the time of whichever process is through first.
     places = {word: number for number, word in enumerate((*TOGETHER, *LONG))}
     items.sort(key=lambda item: next((place for word, place in places.items() if word in item.nodeid), len(places)))

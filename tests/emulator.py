@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +22,7 @@ import numpy as np
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import cuda_source
+from gravbench.toolkits import binaries
 
 COMPILER = shutil.which("g++")
 
@@ -314,6 +316,29 @@ def precompiled(folder):
     return path
 
 
+@cache
+def compiler_version():
+    """Return what the compiler says of itself."""
+    return subprocess.run([COMPILER, "--version"], check=True, capture_output=True, text=True).stdout
+
+
+def compiled(text, defines, folder):
+    """Return the shared library that g++ makes of a text."""
+    with tempfile.TemporaryDirectory() as own:
+        source, library = Path(own) / "kernel.cpp", Path(own) / "kernel.so"
+        source.write_text(text)
+        headers = ["-include", precompiled(folder)]
+        subprocess.run([COMPILER, *OPTIONS, *headers, "-shared", *defines, "-o", library, source], check=True)
+        return library.read_bytes()
+
+
+def place_whole(path, content):
+    """Write a file that several processes may write at the same time: each puts a whole one in place."""
+    own = path.with_name(f"{os.getpid()}_{path.name}")
+    own.write_bytes(content)
+    own.replace(path)
+
+
 class Emulator:
     """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some.
 
@@ -323,7 +348,7 @@ class Emulator:
     multiprocessors = 4
 
     def __init__(self, variant, dtype, folder, *, tensor_cores=False, counting=False):
-        """Compile into ``folder``, what is not there yet."""
+        """Load from ``folder``, and compile what was not compiled before, by this test run or an earlier one."""
         self.tensor_cores = tensor_cores
         self.counting = counting
         self.loads = 0
@@ -409,14 +434,13 @@ class Emulator:
         )
         defines = [f"-D{name}={value}" for name, value in constants.items()]
         defines += ["-DFLOAT64=1"] if self.real is np.float64 else []
-        name = hashlib.sha256("".join([shim, text, stem, *defines]).encode()).hexdigest()[:16]
-        source, library = (Path(self.folder) / f"{stem}_{name}{ending}" for ending in (".cpp", ".so"))
+        own = shim + text + entry
+        name = hashlib.sha256("".join([own, *defines]).encode()).hexdigest()[:16]
+        library = Path(self.folder) / f"{stem}_{name}.so"
         if not library.exists():
-            own, made = (source.with_name(f"{os.getpid()}_{source.name}{ending}") for ending in (".cpp", ".so"))
-            own.write_text(shim + text + entry)
-            headers = ["-include", precompiled(self.folder)]
-            subprocess.run([COMPILER, *OPTIONS, *headers, "-shared", *defines, "-o", made, own], check=True)
-            made.replace(library)
+            key = ["emulated", compiler_version(), HEADERS, *OPTIONS, *defines, own]
+            made, _ = binaries.binary(key, lambda: (compiled(own, defines, self.folder), ""))
+            place_whole(library, made.code)
         loaded = ctypes.CDLL(str(library))
         function = loaded.entry
         function.restype = ctypes.c_bool

@@ -1,10 +1,14 @@
 """Compile CUDA C without a GPU."""
 
+import pickle
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from cuda.bindings import nvrtc
+
+from gravbench.toolkits import binaries
+from gravbench.toolkits.nvrtc import version
 
 Build = tuple[str, Sequence[tuple[str, object]]]
 
@@ -12,8 +16,8 @@ Build = tuple[str, Sequence[tuple[str, object]]]
 def compile_cuda(source: str, architecture: str, options: Sequence[str]) -> tuple[bytes, str, str]:
     """Return the machine code, the PTX and the assembler's remarks on ``source`` for an architecture such as ``sm_90``.
 
-    For one such as ``compute_90`` there is no machine code, which takes the most time. What was compiled once by this
-    process is not compiled again.
+    For one such as ``compute_90`` there is no machine code, which takes the most time. What was compiled once, by this
+    process or an earlier one, is not compiled again.
 
     Raises:
         AssertionError: it does not compile; the message is the compiler's log.
@@ -98,18 +102,22 @@ def _room(size: int) -> bytearray:
 
 @lru_cache(maxsize=1000)
 def _compiled(source: str, architecture: str, options: tuple[str, ...]) -> tuple[bytes, str, str]:
+    flags = [
+        f"-arch={architecture}",
+        *(["--ptxas-options=-v"] if architecture.startswith("sm_") else []),
+        "-Werror=all-warnings",
+        *options,
+    ]
+    made, _ = binaries.binary(
+        ["image, PTX and log", version(), *flags, source], lambda: (pickle.dumps(_made_of(source, flags)), "")
+    )
+    return pickle.loads(made.code)
+
+
+def _made_of(source: str, flags: Sequence[str]) -> tuple[bytes, str, str]:
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    flags = [
-        option.encode()
-        for option in [
-            f"-arch={architecture}",
-            *(["--ptxas-options=-v"] if architecture.startswith("sm_") else []),
-            "-Werror=all-warnings",
-            *options,
-        ]
-    ]
-    (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = _room(size)
     nvrtc.nvrtcGetProgramLog(program, log)

@@ -418,6 +418,7 @@ BUILDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])  # as every variant does, its default on all
 @pytest.mark.parametrize("real", REALS)
 def test_every_build_of_the_cuda_kernel_compiles_without_spills(architecture, real):

@@ -8,6 +8,8 @@ import pytest
 
 from conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys, tempfile
 from pathlib import Path

@@ -45,6 +45,7 @@ def refuse(*_):
     raise AssertionError("it is there already")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not nvrtc.is_usable(), reason="no NVRTC")
 def test_every_variant_of_cuda_c_is_built_once(monkeypatch):
     results = {name: build(CASES[name], H200, ()) for name in CUDA_C}
@@ -153,6 +154,7 @@ def test_a_kernel_of_numba_cuda_is_built_without_a_device_and_loaded_by_its_disp
     assert run_numba(script, "build", NUMBA_OPT="1") == ["Built(compiled=1, present=0, reason=None)"]
 
 
+@pytest.mark.slow
 def test_every_kernel_of_numba_cuda_can_be_built_ahead(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(NUMBA)

@@ -54,6 +54,7 @@ def test_the_loop_of_a_ceiling_has_the_instructions_it_claims_and_next_to_no_oth
         assert len(others) - counted.total() <= 5, others
 
 
+@pytest.mark.slow
 @needs_assembler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_ceilings_compile_for_every_architecture(architecture):

@@ -894,7 +894,6 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
         (case.axes["p"], case.axes["unroll"]) for case in sweep.cases if case.variant == "tiled" and case.n == 65536
     }
     assert swept == {(p, unroll) for p in (128, 256, 512) for unroll in (1, 8, 32, 128)}
-    assert len([case for case in sweep.cases if case.toolkit != "cpu"]) < 600
 
 
 def test_an_estimate_grows_with_the_work_and_ends_at_the_timeout(write):

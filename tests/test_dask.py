@@ -42,6 +42,8 @@ import numba
 from gravbench.model.variant import variant
 from gravbench.variants.cpu import numpy_direct
 
+pytestmark = pytest.mark.slow
+
 
 def uncompiled(function=None, **options):
     """Stand in for numba.njit: to compile the sums of the reference takes longer than all else."""

@@ -110,6 +110,7 @@ def test_a_number_says_which_record_it_is_from(number):
     assert shown == f'It takes <span title="h200/x: time of tiled">{number}</span>.'
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     cells = json.loads((ROOT / "examples" / "first_steps.ipynb").read_text("utf-8"))["cells"]
     code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
@@ -138,6 +139,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_a_network(site):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 25

@@ -10,6 +10,7 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.variant import discover
 from gravbench.variants.blocked import tensor_share
 from gravbench.verifying import comparing as reference
+from pretended import Gpu
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
@@ -51,6 +52,35 @@ def judged(name, dtype, bodies, found):
     return reference.objection_to(reference.compare(found, expected), discover()[name].accepted(dtype, {}))
 
 
+SMALL = {"p": 32, "unroll": 8, "r": 2, "j_bag": 64, "gpus": 2, "theta": 0}
+NOT_EMULATED = {
+    "split": "its blocks have two dimensions; its twin is simulated",
+    "barnes_hut": "the host builds its tree; its twin is simulated",
+    "barnes_hut_classic": "the host builds its tree; test_barnes_hut_classic.py emulates the walk",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in discover().items() if one.has_cuda_c and name not in NOT_EMULATED]
+)
+def test_cuda_c_agrees_with_the_float64_direct_sum(libraries, name):
+    variant, bodies = discover()[name], generators.plummer(97, 3, EPS)
+    asked = {axis: value for axis, value in SMALL.items() if axis in variant.axes}
+    axes = variant.complete(asked)
+    gpu = (Gpu if "gpus" in axes else Emulator)(variant, "float32", libraries)
+    prepared = variant.prepare(gpu, bodies, **axes)
+    found = []
+    for _ in range(prepared.cycle):
+        prepared.launch()
+        gpu.synchronize()
+        result = prepared.accelerations
+        found.append(np.column_stack(result) if isinstance(result, tuple) else result[:, :3].copy())
+    expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    errors = reference.compare(np.mean(found, axis=0), expected)
+    assert reference.objection_to(errors, variant.accepted("float32", axes)) is None
+
+
+@pytest.mark.slow
 @every_case
 def test_agrees_with_the_float64_direct_sum(accelerate, name, dtype, axes):
     # Less than a warp, an odd end, an even and an odd number of blocks in the ring.
@@ -64,6 +94,7 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, dtype, axes):
             assert np.array_equal(first, second)
 
 
+@pytest.mark.slow
 @every_case
 def test_masses_that_differ_and_masses_of_zero(accelerate, name, dtype, axes):
     bodies = generators.collision(100, 5, EPS)
@@ -74,6 +105,7 @@ def test_masses_that_differ_and_masses_of_zero(accelerate, name, dtype, axes):
     assert judged(name, dtype, bodies, found) is None
 
 
+@pytest.mark.slow
 @every_case
 def test_forces_sum_to_zero_and_coincident_bodies_stay_where_they_are(accelerate, name, dtype, axes):
     bodies = generators.collision(96, 5, EPS)
@@ -91,6 +123,7 @@ def heavy_and_light(n):
     return Bodies(mass, bodies.position, bodies.velocity, EPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 64, 1000, 2560])
 def test_tensor_orders_every_body_once_and_the_most_compact_block_first(libraries, n):
     variant = discover()["tensor"]
@@ -122,6 +155,7 @@ def test_tensor_orders_every_body_once_and_the_most_compact_block_first(librarie
     assert n < 1000 or np.median(radius) < 0.5 * np.linalg.norm(bodies.position - bodies.position.mean(0), axis=1).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reorder", [0, 1, 2])
 def test_tensor_stays_as_accurate_when_bodies_have_moved_since_they_were_ordered(libraries, reorder):
     variant = discover()["tensor"]
@@ -143,6 +177,7 @@ def few_are_many(monkeypatch):
     monkeypatch.setattr(tensor_share, "MANY", dict.fromkeys(tensor_share.MANY, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "warps"), [(2, 0), (4, 0), (4, 20)])
 @pytest.mark.parametrize(
     "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
@@ -159,6 +194,7 @@ def test_tensor_cores_are_as_exact_as_what_they_multiply(accelerate, few_are_man
     assert 1.5 * rms[2] < rms[1] < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bodies", [generators.collision(300, 5, EPS), heavy_and_light(300)], ids=["collision", "heavy and light"]
 )
@@ -176,6 +212,7 @@ def test_a_cube_in_fp16_has_several_times_the_errors_of_one_that_is_rounded_to_i
     assert 2 * rms["tensor"] < rms["tensor_half"] < 5 * rms["tensor"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bodies", [generators.collision(1000, 5, EPS), heavy_and_light(1000)], ids=["collision", "heavy and light"]
 )
@@ -188,6 +225,7 @@ def test_tensor_with_one_fp16_is_accepted_with_few_bodies_and_with_a_few_heavy_o
     assert reference.compare(found, expected).error_rms < 1e-6
 
 
+@pytest.mark.slow
 def test_tensor_with_one_fp16_takes_two_for_bodies_that_become_heavy_after_its_preparation(libraries, monkeypatch):
     variant = discover()["tensor"]
     monkeypatch.setitem(tensor_share.MANY, "float32", 100)
@@ -205,6 +243,7 @@ def test_tensor_with_one_fp16_takes_two_for_bodies_that_become_heavy_after_its_p
     assert rms[1] < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("apart", "terms"), [(1.7, 2), (1.9, 2), (2.4, 1), (5.0, 1)])
 def test_nearer_than_twice_the_radius_of_a_block_tensor_takes_two_fp16(accelerate, few_are_many, apart, terms):  # noqa: ARG001
     generator = np.random.default_rng(3)
@@ -222,6 +261,7 @@ def test_nearer_than_twice_the_radius_of_a_block_tensor_takes_two_fp16(accelerat
     assert error < 2e-6 if terms == 2 else error > 5e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("apart", "wide", "mass", "eps"),
     [
@@ -244,6 +284,7 @@ def test_powers_of_two_bring_any_lengths_and_masses_into_range(accelerate, apart
     assert reference.compare(found, expected).error_max < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1.5, 5, 10, 20, 40])
 def test_one_heavy_body_pulls_all_at_whatever_distance(accelerate, ratio):
     """Blocks that reach far: the least of their r^-3 still has to have bits in FP16 if a heavy body gives it weight."""

@@ -75,6 +75,7 @@ def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n):
     assert reference.objection_to(errors, DIRECT_SUM["float32"]) is None
 
 
+@pytest.mark.slow
 def test_errors_fall_with_the_order_as_the_expansion_promises(run):
     """Two clusters that see each other as far: with each order errors fall by the ratio of size and distance."""
     generator = np.random.default_rng(5)
@@ -94,6 +95,7 @@ def test_errors_fall_with_the_order_as_the_expansion_promises(run):
     assert errors[3] < 0.6 * errors[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("axes", "median", "nearly"),
     [
@@ -153,6 +155,7 @@ def crowd_and_few_far_out(seed):
     return placed(np.r_[far_out, 0.5 * generator.normal(size=(600, 3)), [[60, 0, 0]]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("axes", "most"),
     [
@@ -199,6 +202,7 @@ def test_bodies_at_another_scale_meet_as_much_as_before(run):
     assert np.quantile(relative_errors(nearer, prepared.accelerations[:, :3]), 0.99) < 0.03
 
 
+@pytest.mark.slow
 def test_a_list_of_near_leaves_that_the_warps_of_a_block_share_is_complete(run):
     bodies = generators.plummer(260, 3, EPS)
     _, found = run(bodies, order=3, opening="geometric", theta=0, leaf_size=1, p=64)
@@ -223,6 +227,7 @@ AWKWARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_bodies_are_right(run, name):
     bodies = AWKWARD[name]

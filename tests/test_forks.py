@@ -93,6 +93,7 @@ def total(seed):
 """
 
 
+@pytest.mark.slow
 def test_the_environment_variable_that_the_sentence_advises_helps(tmp_path):
     sentence = printed(tmp_path, f"{FIRST}total(0)\n{POOL}")
     (advised,) = re.findall(r"variable NUMBA_THREADING_LAYER=(\w+)", sentence)
@@ -239,6 +240,7 @@ print(*shapes, sep="\\n")
     assert printed(tmp_path, text).splitlines() == [SHAPE] * 4
 
 
+@pytest.mark.slow
 def test_a_forked_child_runs_a_sweep_after_its_parent_did(tmp_path):
     text = """
 pull("cpu")
@@ -257,6 +259,7 @@ def test_a_worker_of_a_pool_may_not_run_a_sweep(tmp_path):
     assert found.startswith("InputError: a run starts processes, which multiprocessing does not let a daemonic process")
 
 
+@pytest.mark.slow
 def test_what_the_main_module_of_a_program_has_in_use_is_of_no_account_to_a_sweep(tmp_path):
     assert "'ok'" in printed(tmp_path, 'pull("cpu")\nprint(measure(None))')
 

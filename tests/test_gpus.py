@@ -114,6 +114,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 @pytest.mark.parametrize("linked", [True, False], ids=["linked", "apart"])
 @pytest.mark.parametrize(("name", "dtype", "count", "axes"), RUNS, ids=[f"{run[0]}-{run[2]}" for run in RUNS])

@@ -267,6 +267,7 @@ def check_that_it_compiles(variant, interaction, architecture):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 # Gravity is compiled with all variants that compute it.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "interaction"), list(product(TAKE_ANY, [one for one in PACKAGED if one != "gravity"]))
 )

@@ -117,6 +117,7 @@ def knock_out(refused="", rounds=2):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_predicted_and_measured_gains_stand_side_by_side():
     found = knock_out()
@@ -180,6 +181,7 @@ def test_gains_are_predicted_as_they_were_measured():
     assert max(found) < 0.2, "also where roots of one loop are replaced, and those of another stay, as in tensor"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_the_kept_predictions_are_those_of_the_model():
     """The command that makes them again is: python -m gravbench.explain.predicting reports/h200/ceilings."""

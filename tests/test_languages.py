@@ -46,6 +46,7 @@ def test_lines_are_those_of_code(tmp_path):
     assert [languages.lines_of(variant, toolkit) for toolkit in ("jax", "cupy", "mojo")] == [3, 2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", ["naive", "tiled", "register_blocked", "kahan"])
 def test_numba_makes_machine_code_without_a_gpu(name, architecture):

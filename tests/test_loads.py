@@ -75,6 +75,7 @@ def numbers_read(monkeypatch):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_a_kernel_loads_what_its_variant_declares(numbers_read, name):
     variant = VARIANTS[name]
@@ -98,6 +99,7 @@ def far_apart(n):
     return Bodies(np.ones(n), position, np.zeros((n, 3)), 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 @pytest.mark.parametrize("name", OTHERS)
 def test_cuda_c_without_a_twin_loads_what_its_variant_declares(libraries, name, monkeypatch):

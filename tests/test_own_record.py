@@ -78,6 +78,7 @@ def middle(errors):
     return sorted(errors.compared, key=lambda one: abs(one.error))[len(errors.compared) // 2]
 
 
+@pytest.mark.slow
 @explained
 @pytest.mark.parametrize("errors", FOUND, ids=lambda errors: errors.variant)
 def test_the_model_predicts_what_the_file_says(errors, records):

@@ -97,6 +97,7 @@ def without_content(case):
     return case.model_copy(update={"bodies_file_sha256": None}).key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
 def test_the_command_of_a_record_asks_for_exactly_its_case(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

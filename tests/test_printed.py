@@ -38,6 +38,7 @@ def agrees(found, bodies):
     return reference.objection_to(reference.compare(found, expected), DIRECT_SUM["float32"]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "axes"),
     [

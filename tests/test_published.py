@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -251,16 +252,19 @@ def test_every_published_number_is_in_the_report_without_any_measured(name):
     assert "does not hold" not in text
 
 
+sweep_of = cache(configurations.load)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_path_measures_what_answers_its_source(name):
     if lacking := missing_variants(name):
         pytest.skip(lacking)
-    sweep = configurations.load(name)
+    sweep = sweep_of(name)
     assert sweep.published == name
     own = sources.load(sources.find(name))
     asked = [(name, cell.select) for one in own.figures for cell in one.steps()]
     asked += [(claim.run or name, number.select) for claim in own.claims for number in claim.numbers.values()]
-    cases = {run: configurations.load(run).cases for run, _ in asked}
+    cases = {run: sweep_of(run).cases for run, _ in asked}
     not_needed = {("numba_direct", 100000)}  # a single core would take a minute an evaluation
     for run, select in asked:
         if (select["variant"], select["n"]) not in not_needed:

@@ -54,6 +54,7 @@ def compiled(one, dtype, axes, architecture, options=("--minimal",)):
         compile_cuda(one.cuda_source(find(GRAVITY)), architecture, own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUDA_C)
 def test_every_end_of_a_range_compiles_without_a_warning(name):
     """Assembled in the type that takes most shared memory, for too much of it is seen there only.
@@ -88,6 +89,7 @@ extern "C" __global__ void kernel(double* x) {
         compile_cuda(source, "sm_90", [*FLAGS, *QUICK, "-DP=6145"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "axes"),
     [
@@ -174,6 +176,7 @@ def test_unusual_values_agree_with_float64_on_the_cpu(asked, dtype):
     assert judged(one, open_toolkit("cpu", one, dtype), dtype, bodies, axes) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 @pytest.mark.parametrize(
     ("name", "dtype", "asked"),

@@ -21,7 +21,7 @@ from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import comparing
 from gravbench.verifying import verify as reference
-from gravbench.verifying.comparing import compare, limits_of, objection_to
+from gravbench.verifying.comparing import compare, lengths, limits_of, objection_to
 from gravbench.verifying.direct_sums import _on_cpu, direct_sums
 from gravbench.verifying.perturbed import other_bodies
 from gravbench.verifying.verify import Judge, verified_rows
@@ -471,3 +471,8 @@ def test_an_interaction_that_divides_by_zero_gives_what_floating_point_gives(tmp
     sums = direct_sums(find(str(path)), plummer(5, 1, 0.1), np.arange(5), "float64")
     assert not np.isfinite(sums.exact).any()
     assert not np.isfinite(sums.plain).any()
+
+
+def test_lengths_whose_squares_no_number_holds_are_right():
+    vectors = np.array([[3e200, 4e200, 0], [3e-200, 0, -4e-200], [3, 4, 0], [0, 0, 0], [np.nan, 1, 1]])
+    np.testing.assert_allclose(lengths(vectors), [5e200, 5e-200, 5, 0, np.nan], rtol=1e-15)

@@ -77,6 +77,7 @@ def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n, d
         assert reference.objection_to(errors_of(bodies, one, dtype), DIRECT_SUM[dtype]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("axes", "rms"),
     [
@@ -102,6 +103,7 @@ def test_errors_are_what_the_criterion_and_the_moments_promise(run, axes, rms):
     assert 0 < computed["body_cell"] < computed["body_body"] < bodies.n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "axes",
     [
@@ -126,6 +128,7 @@ def test_warps_that_share_their_bodies_add_every_body_once(run, warps, p):
         assert reference.objection_to(errors_of(bodies, one), DIRECT_SUM["float32"]) is None
 
 
+@pytest.mark.slow
 def test_more_boxes_open_fewer_cells(run):
     bodies = generators.plummer(1000, 3, EPS)
     met = [run(bodies, group=64, boxes=boxes)[0].insight()["computed"] for boxes in (1, 4, 16)]
@@ -141,6 +144,7 @@ def last_tree():
     return rows, bounds[:count, 3], centres[:count], seconds[:count].view(np.float32), links[:count, 1:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("curve", "leaf_size", "bits"), [("hilbert", 1, 21), ("morton", 16, 21), ("hilbert", 16, 10), ("morton", 5, 3)]
 )
@@ -208,6 +212,7 @@ def test_the_units_of_length_and_mass_change_nothing(run, length, mass):
     assert np.abs(found - usual).max() < 1e-4 * np.abs(usual).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AWKWARD)
 @pytest.mark.parametrize(
     "axes",

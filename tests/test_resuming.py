@@ -40,6 +40,7 @@ def command(*words):
     return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sends signals to a session")
 @pytest.mark.timeout(900)
 def test_the_command_that_an_interrupted_run_prints_completes_it_when_a_shell_runs_it(tmp_path, monkeypatch):

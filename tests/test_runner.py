@@ -257,6 +257,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.timeout(900)
 def test_kill_9_in_mid_sweep_loses_at_most_the_case_under_way(stopped):
@@ -285,6 +286,7 @@ def test_kill_9_in_mid_sweep_loses_at_most_the_case_under_way(stopped):
     assert len(json.loads((out / "environment.json").read_text())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -325,6 +327,7 @@ class Terminal:
         fcntl.ioctl(self.theirs, termios.TIOCSCTTY, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_terminated_run_leaves_the_terminal_with_its_cursor(tmp_path):
     config = write_config(tmp_path, ["gated"])
@@ -519,6 +522,7 @@ def test_on_a_processor_the_last_variant_of_the_ladder_is_an_anchor_beside_a_sim
     assert {task.case.variant for task in few if task.anchor} == {"numba_direct"}
 
 
+@pytest.mark.slow
 def test_each_repetition_of_an_anchor_has_processes_of_its_own_and_a_resumed_run_counts_on(tmp_path):
     config = write_config(tmp_path, ["numpy_direct"], n="[40, 41]")
     config.write_text(config.read_text().replace("processes: 1", "processes: 2").replace("0.05", "3.0"))

@@ -88,6 +88,7 @@ def test_a_case_that_is_far_behind_stops_after_three_samples_and_its_results_are
     assert all(record.stop_reason != OUTRACED for record in records if record.anchor)
 
 
+@pytest.mark.slow
 def test_a_budget_of_trials_ends_a_search_and_a_resumed_one_goes_on(searched):
     pytest.importorskip("optuna")
     first, _, _ = searched("{strategy: random, budget_trials: 4}")
@@ -99,6 +100,7 @@ def test_a_budget_of_trials_ends_a_search_and_a_resumed_one_goes_on(searched):
     assert len({record.key for record in [*first, *again]}) in (8, 9)
 
 
+@pytest.mark.slow
 def test_what_was_outraced_is_known_to_a_search_and_measured_by_a_whole_sweep(searched, monkeypatch):
     from gravbench.search.orders import Race
 

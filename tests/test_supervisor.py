@@ -224,8 +224,8 @@ def test_what_is_forked_off_a_session_ends_and_sends_nothing(begin):
 
 
 def test_a_session_that_takes_too_long_fails_its_case(begin):
-    outcome = begin("waits", Limits(0.5, 8e9, 1e6)).ask(job())
-    assert outcome.reason == "no result within 0.5 s (measure.timeout_seconds) while verifying"
+    outcome = begin("waits", Limits(2, 8e9, 1e6)).ask(job())
+    assert outcome.reason == "no result within 2 s (measure.timeout_seconds) while verifying"
     assert outcome.broken
 
 
@@ -246,12 +246,14 @@ def test_the_limit_of_output_is_that_of_each_case(begin, tmp_path):
     assert (tmp_path / "worker.log").stat().st_size == 3_000_000
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_limit_fails_the_case(begin):
     outcome = begin("allocates", Limits(60, 0.75e9, 1e6)).ask(job())
     said = "the session was stopped while verifying: it used more than 0.75 GB of memory (measure.memory_gigabytes)"
     assert (outcome.reason, outcome.broken) == (said, True)
 
 
+@pytest.mark.slow
 def test_memory_that_processes_share_counts_once(begin):
     assert begin("shares_memory", Limits(60, 0.75e9, 1e6)).ask(job()).status == "ok"
 
@@ -358,6 +360,7 @@ def test_the_folder_of_a_run_that_goes_on_is_left(tmp_path, monkeypatch):
     assert mine.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_what_uses_too_much_or_leaves_processes_fails_with_a_sentence_and_the_sweep_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAVBENCH_TEST_PROCESSES", str(tmp_path / "processes"))

@@ -200,6 +200,7 @@ def walked(variant, toolkit):
                 yield axes
 
 
+@pytest.mark.slow
 @every_run
 def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit):
     variant = VARIANTS[name]
@@ -317,6 +318,7 @@ def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spi
                 assert all(max(int(one) for one in own) <= SPILLED.get(variant.name, 0) for own in spills), spills
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUDA_C)
 def test_what_a_configuration_asks_for_and_every_axis_value_compile_without_a_warning(name):
     variant = VARIANTS[name]

@@ -98,6 +98,7 @@ def test_a_loop_over_many_boxes_is_a_part_of_each_step():
     assert [done.turns for done in found] == [1, 4], "four turns of four boxes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "axes",
     [
@@ -143,6 +144,7 @@ def test_several_warps_divide_cells_and_batches_and_repeat_the_steps():
     assert (shared.max(axis=1) < one.cell_turns).all()
 
 
+@pytest.mark.slow
 def test_what_the_walks_of_a_record_meet_is_what_it_counted(records):
     small = [one for one in records if one.n == SMALL]
     assert len(small) > 50
@@ -168,6 +170,7 @@ def test_what_each_warp_runs_adds_up_to_the_parts():
     assert 1.0 <= roots_of / (followed.cells + followed.bodies).sum() < 1.25
 
 
+@pytest.mark.slow
 def test_at_most_a_tenth_is_unexplained_with_few_groups_and_with_many(records):
     """With 65,536 bodies, most of the time is that of the longest walks, several times as long as the mean."""
     large = [one for one in records if one.n == LARGE]

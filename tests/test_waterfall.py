@@ -129,6 +129,7 @@ def test_spilled_registers_cost_more_where_the_first_cache_is_full():
     assert spilling(128, shared=60 << 10) > held  # shared memory takes the room
 
 
+@pytest.mark.slow
 def test_the_waterfall_of_tensor_has_the_stages_that_its_record_has():
     ladder = [one for one in RecordFile(LADDER).read(str) if one.variant == "tensor" and one.n == 16384]
     record = next(one for one in ladder if one.axes["terms"] == 2)
@@ -153,6 +154,7 @@ def of_tensor():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [65536, 262144])
 @pytest.mark.parametrize("terms", [1, 2])
 def test_the_time_of_tensor_is_explained(of_tensor, n, terms):

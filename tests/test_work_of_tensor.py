@@ -170,6 +170,7 @@ def test_the_last_warp_ends_when_all_have_done_their_work(work, warps, resident,
     assert makespan(np.array(work), warps, resident, multiprocessors, SLOWNESS) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @explained
 @pytest.mark.parametrize("axes", [{}, {"terms": 1}, {"terms": 1, "unroll": 4}, {"unroll": 4, "together": 1}, {"r": 2}])
 def test_the_parts_of_tensor_have_a_root_for_each_pair(axes):
@@ -224,6 +225,7 @@ def test_every_warp_has_its_own_work():
     assert 1.2 * seconds(even) < seconds(uneven)
 
 
+@pytest.mark.slow
 @explained
 def test_instructions_are_those_that_nsight_compute_counted():
     seen = set()

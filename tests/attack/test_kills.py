@@ -16,6 +16,8 @@ from gravbench.model.lock import LOCK
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 
+pytestmark = pytest.mark.slow
+
 KILLS = 6
 PATIENCE = 300.0
 """Seconds to wait for what another process does soon."""
