@@ -27,7 +27,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
     2,
     {
         "config/settings.py": "b100ce8f",
-        "measuring/builds.py": "50462dad",
+        "measuring/builds.py": "4cf70556",
         "verifying/checks.py": "3dc98862",
         "verifying/comparing.py": "10605bee",
         "verifying/conserved.py": "75e2fa8a",

@@ -289,7 +289,7 @@ def test_a_session_that_is_suspended_computes_nothing_until_it_is_resumed(begin)
     session.give(job())
     wait_until(lambda: session.look() == "verifying")
     session.suspend()
-    assert session.process.root.status() == psutil.STATUS_STOPPED
+    wait_until(lambda: session.process.root.status() == psutil.STATUS_STOPPED)
     session.resume()
     assert session.process.root.status() != psutil.STATUS_STOPPED
 
