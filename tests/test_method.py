@@ -27,7 +27,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
     2,
     {
         "config/settings.py": "b100ce8f",
-        "measuring/builds.py": "694aa8fa",
+        "measuring/builds.py": "d93f4285",
         "verifying/checks.py": "3dc98862",
         "verifying/comparing.py": "10605bee",
         "verifying/conserved.py": "75e2fa8a",

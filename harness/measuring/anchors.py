@@ -131,16 +131,13 @@ def _spread(tasks: Sequence[Task], anchors: Sequence[Task], every: int, fewest: 
 
 def _with_other_work(tasks: Sequence[Task], anchor: Task, times: int) -> Iterator[Task]:
     """Put the anchor of another kind of work, two ``times`` or more, behind some of those that are there, evenly."""
-    ends = [place for place, task in enumerate(tasks) if task.anchor and not _is_anchor(tasks[place + 1 : place + 2])]
+    following = [*(task.anchor for task in tasks[1:]), 0]
+    ends = [place for place, task in enumerate(tasks) if task.anchor and not following[place]]
     chosen = Counter(ends[round(i * (len(ends) - 1) / (times - 1))] for i in range(times))
     for place, task in enumerate(tasks):
         yield task
         for _ in range(chosen[place]):
             yield anchor
-
-
-def _is_anchor(following: Sequence[Task]) -> bool:
-    return any(task.anchor for task in following)
 
 
 def _numbered(tasks: Iterable[Task], finished: Mapping[tuple[str, str], int]) -> Iterator[Task]:

@@ -148,9 +148,8 @@ class BuildPool:
             if len(self._wanted) >= AHEAD * self._most:
                 break
             if (key := self._key(task)) is not None and key not in self._begun:
-                assert task.device is not None
                 self._begun.add(key)
-                self._wanted[key] = task.case, self._targets[task.device]
+                self._wanted[key] = task.case, key[1]
         self._hand_out(place)
 
     def is_done(self, task: Task) -> bool:
@@ -195,8 +194,8 @@ class BuildPool:
             self._builders.pop().process.end()
         self._targets = {}
 
-    def _key(self, task: Task) -> object:
-        """Identify what is built for a task; None where nothing is."""
+    def _key(self, task: Task) -> tuple[object, Target] | None:
+        """Identify what is built for a task, and for what; None where nothing is."""
         target = self._targets.get(task.device) if task.device else None
         return None if target is None else (task.case.identity, target)
 

@@ -31,9 +31,17 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         return Finding(toolkit, entry.version, usable=False, reason="installed; it needs an NVIDIA GPU")
     variant = discover()[entry.probe]
     case = Case(
-        variant=variant.name, toolkit=toolkit, axes=variant.complete({}), n=1000, dtype="float32", bodies="plummer",
-        subset="even", seed=1, eps=0.025, timed="force",
-    )  # fmt: skip
+        variant=variant.name,
+        toolkit=toolkit,
+        axes=variant.complete({}),
+        n=1000,
+        dtype="float32",
+        bodies="plummer",
+        subset="even",
+        seed=1,
+        eps=0.025,
+        timed="force",
+    )
     with workplace() as place:
         session = Session(place, device, (), place.folder / "worker.log", Limits.of(MEASURE))
         try:

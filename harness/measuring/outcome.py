@@ -10,15 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from gravbench.model.record import (
-    Errors,
-    Inside,
-    Measurement,
-    Preparation,
-    Resources,
-    Status,
-    Stepping,
-)
+from gravbench.model.record import Errors, Inside, Measurement, Preparation, Resources, Status, Stepping
 from gravbench.model.variant import Axes, Dtype, Prepared, Variant
 
 Name = Annotated[str, Field(strict=True, pattern=r"^\P{C}{1,60}$")]
