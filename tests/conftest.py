@@ -16,7 +16,7 @@ from gravbench.model import derived
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Record
 from gravbench.model.statistics import ends
-from gravbench.toolkits import kept
+from gravbench.toolkits import compile_cache
 from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
@@ -35,7 +35,7 @@ if not GPUS:
     simulator.take_turns()
 
 # Before a variant is imported: what is compiled of it for the processor is then found by all processes, as in a run.
-kept.keep()
+compile_cache.keep()
 
 # The same examples every time: what fails here fails for everybody.
 settings.register_profile("gravbench", derandomize=True)

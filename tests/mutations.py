@@ -134,13 +134,14 @@ MUTATIONS = (
         "test_binaries.py",
     ),
     Mutation(
-        "kept-ignores-versions", "harness/toolkits/kept.py", "return [*_surroundings(), *map(", "return [*map(",
-        "test_kept.py",
+        "cache-ignores-versions", "harness/toolkits/compile_cache.py",
+        "return [*_surroundings(), *map(", "return [*map(",
+        "test_compile_cache.py",
     ),
     Mutation(
         "nvrtc-hides-log", "harness/toolkits/nvrtc.py",
         'raise CompileError(log.replace("\\0", "").strip())', 'raise CompileError("it does not compile")',
-        "test_builds.py test_ledger.py test_knock_outs.py",
+        "test_builds.py test_ledger.py test_ablations.py",
     ),
     # measuring
     Mutation(

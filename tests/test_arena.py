@@ -11,9 +11,9 @@ from gravbench.config.load import load
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.arenas import HEADERS
-from gravbench.report.here import Here, Origin
 from gravbench.report.page import charts, figures, html
 from gravbench.report.page.labels import places
+from gravbench.report.provenance import Here, Origin
 from gravbench.report.terminal.arena import arena_markdown, render_arena
 from gravbench.verdicts.arena import arenas, front
 from test_page import check_vega_lite

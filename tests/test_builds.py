@@ -23,7 +23,7 @@ from gravbench.model.device import Device, Target
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
-from gravbench.toolkits import kept, nvrtc
+from gravbench.toolkits import compile_cache, nvrtc
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.jobs import Job
 from gravbench.toolkits.recording import RecordingToolkit
@@ -292,7 +292,7 @@ def test_a_builder_sees_no_device_is_polite_and_writes_into_the_log(tmp_path, po
 def test_what_numba_compiles_for_the_host_meanwhile_is_kept(monkeypatch):
     asked = []
     monkeypatch.setitem(sys.modules, "numba", SimpleNamespace())
-    monkeypatch.setattr(kept, "keep", lambda: asked.append(True))
+    monkeypatch.setattr(compile_cache, "keep", lambda: asked.append(True))
     monkeypatch.setattr(RecordingToolkit, "compile", lambda *_, **__: pytest.fail("too late") if not asked else None)
     build(NAIVE, H200, ())
     assert asked == [True]

@@ -72,13 +72,22 @@ def test_every_command_and_option_is_listed():
 
 
 def test_every_sign_of_a_report_is_explained():
-    from gravbench.report import here, names
+    from gravbench.report import names, provenance
     from gravbench.report.terminal import ladder
 
     listed = set(re.findall(r"^\| `(.)` \|", (ROOT / "docs" / "how-to" / "report.md").read_text("utf-8"), re.MULTILINE))
-    signs = {ladder.THROTTLED, ladder.UNSETTLED, ladder.UNKNOWN, names.DRIFTED, here.PARTIAL, here.UNCOUNTED}
-    signs |= {here.NARROW}
-    assert listed == signs | {here.CUT_SHORT, here.OTHER_METHOD} | {one.value for one in here.Origin if one}
+    signs = {
+        ladder.THROTTLED,
+        ladder.UNSETTLED,
+        ladder.UNKNOWN,
+        names.DRIFTED,
+        provenance.PARTIAL,
+        provenance.UNCOUNTED,
+    }
+    signs |= {provenance.NARROW}
+    assert listed == signs | {provenance.CUT_SHORT, provenance.OTHER_METHOD} | {
+        one.value for one in provenance.Origin if one
+    }
 
 
 def test_every_variant_is_listed():

@@ -29,7 +29,7 @@ from gravbench.model.device import Device, Finding
 from gravbench.model.interaction_files import find as find_interaction
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents
-from gravbench.report.here import NOWHERE
+from gravbench.report.provenance import NOWHERE
 from gravbench.report.story_path import story
 from gravbench.report.terminal import inventory
 from gravbench.report.terminal.comparison import VERDICT_STYLES, closing_sentence, render_comparison

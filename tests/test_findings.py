@@ -27,7 +27,7 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from gravbench.explain import ceilings
+from gravbench.explain import peaks
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
@@ -216,7 +216,7 @@ def published(name: str) -> set[float]:
 
 def ceiling(folder: str, quantity: str, name: str) -> float:
     """Return a field of a ceiling in its own unit."""
-    value = getattr(ceilings.read(ROOT / "reports" / folder).by_name.get(name), quantity, None)
+    value = getattr(peaks.read(ROOT / "reports" / folder).by_name.get(name), quantity, None)
     if value is None:
         raise WrongError(f"reports/{folder} has no {quantity} of {name}")
     return float(value)

@@ -16,8 +16,8 @@ from gravbench.model.run_names import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.report.here import NOWHERE
 from gravbench.report.numbers import number
+from gravbench.report.provenance import NOWHERE
 from gravbench.toolkits import nvrtc
 from test_report import record
 

@@ -20,14 +20,14 @@ from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.explain import assembling, bars, explained, ledger, page, printed
-from gravbench.explain.asking import asked_of
 from gravbench.explain.bounds import bound
-from gravbench.explain.chains import bank_conflicts, longest_chain
+from gravbench.explain.dependency_chains import bank_conflicts, longest_chain
 from gravbench.explain.machine_code import Instruction, Loop, around, innermost, parse
 from gravbench.explain.occupancy import occupancy
 from gravbench.explain.pipes import ISSUE, PIPES, WORK, is_root, lanes, passes_of, pipe_of, work_of
-from gravbench.explain.places import places
-from gravbench.explain.trips import trips
+from gravbench.explain.recorded_kernels import asked_of
+from gravbench.explain.source_lines import places
+from gravbench.explain.trip_counts import trips
 from gravbench.explain.waterfall import Part
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
@@ -740,7 +740,7 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
 
 # The document
 
-# Of those of validate the numbers are in a file (test_own_record).
+# Of those of validate the numbers are in a file (test_validation).
 PRINTED = r"<!-- printed: ((?:(?!validate).)*?) -->\n```text\n(.*?)```\n<!-- end of printed -->"
 BLOCKS = re.findall(PRINTED, DOCUMENT, re.DOTALL)
 

@@ -14,11 +14,11 @@ from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.variant import discover
 from gravbench.report.compared import comparison_json
-from gravbench.report.here import NOWHERE, OTHER_METHOD, Here
+from gravbench.report.provenance import NOWHERE, OTHER_METHOD, Here
 from gravbench.report.terminal.comparison import comparison_markdown
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
-from test_here import measured
+from test_provenance import measured
 from test_report import PARENTS, flat, shown_here
 
 VARIANTS = discover()
@@ -27,13 +27,13 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
     2,
     {
         "config/settings.py": "b100ce8f",
-        "measuring/builds.py": "d93f4285",
+        "measuring/builds.py": "35061820",
         "verifying/checks.py": "3dc98862",
         "verifying/comparing.py": "10605bee",
         "verifying/conserved.py": "75e2fa8a",
         "verifying/direct_sums.py": "c0c68ce1",
         "measuring/engine.py": "ed071ca9",
-        "verifying/gpu_sums.py": "3a662eee",
+        "verifying/gpu_sums.py": "57084fdc",
         "verifying/perturbed.py": "86aec78b",
         "measuring/protocol.py": "3fffcc58",
         "measuring/session.py": "49f88f27",

@@ -12,8 +12,8 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.report.compared import comparison_json
 from gravbench.report.export import write
-from gravbench.report.here import CUT_SHORT, NOWHERE
 from gravbench.report.page import charts, columns, html, kinds
+from gravbench.report.provenance import CUT_SHORT, NOWHERE
 from gravbench.report.published import NOT_IN_FULL, _Search
 from gravbench.report.terminal.choices import choices_json
 from gravbench.report.terminal.comparison import summary

@@ -31,11 +31,11 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report import winning
-from gravbench.report.here import Here
 from gravbench.report.page import charts, colours, columns, figures, html, insides, kinds
 from gravbench.report.page.html import Run, page
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
+from gravbench.report.provenance import Here
 from gravbench.verdicts import ranking
 from test_report import many, record
 

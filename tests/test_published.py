@@ -29,7 +29,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
-from gravbench.report import doubt, published, remarks
+from gravbench.report import claim_uncertainty, published, remarks
 from gravbench.report.numbers import number
 from gravbench.report.page import html, kinds
 from gravbench.report.terminal.ladder import ladder_markdown
@@ -572,7 +572,7 @@ def test_a_band_is_undecided_when_only_its_middle_is_within_it():
 def test_few_samples_bound_a_number_by_their_own_scatter():
     def of(samples: list[float]) -> float:
         few = tiled(1.0, p=64, ci_low=None, ci_high=None, samples_seconds=samples)
-        return doubt.Doubts([few]).of(few, "seconds").reach
+        return claim_uncertainty.Doubts([few]).of(few, "seconds").reach
 
     # Student's t of two is 4.30, the logarithms deviate by 0.1: by hand 4.303 * 0.1 / sqrt(3).
     assert of([math.exp(-0.1), 1.0, math.exp(0.1)]) == pytest.approx(0.2484, abs=1e-4)
@@ -614,7 +614,10 @@ def test_what_is_counted_is_certain():
     own = claim(numbers=asked, holds="few <= 4000")
     one = tiled(1.0, p=64, stages_bytes={"upload": 24000})
     assert verdict(own, [*DRIFTING, one]) == "holds"
-    assert {unit for unit in get_args(sources.Unit) if unit not in doubt.COUNTED} >= {"seconds", "GB/s of download"}
+    assert {unit for unit in get_args(sources.Unit) if unit not in claim_uncertainty.COUNTED} >= {
+        "seconds",
+        "GB/s of download",
+    }
 
 
 # What the sources' claims are asked of

@@ -17,7 +17,7 @@ from gravbench.config.published import find, load
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import CPU, discover
-from gravbench.report.here import Here
+from gravbench.report.provenance import Here
 from gravbench.report.terminal import printing
 from gravbench.report.terminal.ladder import ladder_markdown, render
 from gravbench.report.terminal.loads import loads_of

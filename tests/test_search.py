@@ -20,7 +20,7 @@ from gravbench.errors import InputError
 from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.model.case import Case
 from gravbench.model.statistics import CONFIDENCE, median_interval
-from gravbench.search.contests import contest, told_apart
+from gravbench.search.comparison_groups import contest, told_apart
 from gravbench.search.racing import looks, outraced
 from gravbench.search.sampled import SAMPLED
 from gravbench.search.space import VARIANT, Space, point_of

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import assemble, missing
 from gravbench.explain.machine_code import Code, Instruction
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shared_memory import wavefronts, with_wavefronts
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover

@@ -13,8 +13,8 @@ from gravbench.model import run_names
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import labels, story, story_figure, story_path
-from gravbench.report.here import NOWHERE, Here
 from gravbench.report.labels import Box
+from gravbench.report.provenance import NOWHERE, Here
 from test_report import record
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,8 @@ from conftest import ROOT
 from gravbench.model.runs import RecordFile
 from gravbench.model.work import Work
 from gravbench.report import export
-from gravbench.report.here import Here
 from gravbench.report.page import columns
+from gravbench.report.provenance import Here
 from gravbench.report.reported import report_json
 from gravbench.report.terminal.ladder import ladder_markdown, render
 from gravbench.verdicts.ranking import is_ranked, repetitions, seconds

@@ -5,15 +5,15 @@ import pytest
 
 from conftest import ROOT
 from emulator import COMPILER, Emulator
-from gravbench.explain import ceilings
-from gravbench.explain.asking import asked_of
+from gravbench.explain import peaks
 from gravbench.explain.assembling import assemble, missing
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.machine_code import Loop
-from gravbench.explain.near_cells import walks
 from gravbench.explain.parts_of_walk import Walked, counted, loops_of, parts
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.pipes import is_root
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shape import shape_of
+from gravbench.explain.tree_walks import walks
 from gravbench.explain.waterfall import waterfall
 from gravbench.explain.work import work_of
 from gravbench.model import generators, initial_conditions
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 VARIANT = discover()["resident_tree"]
 GRAVITY = find("gravity")
 SMALL, LARGE = 1 << 16, 1 << 20
-CEILINGS = ceilings.read(ROOT / "reports" / "h200" / "ceilings")
+CEILINGS = peaks.read(ROOT / "reports" / "h200" / "ceilings")
 
 
 @pytest.fixture(scope="module")
@@ -194,5 +194,5 @@ def test_without_times_of_stages_all_launches_are_of_the_kernel(records):
     work = work_of(record, "sm_90", shape_of(record))
     assert work.stage == ""
     assert work.launches > 5
-    assert "other stages" not in {part.name for part in waterfall(record, "sm_90", Ceilings())}
+    assert "other stages" not in {part.name for part in waterfall(record, "sm_90", Peaks())}
     assert work_of(records[0], "sm_90", shape_of(records[0])).launches == 1

@@ -8,8 +8,8 @@ from conftest import ROOT
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents
 from gravbench.report import winning
-from gravbench.report.here import Here
 from gravbench.report.page.answer import answers
+from gravbench.report.provenance import Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.question import QUANTILE, Question, error_of

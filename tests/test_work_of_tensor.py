@@ -7,14 +7,14 @@ import pytest
 
 from conftest import ROOT
 from emulator import COMPILER, Emulator
-from gravbench.explain import model, near_pairs, own_record
-from gravbench.explain.asking import asked_of
+from gravbench.explain import model, near_pairs, validation
 from gravbench.explain.assembling import missing
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.machine_code import Code, Instruction, Loop
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.paths import way_through
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.pipes import is_root
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.work import met_of, work_of, work_of_text
 from gravbench.model import generators
@@ -212,7 +212,7 @@ def test_every_warp_has_its_own_work():
     shape = Shape(blocks=1056, warps=2, resident=8, multiprocessors=132)
     met = met_of(bodies, dict(one.constants), own, 2112)
     work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 1, count=lambda: met)
-    ceilings = Ceilings()
+    ceilings = Peaks()
     problem, costs = model.Problem(bodies.n, float(bodies.n**2)), model.costs_of(ceilings)
 
     def seconds(each):
@@ -230,9 +230,9 @@ def test_every_warp_has_its_own_work():
 def test_instructions_are_those_that_nsight_compute_counted():
     seen = set()
     for record in RecordFile(ROOT / "reports" / "h200" / "counters").read(str):
-        if not record.counters or not own_record.modelled(record):
+        if not record.counters or not validation.modelled(record):
             continue
-        if not own_record.of_this_checkout(record):
+        if not validation.of_this_checkout(record):
             continue
         work = work_of(record, model.architecture_of(record), shape_of(record))
         expected = record.counters["instructions"]

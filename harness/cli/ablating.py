@@ -20,8 +20,8 @@ from gravbench.errors import InputError, listed
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gravbench.explain.ablations import Ablations
     from gravbench.explain.explained import Asked
-    from gravbench.explain.knock_outs import KnockOuts
 
 OF_MEASURING = ("parameter", "n", "dtype", "device", "peaks", "out")
 """Options that say what is measured."""
@@ -78,8 +78,8 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
     Raises:
         InputError: there is no such GPU, CuPy cannot be used, or the file cannot be written.
     """
-    from gravbench.explain import ceilings as kept
-    from gravbench.explain import knock_outs
+    from gravbench.explain import ablations
+    from gravbench.explain import peaks as kept
     from gravbench.measuring import environment
     from gravbench.model import runs
     from gravbench.model.interaction import GRAVITY
@@ -107,19 +107,19 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
                     terminal.print(what, markup=False)
 
             interaction = find(GRAVITY)
-            opened = knock_outs.opened(asked.dtype, interaction)
+            opened = ablations.opened(asked.dtype, interaction)
             with sensor(chosen.uuid) as read:
-                ablations = knock_outs.knock_out(
+                results = ablations.ablate(
                     variant, axes, asked.n, asked.dtype, interaction, measured, opened, read, say
                 )
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         noted = environment.describe([chosen], sys.argv[1:])
-        ablations = ablations.model_copy(update={"device": chosen.name, "started": started, "environment": noted})
-        path = knock_outs.write([ablations], folder)
+        results = results.model_copy(update={"device": chosen.name, "started": started, "environment": noted})
+        path = ablations.write([results], folder)
     if as_json:
-        typer.echo(ablations.model_dump_json(indent=1))
+        typer.echo(results.model_dump_json(indent=1))
     else:
-        show(ablations, terminal)
+        show(results, terminal)
     terminal.print(f"results written to {path}", markup=False, soft_wrap=True)
 
 
@@ -129,7 +129,7 @@ def show_kept(folder: Path, variant: str | None, *, as_json: bool) -> None:
     Raises:
         InputError: it has none, or its file cannot be read.
     """
-    from gravbench.explain.knock_outs import FILE, read_all
+    from gravbench.explain.ablations import FILE, read_all
     from gravbench.report.terminal.printing import say
 
     kept = read_all(folder)
@@ -148,7 +148,7 @@ def show_kept(folder: Path, variant: str | None, *, as_json: bool) -> None:
     say(terminal, LEGEND)
 
 
-def show(found: KnockOuts, terminal: Console, *, legend: bool = True) -> None:
+def show(found: Ablations, terminal: Console, *, legend: bool = True) -> None:
     """Print a row for each change."""
     from statistics import median
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gravbench.explain.explained import Asked
-    from gravbench.explain.own_record import Errors
+    from gravbench.explain.validation import Errors
     from gravbench.model.variant import Variant
 
 MOST_BODIES = 1 << 24
@@ -114,10 +114,10 @@ def bottleneck(
 
     Exit code 1 if no record of the run can be explained.
     """
-    from gravbench.explain import ceilings as kept
-    from gravbench.explain.limiting import limits_of
+    from gravbench.explain import peaks as kept
+    from gravbench.explain.bottlenecks import limits_of
     from gravbench.model import run_names
-    from gravbench.model.limiting import Limits
+    from gravbench.model.bottlenecks import Limits
     from gravbench.model.lock import alone
     from gravbench.report.terminal.printing import say_lines
     from gravbench.toolkits import nvrtc
@@ -156,26 +156,26 @@ def validate(
 
     Exit code 1 if no record of the runs can be predicted.
     """
-    from gravbench.explain import ceilings as kept
-    from gravbench.explain import own_record
+    from gravbench.explain import peaks as kept
+    from gravbench.explain import validation
     from gravbench.toolkits import nvrtc
 
     measured_in = _present(peaks)
     _check_installed()
     records = [record for run in runs for record in read_records(find_run(run))]
     chosen = [record for record in records if variant in (None, record.variant)]
-    measured = kept.read(measured_in) if measured_in else kept.Ceilings()
-    errors, without = own_record.errors_of(chosen, measured)
+    measured = kept.read(measured_in) if measured_in else kept.Peaks()
+    errors, without = validation.errors_of(chosen, measured)
     if as_json:
         rows = {one.variant: {"records": len(one.errors), "median": one.median, "bias": one.bias} for one in errors}
-        typer.echo(json.dumps({"median": own_record.typical(errors), "variants": rows, "without": without}, indent=2))
+        typer.echo(json.dumps({"median": validation.typical(errors), "variants": rows, "without": without}, indent=2))
     else:
         print_errors(errors, without, console())
     if not errors:
         raise typer.Exit(1)
     if figures:
         with writing(figures):
-            own_record.write(errors, nvrtc.version(), figures)
+            validation.write(errors, nvrtc.version(), figures)
 
 
 def print_errors(errors: Sequence[Errors], without: Mapping[str, str], terminal: Console) -> None:
@@ -183,7 +183,7 @@ def print_errors(errors: Sequence[Errors], without: Mapping[str, str], terminal:
     from rich.table import Table
     from rich.text import Text
 
-    from gravbench.explain.own_record import typical
+    from gravbench.explain.validation import typical
     from gravbench.report.terminal.printing import heading, say, say_lines
 
     heading(terminal, "Predicted and measured times")

@@ -79,7 +79,7 @@ def compare(
     There is one verdict on seconds and, if the device reports its clock, one on clock cycles.
     """
     from gravbench.report.compared import comparison_json
-    from gravbench.report.here import Here
+    from gravbench.report.provenance import Here
     from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
 
@@ -152,8 +152,8 @@ def best(
 ) -> None:
     """Recommend a configuration for each N: the simplest of those that are as good as the fastest."""
     from gravbench.model.runs import latest
-    from gravbench.report.here import Here
     from gravbench.report.names import count
+    from gravbench.report.provenance import Here
     from gravbench.report.terminal.choices import choices_json, render_choices
     from gravbench.verdicts import fastest
     from gravbench.verdicts.best import best as choose

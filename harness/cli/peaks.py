@@ -18,7 +18,7 @@ from gravbench.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gravbench.explain.ceilings import Ceilings
+    from gravbench.explain.peaks import Peaks
 
 
 @app.command(rich_help_panel=MEASURE)
@@ -43,7 +43,7 @@ def peaks(
             raise InputError(f"--from {from_folder} measures nothing; it cannot be combined with {', '.join(ignored)}")
         _print(_kept(from_folder), console(), as_json=as_json)
         return
-    from gravbench.explain import ceilings as kept
+    from gravbench.explain import peaks as kept
     from gravbench.explain.measured import check, measure
     from gravbench.model import runs
     from gravbench.model.lock import alone
@@ -79,9 +79,9 @@ def peaks(
     raise typer.Exit(0 if found.ceilings else 1)
 
 
-def _kept(folder: Path) -> Ceilings:
+def _kept(folder: Path) -> Peaks:
     """Read what was measured before; without any, raise ``InputError``."""
-    from gravbench.explain import ceilings as kept
+    from gravbench.explain import peaks as kept
     from gravbench.model.run_names import present
     from gravbench.model.runs import CEILINGS
 
@@ -91,14 +91,14 @@ def _kept(folder: Path) -> Ceilings:
     return found
 
 
-def _print(found: Ceilings, terminal: Console, *, as_json: bool) -> None:
+def _print(found: Peaks, terminal: Console, *, as_json: bool) -> None:
     if as_json:
         typer.echo(found.model_dump_json(indent=1))
     else:
         show(found, terminal)
 
 
-def show(found: Ceilings, terminal: Console) -> None:
+def show(found: Peaks, terminal: Console) -> None:
     """Print a row for each peak rate."""
     from rich.table import Table
     from rich.text import Text

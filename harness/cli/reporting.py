@@ -124,7 +124,7 @@ def _print_summary(folder: Path, name: str, question: Question) -> None:
     from gravbench.model.runs import RECORDS
     from gravbench.model.variant import parents, summaries
     from gravbench.report.chosen import EVERYTHING
-    from gravbench.report.here import Here
+    from gravbench.report.provenance import Here
     from gravbench.report.published import beside
     from gravbench.report.terminal.summary import render_summary
 
@@ -149,9 +149,9 @@ def _print_summary(folder: Path, name: str, question: Question) -> None:
 
 
 def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> None:
-    from gravbench.model import limiting, runs
+    from gravbench.model import bottlenecks, runs
     from gravbench.model.variant import parents
-    from gravbench.report.here import Here
+    from gravbench.report.provenance import Here
     from gravbench.report.published import beside
     from gravbench.report.terminal.arena import render_arena
     from gravbench.report.terminal.gpus import render_gpus
@@ -166,7 +166,7 @@ def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> No
     cases, drifts = runs.latest(chosen.shown(records)), drifted(records)
     with paged() as terminal:
         here = Here(variants, records)
-        render(records, terminal, parents(variants), here, chosen, limiting.read(folder))
+        render(records, terminal, parents(variants), here, chosen, bottlenecks.read(folder))
         render_arena(cases, terminal, drifts, here)
         for section in (render_gpus, render_stages, render_accuracy, render_counters):
             section(cases, terminal, drifts)
@@ -182,7 +182,7 @@ def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, que
 
     from gravbench.model import runs
     from gravbench.model.variant import parents, summaries
-    from gravbench.report.here import Here
+    from gravbench.report.provenance import Here
     from gravbench.report.published import beside
     from gravbench.report.reported import report_json
     from gravbench.report.terminal.arena import arena_markdown
@@ -213,7 +213,7 @@ def _write_report(
     figures: Path | None,
 ) -> None:
     from gravbench.config.published import find, load
-    from gravbench.model import limiting, runs
+    from gravbench.model import bottlenecks, runs
     from gravbench.report.page import html
     from gravbench.report.page.figures import write
     from gravbench.report.published import beside
@@ -232,7 +232,7 @@ def _write_report(
             others = beside(folder, source) if source else {}
             shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said, others))
         variants = known_variants(warn)
-        limits = limiting.NONE.joined(map(limiting.read, folders))
+        limits = bottlenecks.NONE.joined(map(bottlenecks.read, folders))
         if page:
             say(f"writing {page}")
             with writing(page):

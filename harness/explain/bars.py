@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.errors import InputError, listed, shortened
-from gravbench.explain import ceilings
+from gravbench.explain import peaks
 from gravbench.explain.explained import Asked, Explained
 from gravbench.explain.model import architecture_of
 from gravbench.explain.shape import UnmodelledError
@@ -57,7 +57,7 @@ def bars(found: Explained, records: Sequence[Record], folder: Path, of_ceilings:
     Raises:
         InputError: a case was not measured, or on an architecture for which it was not compiled.
     """
-    device = ceilings.read(of_ceilings or folder)
+    device = peaks.read(of_ceilings or folder)
     return [_bar(found, side, record_of(one, records, folder), device) for side, one in enumerate(found.asked)]
 
 
@@ -92,7 +92,7 @@ def _in_cuda_c(record: Record) -> bool:
     return toolkit is not None and toolkit.cuda_c
 
 
-def _bar(found: Explained, side: int, record: Record, device: ceilings.Ceilings) -> Bar:
+def _bar(found: Explained, side: int, record: Record, device: peaks.Peaks) -> Bar:
     assert record.median_seconds  # it was chosen for that
     picoseconds = 1e12 * record.median_seconds / record.evaluated
     architecture = architecture_of(record)

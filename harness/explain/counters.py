@@ -110,7 +110,7 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
         command = [
             ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS),
             "--target-processes", "all", "--log-file", str(log),
-            sys.executable, "-m", "gravbench.explain.once", str(asked),
+            sys.executable, "-m", "gravbench.explain.ncu_target", str(asked),
         ]  # fmt: skip
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
         limit = SECONDS_A_CASE * len(cases)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gravbench.errors import InputError
-from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import missing
 from gravbench.explain.bounds import Bound, bound
 from gravbench.explain.ledger import Inner, Ledger, ledgers
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import AxisValue, Dtype, Variant

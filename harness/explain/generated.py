@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping
 
 from gravbench.errors import InputError, listed, shortened
-from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import Compiled, compiled, linked, listing, naming
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find

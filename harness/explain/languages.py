@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gravbench.errors import exit_code_of
-from gravbench.explain.asking import asked_of
 from gravbench.explain.assembling import Assembled, disassembled
 from gravbench.explain.generated import compilers, generated
 from gravbench.explain.ledger import inner_loops, ledger
-from gravbench.explain.places import Places
+from gravbench.explain.recorded_kernels import asked_of
+from gravbench.explain.source_lines import Places
 from gravbench.model import files
 from gravbench.model.identity import code_lines, cuda_lines
 from gravbench.model.interaction import GRAVITY
@@ -30,9 +30,9 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
-from gravbench.report.here import Here
 from gravbench.report.names import escaped
 from gravbench.report.numbers import number, times
+from gravbench.report.provenance import Here
 from gravbench.report.terminal.table import Column, markdown_table
 from gravbench.toolkits import nvrtc
 

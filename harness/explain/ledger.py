@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from gravbench.explain.assembling import Assembled, assemble, hasty_ptx, naming
-from gravbench.explain.chains import bank_conflicts, longest_chain
+from gravbench.explain.dependency_chains import bank_conflicts, longest_chain
 from gravbench.explain.machine_code import Instruction, Loop, around, innermost
 from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.pipes import PIPES, WORK, is_root, passes_of, pipe_of, work_of
-from gravbench.explain.places import Places, places
-from gravbench.explain.trips import trips
+from gravbench.explain.source_lines import Places, places
+from gravbench.explain.trip_counts import trips
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Dtype, Variant
 from gravbench.toolkits.interface import FLAGS

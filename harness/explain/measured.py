@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gravbench.errors import InputError, nearest
-from gravbench.explain import host_ceilings, measured_ceilings
-from gravbench.explain.ceilings import Ceilings
+from gravbench.explain import host_peaks, measured_peaks
 from gravbench.explain.microbenchmarks import BENCHMARKS
+from gravbench.explain.peaks import Peaks
 from gravbench.measuring import environment
 from gravbench.model.device import Device
 from gravbench.model.interaction import GRAVITY
@@ -25,7 +25,7 @@ def check(device: Device, names: Iterable[str]) -> None:
     Raises:
         InputError: a name is no ceiling of such a device.
     """
-    accepted = OF_A_GPU if device.is_gpu else host_ceilings.NAMES
+    accepted = OF_A_GPU if device.is_gpu else host_peaks.NAMES
     for name in sorted(names):
         if name not in accepted:
             raise InputError(f"--only {name}: no ceiling of {device.selector}; {nearest(name, list(accepted))}")
@@ -33,7 +33,7 @@ def check(device: Device, names: Iterable[str]) -> None:
 
 def measure(
     device: Device, arguments: Sequence[str], say: Callable[[str], None], names: frozenset[str] | None = None
-) -> Ceilings:
+) -> Peaks:
     """Measure each ceiling of a device, or those of ``names``; ``arguments`` are those of the ``gravbench`` command.
 
     ``say`` is told the name of each as it begins. A GPU has to be the first that CUDA sees.
@@ -43,18 +43,18 @@ def measure(
     """
     noted = environment.describe([device], arguments)
     if not device.is_gpu:
-        found, failed = host_ceilings.measure_all(say, names)
-        return Ceilings(device=device.name, ceilings=found, failed=failed, environment=noted)
+        found, failed = host_peaks.measure_all(say, names)
+        return Peaks(device=device.name, ceilings=found, failed=failed, environment=noted)
     from gravbench.toolkits.cupy import CupyToolkit
 
     try:
-        toolkit = CupyToolkit(measured_ceilings.Kernels(), "float32", find(GRAVITY))
+        toolkit = CupyToolkit(measured_peaks.Kernels(), "float32", find(GRAVITY))
     except ToolkitMissingError as error:
         raise InputError(f"ceilings of a GPU are measured through CuPy: {error}") from error
     assert device.uuid is not None
     with sensor(device.uuid) as read:
-        found, failed = measured_ceilings.measure_all(toolkit, read, say, names)
-    return Ceilings(
+        found, failed = measured_peaks.measure_all(toolkit, read, say, names)
+    return Peaks(
         device=device.name,
         device_uuid=device.uuid,
         compute_capability=toolkit.compute_capability,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.explain.ceilings import BYTES, CLOCKS, LANES, OPERATIONS, PRODUCTS
+from gravbench.explain.peaks import BYTES, CLOCKS, LANES, OPERATIONS, PRODUCTS
 
 CHAINS = 8
 """Independent values of a thread, LANES of ``ceilings.cu``."""

@@ -16,9 +16,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.occupancy import first_cache
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, WIDENED, Costs, Pass, clocks
 from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
@@ -55,7 +55,7 @@ class Predicted:
         return self.kernel + self.launch
 
 
-def costs_of(ceilings: Ceilings) -> Costs:
+def costs_of(ceilings: Peaks) -> Costs:
     """Return what instructions cost a scheduler of a device with these ceilings."""
 
     def busy(name: str) -> float:
@@ -117,7 +117,7 @@ def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
-def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None = None) -> Predicted:
+def predict(record: Record, work: Work, ceilings: Peaks, costs: Costs | None = None) -> Predicted:
     """Predict the time of a record from the loop of its kernel and the ceilings of its device.
 
     Raises:
@@ -130,7 +130,7 @@ def predict(record: Record, work: Work, ceilings: Ceilings, costs: Costs | None 
 
 
 def predict_launch(
-    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Ceilings, costs: Costs
+    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Peaks, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this reported clock in MHz."""
     hertz = clock_under(work, megahertz, ceilings) * 1e6
@@ -148,7 +148,7 @@ def predict_launch(
     return Predicted(total / hertz, launch)
 
 
-def small_launch(ceilings: Ceilings) -> float:
+def small_launch(ceilings: Peaks) -> float:
     """Return the seconds of each kernel beside the main one: it reads what the one before it wrote."""
     return ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
 
@@ -190,12 +190,12 @@ def _spilling(work: Work, shape: Shape, blocks: int, costs: Costs) -> Costs:
     )
 
 
-def reported_clock(record: Record, ceilings: Ceilings) -> float:
+def reported_clock(record: Record, ceilings: Peaks) -> float:
     """Return the clock that a driver reported in MHz: the median of a record's readings, the highest without any."""
     return float(median(record.sm_clock_mhz)) if record.sm_clock_mhz else ceilings.clock
 
 
-def clock_under(work: Work, reported: float, ceilings: Ceilings) -> float:
+def clock_under(work: Work, reported: float, ceilings: Peaks) -> float:
     """Return the clock of multiprocessors in MHz that run this kernel while the driver reports another.
 
     They are slower where tensor cores are in use (NVIDIA, H100 whitepaper, table 3), by a single product at a time as

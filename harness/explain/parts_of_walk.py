@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.explain.machine_code import Code, Loop, around
-from gravbench.explain.near_cells import Counts, Walks
 from gravbench.explain.paths import following, instructions, outside
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import LANES
-from gravbench.explain.trips import trips
+from gravbench.explain.tree_walks import Counts, Walks
+from gravbench.explain.trip_counts import trips
 
 CHILDREN = 8
 """Most that a cell of an octree has."""

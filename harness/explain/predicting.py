@@ -13,14 +13,11 @@ from math import prod
 from pathlib import Path
 
 from gravbench.errors import InputError, exit_code_of
-from gravbench.explain import ceilings as kept
-from gravbench.explain.assembling import missing
-from gravbench.explain.ceilings import Ceilings
-from gravbench.explain.changes import Change, changes
-from gravbench.explain.knock_outs import (
+from gravbench.explain import peaks as kept
+from gravbench.explain.ablations import (
     FILE,
     ORIGINAL,
-    KnockOuts,
+    Ablations,
     Made,
     Outcome,
     Predicted,
@@ -28,8 +25,11 @@ from gravbench.explain.knock_outs import (
     seconds_of,
     write,
 )
+from gravbench.explain.assembling import missing
+from gravbench.explain.changes import Change, changes
 from gravbench.explain.model import Problem
 from gravbench.explain.occupancy import occupancy
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.shape import LANES, Shape
 from gravbench.explain.work import shared_of
 from gravbench.model import generators
@@ -39,7 +39,7 @@ from gravbench.model.variant import Variant, discover
 from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
 
 
-def again(found: KnockOuts, ceilings: Ceilings) -> KnockOuts:
+def again(found: Ablations, ceilings: Peaks) -> Ablations:
     """Return what was found of a kernel with the times and gains that are predicted now, on the device of the ceilings.
 
     What had no prediction gets none.
@@ -62,7 +62,7 @@ def again(found: KnockOuts, ceilings: Ceilings) -> KnockOuts:
     return found.model_copy(update={"outcomes": outcomes})
 
 
-def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, ceilings: Ceilings) -> float | None:
+def _seconds(variant: Variant, found: Ablations, one: Outcome, change: Change, ceilings: Peaks) -> float | None:
     axes = variant.complete({**found.axes, **change.axes})
     architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
     toolkit = RecordingToolkit(found.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def _seconds(variant: Variant, found: KnockOuts, one: Outcome, change: Change, c
 def _shape(
     asked: RecordedKernel,
     change: Change,
-    found: KnockOuts,
+    found: Ablations,
     one: Outcome,
     architecture: str,
     blocks: int,

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gravbench.explain.chains import widths_of_matrices
+from gravbench.explain.dependency_chains import widths_of_matrices
 from gravbench.explain.machine_code import Instruction
 from gravbench.explain.pipes import pipe_of
 

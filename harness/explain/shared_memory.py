@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.explain.chains import registers_of
+from gravbench.explain.dependency_chains import registers_of
 from gravbench.explain.machine_code import Code, Instruction
 from gravbench.explain.paths import following
 from gravbench.explain.shape import LANES

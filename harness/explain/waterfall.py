@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import (
     LOADED,
     clock_under,
@@ -18,6 +17,7 @@ from gravbench.explain.model import (
     reported_clock,
     small_launch,
 )
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.pipes import pipe_of
 from gravbench.explain.schedule import SCHEDULERS, TENSOR, XU, Costs, busy_of, kind_of, operands, unit_of
 from gravbench.explain.shape import LANES, Shape, shape_of
@@ -40,7 +40,7 @@ class Part:
     reason: str
 
 
-def waterfall(record: Record, architecture: str, ceilings: Ceilings, kernel: str | None = None) -> tuple[Part, ...]:
+def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | None = None) -> tuple[Part, ...]:
     """Divide the time of a record among its causes; the last part, ``UNEXPLAINED``, may be below zero.
 
     It is that of ``kernel``, or of the first one that has a loop over interactions.
@@ -132,7 +132,7 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def _units(work: Work, costs: Costs, extra: float, ceilings: Ceilings) -> str:
+def _units(work: Work, costs: Costs, extra: float, ceilings: Peaks) -> str:
     spent: dict[str, float] = {}
     for one, times in work.weighted:
         unit = unit_of(kind_of(one))
@@ -146,7 +146,7 @@ def _units(work: Work, costs: Costs, extra: float, ceilings: Ceilings) -> str:
     )
 
 
-def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
+def _banks(work: Work, extra: float, ceilings: Peaks) -> str:
     each = sum(max(pair) * part.done.turns * part.times for part in work.parts for pair in operands(part.done.inner))
     return (
         f"{extra:.2f} clocks: the busier register bank delivers {each:.1f} operands per interaction, one per clock"
@@ -154,7 +154,7 @@ def _banks(work: Work, extra: float, ceilings: Ceilings) -> str:
     )
 
 
-def _latency(shape: Shape, extra: float, ceilings: Ceilings) -> str:
+def _latency(shape: Shape, extra: float, ceilings: Peaks) -> str:
     warps = shape.warps_of(shape.most)
     return (
         f"{extra:.2f} clocks in which {_stalled(warps)}"
@@ -166,7 +166,7 @@ def _stalled(warps: int) -> str:
     return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
 
 
-def _clock(reported: float, own: float, ceilings: Ceilings) -> str:
+def _clock(reported: float, own: float, ceilings: Peaks) -> str:
     highest = f"the highest clock is {ceilings.clock:,.0f} MHz"
     if own == reported:
         return f"it ran at {own:,.0f} MHz; {highest}"
@@ -176,7 +176,7 @@ def _clock(reported: float, own: float, ceilings: Ceilings) -> str:
     )
 
 
-def _launches(launches: int, ceilings: Ceilings) -> str:
+def _launches(launches: int, ceilings: Peaks) -> str:
     first, small = (1e6 * seconds for seconds in (ceilings.value("launch_stream"), small_launch(ceilings)))
     if launches == 1:
         return f"1 launch of {first:.2f} µs ({ceilings.source('launch_stream')})"

@@ -15,15 +15,15 @@ from gravbench.explain import parts_of_tensor, parts_of_walk
 from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.machine_code import Instruction, Loop, around
-from gravbench.explain.near_cells import Walks, walks
 from gravbench.explain.near_pairs import Met, met
 from gravbench.explain.parts_of_walk import Walked
 from gravbench.explain.pipes import is_root
-from gravbench.explain.places import Places, places
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import LANES, Shape, UnmodelledError
 from gravbench.explain.shared_memory import with_wavefronts
-from gravbench.explain.trips import trips
+from gravbench.explain.source_lines import Places, places
+from gravbench.explain.tree_walks import Walks, walks
+from gravbench.explain.trip_counts import trips
 from gravbench.model import generators, initial_conditions
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find

@@ -61,7 +61,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
     from gravbench.model.interaction_files import find
     from gravbench.model.toolkits import PACKAGE, catalogue
     from gravbench.model.variant import discover
-    from gravbench.toolkits import kept, parts
+    from gravbench.toolkits import compile_cache, parts
     from gravbench.toolkits.cpu import when_numba_is_imported
     from gravbench.toolkits.recording import RecordingToolkit
 
@@ -79,7 +79,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
             count(build_ahead(kernel.job(source, toolkit.real, interaction), target.architecture))
 
     toolkit = recording()
-    with when_numba_is_imported(kept.keep):
+    with when_numba_is_imported(compile_cache.keep):
         prepared = variant.prepare(toolkit, bodies, **case.axes)
         if not catalogue()[case.toolkit].cuda_c:  # what it is launched with decides what it is compiled to
             for _ in range(prepared.cycle):

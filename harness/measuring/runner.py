@@ -18,11 +18,11 @@ from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup, moment
 from gravbench.measuring.outcome import Outcome, said
+from gravbench.measuring.phase_timer import Tally
 from gravbench.measuring.plan import Plan
 from gravbench.measuring.processes import check_may_start
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.shards import check_resumed, extent
-from gravbench.measuring.tally import Tally
 from gravbench.measuring.tasks import Task
 from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
@@ -33,7 +33,7 @@ from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
 from gravbench.model.work import Work, work_of
-from gravbench.search.contests import told_apart
+from gravbench.search.comparison_groups import told_apart
 from gravbench.search.strategies import start
 from gravbench.search.strategy import Strategy
 from gravbench.toolkits.devices import target_of

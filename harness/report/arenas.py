@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gravbench.report.here import CUT_SHORT_NOTE, NOWHERE, Here
 from gravbench.report.names import count
 from gravbench.report.numbers import milliseconds, relative_error
+from gravbench.report.provenance import CUT_SHORT_NOTE, NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
 

@@ -8,7 +8,7 @@ from typing import Any
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
-from gravbench.report.here import NOWHERE, Here
+from gravbench.report.provenance import NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Pair
 from gravbench.verdicts.ratios import BETWEEN

@@ -27,7 +27,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.toolkits import place_of
 from gravbench.model.variant import CPU
-from gravbench.report.doubt import CERTAIN, COUNTED, Doubt, Doubts, plus_minus, within
+from gravbench.report.claim_uncertainty import CERTAIN, COUNTED, Doubt, Doubts, plus_minus, within
 from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times

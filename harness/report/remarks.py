@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from gravbench.config.published import Cell, Fact, Selection, Timed
 from gravbench.model.case import Value
 from gravbench.report import published
-from gravbench.report.here import NARROW_BRIEF
 from gravbench.report.names import Names, count, joined
 from gravbench.report.numbers import number
+from gravbench.report.provenance import NARROW_BRIEF
 from gravbench.report.published import Answer, Column, Comparison, Decision
 
 TIMED: dict[Timed, str] = {

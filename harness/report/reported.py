@@ -11,8 +11,8 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.here import Here
 from gravbench.report.names import Names, drift_sentence, why_unranked
+from gravbench.report.provenance import Here
 from gravbench.report.published import NO_OTHERS, Others, decisions
 from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking

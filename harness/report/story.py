@@ -19,9 +19,9 @@ from gravbench.model.run_names import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import story_figure
-from gravbench.report.here import Here
 from gravbench.report.names import drift_notes, drift_signs, escaped
 from gravbench.report.numbers import number, percent, relative_error
+from gravbench.report.provenance import Here
 from gravbench.report.story_path import Step, Story, story
 from gravbench.report.terminal.table import Column, markdown_table
 from gravbench.verdicts import ranking

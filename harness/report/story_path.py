@@ -10,8 +10,8 @@ from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import Here
 from gravbench.report.names import Names
+from gravbench.report.provenance import Here
 from gravbench.report.winning import first_label_of
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Ladders, Rung, ladders

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from gravbench.model.case import CONDITIONS, PARTS, Value
 from gravbench.model.record import LARGEST, QUANTILES, Record
-from gravbench.report.here import NARROW, NARROW_BRIEF, NOWHERE, Here
 from gravbench.report.names import count
 from gravbench.report.numbers import UNBOUNDED, number, relative_error
+from gravbench.report.provenance import NARROW, NARROW_BRIEF, NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.question import Behind, Question

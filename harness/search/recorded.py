@@ -9,7 +9,7 @@ from gravbench.errors import InputError
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import Variant
-from gravbench.search.contests import alike, contest
+from gravbench.search.comparison_groups import alike, contest
 from gravbench.search.racing import looks
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.question import by_time

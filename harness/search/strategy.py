@@ -14,7 +14,7 @@ from gravbench.model.case import Case
 from gravbench.model.record import Record
 from gravbench.model.statistics import Interval
 from gravbench.model.variant import Variant
-from gravbench.search.contests import contest
+from gravbench.search.comparison_groups import contest
 
 Clock = Callable[[], float]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
+from gravbench.toolkits.compile_cache import keep
 from gravbench.toolkits.interface import DeviceToolkit, compiling
-from gravbench.toolkits.kept import keep
 
 ENTRY = Entry(
     place=13, title="Numba", module="numba", distributions=("numba",), extras=(),

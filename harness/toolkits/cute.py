@@ -9,9 +9,9 @@ import numpy as np
 
 from gravbench.model.toolkits import Entry, versions
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.compile_cache import content
 from gravbench.toolkits.images import ImageToolkit, compiled
 from gravbench.toolkits.jobs import Image, Job
-from gravbench.toolkits.kept import content
 
 DISTRIBUTION = "nvidia-cutlass-dsl"
 

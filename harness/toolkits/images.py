@@ -16,9 +16,9 @@ import numpy as np
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import binaries, driver
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.compile_cache import surroundings
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.jobs import Image, Job
-from gravbench.toolkits.kept import surroundings
 
 
 def compiled(

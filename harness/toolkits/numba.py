@@ -24,9 +24,9 @@ from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import binaries, driver
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.compile_cache import UnknownContentError, content, surroundings
 from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
 from gravbench.toolkits.jobs import Image, Job
-from gravbench.toolkits.kept import UnknownContentError, content, surroundings
 
 ENTRY = Entry(
     place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),

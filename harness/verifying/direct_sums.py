@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, Interaction
 from gravbench.model.variant import Dtype
-from gravbench.toolkits.kept import keep
+from gravbench.toolkits.compile_cache import keep
 from gravbench.verifying import gpu_sums
 from gravbench.verifying.gpu_sums import Texts, made
 

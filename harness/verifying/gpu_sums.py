@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gravbench.model.interaction import MATH
 from gravbench.model.variant import Dtype
-from gravbench.toolkits import binaries, driver, kept
+from gravbench.toolkits import binaries, compile_cache, driver
 from gravbench.toolkits.binaries import Binary
 
 ROWS_AT_ONCE = 1 << 18
@@ -220,4 +220,4 @@ def _key(texts: Texts, sums: int, dtype: Dtype) -> list[str]:
 
 @cache
 def _compiler() -> tuple[str, ...]:
-    return kept.surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
+    return compile_cache.surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")

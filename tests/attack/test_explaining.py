@@ -5,7 +5,7 @@ import random
 from sentence import NASTY_WORDS, answered
 
 from gravbench.cli.explaining import MOST_BODIES, asked_for
-from gravbench.explain.asking import asked_of
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from gravbench.report import winning
-from gravbench.report.here import Here
 from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.page.colours import Palette
 from gravbench.report.page.kinds import DriftsOf, no_drifts
+from gravbench.report.provenance import Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.winners import Field, Win
 

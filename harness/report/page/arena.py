@@ -7,7 +7,6 @@ from typing import Any
 
 from gravbench.model.record import Record
 from gravbench.report import arenas
-from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names
 from gravbench.report.numbers import number, relative_error, six_digits
 from gravbench.report.page import charts
@@ -23,6 +22,7 @@ from gravbench.report.page.kinds import (
     slug,
 )
 from gravbench.report.page.labels import Room, places
+from gravbench.report.provenance import NOWHERE, Here
 from gravbench.verdicts import arena as verdict
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
-from gravbench.report.here import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.report.numbers import PLUS_MINUS, six_digits, times
 from gravbench.report.page import packed
 from gravbench.report.page.packed import Texts
+from gravbench.report.provenance import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.verdicts import ranking
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from gravbench.config.published import Source
 from gravbench.model.record import Record
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.page import arena, charts, insides, kinds
 from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
+from gravbench.report.provenance import NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena
 from gravbench.verdicts.ladder import Rung, ladders

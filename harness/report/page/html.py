@@ -21,15 +21,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gravbench.config.published import Source
+from gravbench.model.bottlenecks import NONE as UNEXPLAINED
+from gravbench.model.bottlenecks import Limits
 from gravbench.model.case import CONDITIONS, stated
-from gravbench.model.limiting import NONE as UNEXPLAINED
-from gravbench.model.limiting import Limits
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of, latest
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import arenas, between_cards, names, published, remarks, winning
+from gravbench.report import arenas, device_spread, names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.here import NARROW, NOWHERE, Here, signs
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
 from gravbench.report.page import charts, columns, figures, kinds, packed, sources
@@ -38,6 +37,7 @@ from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.kinds import DriftsOf, Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
+from gravbench.report.provenance import NARROW, NOWHERE, Here, signs
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, differences, together
 from gravbench.verdicts.question import USUAL, Question
@@ -304,7 +304,7 @@ def _template() -> Template:
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(rate=kinds.rate, winning=winning)
     made.globals.update(
-        arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, between_cards=between_cards
+        arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, device_spread=device_spread
     )
     return made.get_template("page.html")
 

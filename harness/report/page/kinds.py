@@ -13,12 +13,12 @@ from gravbench.config.published import Figure as SourceFigure
 from gravbench.config.published import Source
 from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.here import CUT_SHORT, NARROW, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.names import DRIFTED, drift_notes, drift_signs
 from gravbench.report.numbers import UNBOUNDED, number, percent, six_digits, times
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row, Spec
 from gravbench.report.page.labels import Room, places
+from gravbench.report.provenance import CUT_SHORT, NARROW, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
 from gravbench.verdicts import ranking

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gravbench.model.record import Record
 from gravbench.model.variant import CPU, CUDA_C, NUMBA, Variant
-from gravbench.report.here import Here, Origin
+from gravbench.report.provenance import Here, Origin
 
 MOST_NEW, LONG = 0.8, 100
 """The part of a file's lines that may be new where it has so many; beyond it a diff says no more than the file."""

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from gravbench.model.record import Record
 from gravbench.report import arenas
-from gravbench.report.here import NOWHERE, Here
 from gravbench.report.names import DRIFTED, Names, drift_notes, drift_signs, escaped
+from gravbench.report.provenance import NOWHERE, Here
 from gravbench.report.terminal.printing import first_rows, say_all, say_left_out, section, subsection
 from gravbench.report.terminal.table import Column, markdown_table, table
 from gravbench.verdicts import arena as verdict

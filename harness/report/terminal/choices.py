@@ -10,9 +10,9 @@ from rich.console import Console
 from gravbench.model.case import PARTS, word
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.statistics import CONFIDENCE
-from gravbench.report.here import NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
+from gravbench.report.provenance import NOWHERE, Here, sign_notes, signs
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.report.winning import behind_json, quantile_notes, quantile_words, within_words

@@ -13,9 +13,9 @@ from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.work import Work
-from gravbench.report.here import NARROW, NOWHERE, Here, notes_of_two_methods
 from gravbench.report.names import compact, count, escaped, joined
 from gravbench.report.numbers import number, rough_percent
+from gravbench.report.provenance import NARROW, NOWHERE, Here, notes_of_two_methods
 from gravbench.report.terminal.differing import differences
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines
 from gravbench.report.terminal.table import Column, markdown_table, table

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gravbench.model.record import Record
-from gravbench.report.here import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, number, times
+from gravbench.report.provenance import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.terminal.printing import (
     add_row,
     first_rows,

@@ -14,14 +14,13 @@ from typing import get_args
 
 from rich.console import Console
 
-from gravbench.model.limiting import NONE as UNEXPLAINED
-from gravbench.model.limiting import Limits
+from gravbench.model.bottlenecks import NONE as UNEXPLAINED
+from gravbench.model.bottlenecks import Limits
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import place_of
-from gravbench.report import between_cards
+from gravbench.report import device_spread
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.here import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.report.names import (
     DRIFTED,
     Names,
@@ -35,6 +34,7 @@ from gravbench.report.names import (
     why_unranked,
 )
 from gravbench.report.numbers import PLUS_MINUS, UNBOUNDED, number, percent, plus_minus, relative_error, times
+from gravbench.report.provenance import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.report.terminal.printing import (
     GAP,
     first_rows,
@@ -381,18 +381,18 @@ def _tuned(by_n: Mapping[int, list[Rung]], parents: Parents) -> list[Rung]:
 
 def _cards_section(console: Console, found: Mapping[str, Sequence[Difference]]) -> None:
     if found:
-        section(console, "The cards", between_cards.READING)
+        section(console, "The cards", device_spread.READING)
     for device, rows in found.items():
         if not rows:
-            say(console, between_cards.unknown(device))
+            say(console, device_spread.unknown(device))
             continue
         subsection(console, device)
-        console.print(table(console, list(map(_cards_column, range(len(between_cards.HEADERS)))), rows))
+        console.print(table(console, list(map(_cards_column, range(len(device_spread.HEADERS)))), rows))
 
 
 def _cards_column(place: int) -> Column[Difference]:
-    header = between_cards.HEADERS[place].replace(" by", "\nby").replace(" interval", "\ninterval")
-    return Column(header, lambda row: between_cards.cells(row)[place], text=place < 2, breaks=place < 2)
+    header = device_spread.HEADERS[place].replace(" by", "\nby").replace(" interval", "\ninterval")
+    return Column(header, lambda row: device_spread.cells(row)[place], text=place < 2, breaks=place < 2)
 
 
 def _not_ok_section(console: Console, cases: list[Record]) -> None:

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gravbench.model.record import Record
-from gravbench.report.here import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.names import WORST_BUT_TENTH, Names, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
+from gravbench.report.provenance import CUT_SHORT, CUT_SHORT_NOTE
 from gravbench.report.terminal.printing import (
     add_row,
     first_rows,

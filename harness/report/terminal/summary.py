@@ -13,9 +13,9 @@ from gravbench.config.published import Source
 from gravbench.model.record import Record, Status
 from gravbench.model.runs import latest
 from gravbench.report import published, winning
-from gravbench.report.here import Here, sign_notes, signs
 from gravbench.report.names import count, joined, why_unranked
 from gravbench.report.numbers import UNBOUNDED, number, relative_error, times
+from gravbench.report.provenance import Here, sign_notes, signs
 from gravbench.report.remarks import counted
 from gravbench.report.terminal.comparison import VERDICT_STYLES
 from gravbench.report.terminal.printing import heading, say, say_all, subsection

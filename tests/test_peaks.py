@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 from conftest import GPUS, NO_GPU, ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.explain import ceilings, host_ceilings, measured, measured_ceilings
+from gravbench.explain import host_peaks, measured, measured_peaks, peaks
 from gravbench.explain.assembling import compiled, disassembler, missing
-from gravbench.explain.ceilings import PUBLISHED, Ceiling, Ceilings
 from gravbench.explain.machine_code import parse
 from gravbench.explain.microbenchmarks import BENCHMARKS, STEP_NEAR, sum_of_rows
+from gravbench.explain.peaks import PUBLISHED, Peak, Peaks
 from gravbench.model.device import Device, Reading
 from gravbench.toolkits.interface import FLAGS, CudaToolkit, Timing
 
 needs_assembler = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-SOURCE = (ROOT / "harness" / "explain" / "ceilings.cu").read_text("utf-8")
+SOURCE = (ROOT / "harness" / "explain" / "peaks.cu").read_text("utf-8")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 MEGAHERTZ = 1500
 
@@ -157,17 +157,17 @@ class FakeGpu(CudaToolkit):
 @pytest.fixture
 def quick(monkeypatch):
     """Spend no time on warming up, and little memory."""
-    monkeypatch.setattr(measured_ceilings, "WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr(measured_peaks, "WARM_UP_SECONDS", 0.0)
     small = [one if not one.rows else type(one)(**{f: getattr(one, f) for f in one.__slots__} | {"rows": 1 << 14})
              for one in BENCHMARKS]  # fmt: skip
-    monkeypatch.setattr(measured_ceilings, "BENCHMARKS", small)
+    monkeypatch.setattr(measured_peaks, "BENCHMARKS", small)
 
 
 READING = Reading(sm_clock_mhz=1490, power_watts=None, temperature_celsius=None, throttle_reasons=None)
 
 
 def measure(gpu, names=None):
-    return measured_ceilings.measure_all(gpu, lambda: READING, lambda _: None, names and frozenset(names))
+    return measured_peaks.measure_all(gpu, lambda: READING, lambda _: None, names and frozenset(names))
 
 
 @pytest.mark.usefixtures("quick")
@@ -215,38 +215,38 @@ def test_the_rows_of_the_near_ring_fit_into_the_first_cache_of_every_card():
 
 
 def one_ceiling(name, *samples):
-    return Ceiling(name=name, what="it", unit="clocks", samples=samples or [1.0, 2.0, 3.0])
+    return Peak(name=name, what="it", unit="clocks", samples=samples or [1.0, 2.0, 3.0])
 
 
 def test_ceilings_are_read_as_they_were_written(tmp_path):
-    made = Ceilings(device="a card", ceilings=[one_ceiling("mufu", *[16.0] * 10)], failed={"alu": "why"})
+    made = Peaks(device="a card", ceilings=[one_ceiling("mufu", *[16.0] * 10)], failed={"alu": "why"})
     path = made.write(tmp_path)
-    assert ceilings.read(tmp_path) == made
+    assert peaks.read(tmp_path) == made
     content = json.loads(path.read_text())
     assert content["ceilings"][0]["median"] == 16.0
     assert [one.name for one in tmp_path.iterdir()] == ["ceilings.json"]
 
 
 def test_what_was_not_measured_is_the_published_figure_and_says_so():
-    made = Ceilings(device="a card", ceilings=[one_ceiling("mufu", 15.9)])
+    made = Peaks(device="a card", ceilings=[one_ceiling("mufu", 15.9)])
     assert made.value("mufu") == 15.9
     assert made.value("alu") == PUBLISHED["alu"][0]
     assert made.source("mufu") == "measured on a card"
     assert "published" in made.source("mufu", "alu")
-    assert ceilings.read(Path("/nonexistent")).ceilings == []
+    assert peaks.read(Path("/nonexistent")).ceilings == []
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"ceilings": [{"name": "mufu"}]}', '{"ceilings": 3}'])
 def test_a_file_that_is_none_of_ceilings_gets_one_sentence(tmp_path, content):
     (tmp_path / "ceilings.json").write_text(content)
     with pytest.raises(InputError, match="accepted: what `gravbench peaks` writes") as caught:
-        ceilings.read(tmp_path)
+        peaks.read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_ceilings_measured_again_replace_their_own_alone():
-    before = Ceilings(ceilings=[one_ceiling("mufu", 1.0), one_ceiling("alu", 2.0)], failed={"fp64": "why"})
-    now = Ceilings(ceilings=[one_ceiling("mufu", 3.0), one_ceiling("fp64", 4.0)]).joined(before)
+    before = Peaks(ceilings=[one_ceiling("mufu", 1.0), one_ceiling("alu", 2.0)], failed={"fp64": "why"})
+    now = Peaks(ceilings=[one_ceiling("mufu", 3.0), one_ceiling("fp64", 4.0)]).joined(before)
     assert {one.name: one.median for one in now.ceilings} == {"mufu": 3.0, "alu": 2.0, "fp64": 4.0}
     assert now.value("alu") == 2.0
     assert now.failed == {}
@@ -254,29 +254,29 @@ def test_ceilings_measured_again_replace_their_own_alone():
 
 def test_the_clock_under_a_load_is_a_share_of_the_reported_one():
     def measured(**clocks):
-        one = Ceiling(name="mma_mufu", what="roots", unit="lanes", samples=[1.0], **clocks)
-        return Ceilings(ceilings=[one]).share_of_clock("mma_mufu")
+        one = Peak(name="mma_mufu", what="roots", unit="lanes", samples=[1.0], **clocks)
+        return Peaks(ceilings=[one]).share_of_clock("mma_mufu")
 
     assert measured(clock_mhz=1800.0, nvml_clock_mhz=2000) == pytest.approx(0.9)
     assert measured(clock_mhz=1800.0) == measured(nvml_clock_mhz=2000) == 1.0
-    assert Ceilings().share_of_clock("mma_mufu") == 1.0
+    assert Peaks().share_of_clock("mma_mufu") == 1.0
 
 
 def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(host_ceilings, "WARM_UP_SECONDS", 0.0)
-    monkeypatch.setattr(host_ceilings, "TURNS", 64)
-    monkeypatch.setattr(host_ceilings, "BYTES_READ", 1 << 16)
+    monkeypatch.setattr(host_peaks, "WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr(host_peaks, "TURNS", 64)
+    monkeypatch.setattr(host_peaks, "BYTES_READ", 1 << 16)
     done = CliRunner().invoke(app, ["peaks", "--device", "cpu", "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
-    found = ceilings.read(tmp_path)
-    assert [one.name for one in found.ceilings] == list(host_ceilings.NAMES)
+    found = peaks.read(tmp_path)
+    assert [one.name for one in found.ceilings] == list(host_peaks.NAMES)
     assert all(one.median > 1e6 for one in found.ceilings)
     assert "multiply-adds in float32" in " ".join(done.output.split())
     assert found.environment["processor"] in done.output
 
 
 def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
-    made = Ceilings(device="a card", ceilings=[one_ceiling("mufu", 15.9)], failed={"alu": "made up"})
+    made = Peaks(device="a card", ceilings=[one_ceiling("mufu", 15.9)], failed={"alu": "made up"})
     made.write(tmp_path)
     words = ["peaks", "--from", str(tmp_path)]
     printed = CliRunner().invoke(app, words, catch_exceptions=False).output
@@ -284,13 +284,13 @@ def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
     assert re.search(r"^mufu +15\.9 ", printed, re.MULTILINE)
     assert "alu: made up" in printed
     done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
-    assert Ceilings.model_validate_json(done.stdout) == made
+    assert Peaks.model_validate_json(done.stdout) == made
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "no ceilings.json in it; `gravbench peaks --out FOLDER` writes one"),
+        ((), "no peaks.json in it; `gravbench peaks --out FOLDER` writes one"),
         (("--only", "fma", "--device", "cpu"), "measures nothing; it cannot be combined with --device, --only"),
     ],
 )
@@ -307,7 +307,7 @@ def test_a_name_that_is_no_ceiling_leaves_no_folder_behind(tmp_path, monkeypatch
 
 
 def test_ceilings_of_another_device_are_not_mixed(tmp_path):
-    Ceilings(device="a card", ceilings=[one_ceiling("fma")]).write(tmp_path)
+    Peaks(device="a card", ceilings=[one_ceiling("fma")]).write(tmp_path)
     with pytest.raises(InputError, match="its peak rates were measured on a card"):
         CliRunner().invoke(
             app, ["peaks", "--device", "cpu", "--only", "fma", "--out", str(tmp_path)], catch_exceptions=False

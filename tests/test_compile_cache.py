@@ -8,7 +8,7 @@ import numba
 import pytest
 from numba.extending import intrinsic
 
-from gravbench.toolkits import kept
+from gravbench.toolkits import compile_cache
 
 OURS = "gravbench.model"
 FACTOR = 3
@@ -19,7 +19,7 @@ OPTIONS = {"fastmath": {"nsz", "arcp", "contract", "afn", "reassoc"}, "error_mod
 def folder(tmp_path, monkeypatch):
     """Keep what is compiled in a folder of its own."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    kept.keep()
+    compile_cache.keep()
     return tmp_path / "gravbench"
 
 
@@ -74,15 +74,15 @@ def test_argument_types_and_the_processor_tell_functions_apart(monkeypatch):
 
 
 def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch):
-    before = kept._surroundings.__wrapped__()
+    before = compile_cache._surroundings.__wrapped__()
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
-    assert kept._surroundings.__wrapped__() == before
+    assert compile_cache._surroundings.__wrapped__() == before
     monkeypatch.setenv("NUMBA_OPT", "1")
-    assert kept._surroundings.__wrapped__() != before
+    assert compile_cache._surroundings.__wrapped__() != before
     monkeypatch.delenv("NUMBA_OPT")
-    monkeypatch.setattr(kept, "version", lambda _: "another")
-    assert kept._surroundings.__wrapped__() != before
+    monkeypatch.setattr(compile_cache, "version", lambda _: "another")
+    assert compile_cache._surroundings.__wrapped__() != before
 
 
 def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
@@ -91,9 +91,9 @@ def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
         dedent(
             """
             import numba
-            from gravbench.toolkits import kept
+            from gravbench.toolkits import compile_cache
 
-            kept.keep()
+            compile_cache.keep()
             __name__ = "gravbench.model"
 
             @numba.njit(parallel=True, fastmath={"nsz", "arcp", "contract", "afn", "reassoc"})
@@ -119,10 +119,10 @@ def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
 
 def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
     unknown = numba.typed.List([1.0])
-    with pytest.raises(kept.UnknownContentError, match="List"):
-        kept.content(unknown)
-    with pytest.raises(kept.UnknownContentError, match="module"):
-        kept.content(sys.modules[__name__])
+    with pytest.raises(compile_cache.UnknownContentError, match="List"):
+        compile_cache.content(unknown)
+    with pytest.raises(compile_cache.UnknownContentError, match="module"):
+        compile_cache.content(sys.modules[__name__])
 
 
 def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_their_content():
@@ -131,10 +131,12 @@ def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_the
         def generates(typing_context, x):  # noqa: ARG001
             return numba.float64(x), lambda *_: constant
 
-        return kept.content(generates)
+        return compile_cache.content(generates)
 
     assert described(1) == described(1) != described(2)
-    assert kept.content(numba.int32) == kept.content(numba.int32) != kept.content(numba.int64)
+    assert (
+        compile_cache.content(numba.int32) == compile_cache.content(numba.int32) != compile_cache.content(numba.int64)
+    )
 
 
 def test_functions_of_others_are_left_alone(folder):
@@ -160,13 +162,13 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(folder):
 def test_without_a_folder_functions_are_compiled(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
-    kept.keep()
+    compile_cache.keep()
     assert made()(2.0) == 7.0
 
 
 def test_names_in_machine_code_do_not_repeat_between_processes():
     script = (
-        "from gravbench.toolkits.kept import keep; keep()\n"
+        "from gravbench.toolkits.compile_cache import keep; keep()\n"
         "from numba.core.bytecode import FunctionIdentity\n"
         "print(FunctionIdentity.from_function(lambda: 0).unique_id)"
     )

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gravbench.errors import shortened
 from gravbench.explain import microbenchmarks
-from gravbench.explain.ceilings import LANES, PRODUCTS, SECONDS, Ceiling
 from gravbench.explain.microbenchmarks import BENCHMARKS, BLOCK, BLOCKS_EACH, Benchmark, sum_of_rows
+from gravbench.explain.peaks import LANES, PRODUCTS, SECONDS, Peak
 from gravbench.model import files
 from gravbench.model.device import Reading
 from gravbench.model.interaction import Interaction
@@ -50,14 +50,14 @@ class Kernels:
 
 def measure_all(
     toolkit: CudaToolkit, read: Callable[[], Reading | None], say: Callable[[str], None], names: frozenset[str] | None
-) -> tuple[list[Ceiling], dict[str, str]]:
+) -> tuple[list[Peak], dict[str, str]]:
     """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed.
 
     ``say`` is told the name of each as it begins.
     """
-    found: list[Ceiling] = []
+    found: list[Peak] = []
     failed: dict[str, str] = {}
-    todo: dict[str, Callable[[], Ceiling]] = {
+    todo: dict[str, Callable[[], Peak]] = {
         one.name: lambda one=one: _Bench(toolkit, one, read).measured()  # type: ignore[misc]
         for one in BENCHMARKS
     }
@@ -103,7 +103,7 @@ class _Bench:
             toolkit.compile("link_words")(16, BLOCK, ring, np.int32(bench.ring), np.int32(step))
             self.arguments.append(ring)
 
-    def measured(self) -> Ceiling:
+    def measured(self) -> Peak:
         """Verify, warm up and sample.
 
         Raises:
@@ -123,7 +123,7 @@ class _Bench:
             if reading is not None and reading.sm_clock_mhz is not None:
                 readings.append(reading.sm_clock_mhz)
             samples.append(self._value(turns, seconds, float(passed), clocks[-1]))
-        return Ceiling(
+        return Peak(
             name=self.bench.name,
             what=self.bench.what,
             unit=self.bench.unit,
@@ -188,7 +188,7 @@ class _Bench:
         self.toolkit.wait(stream)
 
 
-def _launches(toolkit: CudaToolkit) -> Ceiling:
+def _launches(toolkit: CudaToolkit) -> Peak:
     empty = toolkit.compile("empty")
     return _launch_ceiling(
         "launch_stream", "time per empty kernel, launched back to back in one stream", lambda: toolkit.time(
@@ -197,7 +197,7 @@ def _launches(toolkit: CudaToolkit) -> Ceiling:
     )  # fmt: skip
 
 
-def _relays(toolkit: CudaToolkit) -> Ceiling:
+def _relays(toolkit: CudaToolkit) -> Peak:
     relay, words = toolkit.compile("relay"), toolkit.multiprocessors * BLOCK
     here, there = (toolkit.device_array(words, np.uint32) for _ in range(2))
     stream = toolkit.stream()
@@ -220,7 +220,7 @@ def _relays(toolkit: CudaToolkit) -> Ceiling:
     )  # fmt: skip
 
 
-def _graph(toolkit: CudaToolkit) -> Ceiling:
+def _graph(toolkit: CudaToolkit) -> Peak:
     empty = toolkit.compile("empty")
 
     def several() -> None:
@@ -235,8 +235,8 @@ def _graph(toolkit: CudaToolkit) -> Ceiling:
     )  # fmt: skip
 
 
-def _launch_ceiling(name: str, what: str, sample: Callable[[], float]) -> Ceiling:
+def _launch_ceiling(name: str, what: str, sample: Callable[[], float]) -> Peak:
     began = perf_counter()
     while perf_counter() - began < WARM_UP_SECONDS:
         sample()
-    return Ceiling(name=name, what=what, unit=SECONDS, samples=[sample() for _ in range(SAMPLES)])
+    return Peak(name=name, what=what, unit=SECONDS, samples=[sample() for _ in range(SAMPLES)])

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError, shortened
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import Change, changes
 from gravbench.explain.model import Problem, costs_of, predict_launch
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.shape import Shape, UnmodelledError, shape_of
 from gravbench.explain.work import counting, work_of_text
 from gravbench.measuring.protocol import measure
@@ -66,7 +66,7 @@ class Outcome(BaseModel, frozen=True):
     reason: Prose | None = None
 
 
-class KnockOuts(BaseModel, frozen=True):
+class Ablations(BaseModel, frozen=True):
     """All changes of one kernel; ``left`` are those that do not apply to it, with the reason."""
 
     model_config = ConfigDict(extra="ignore")
@@ -121,7 +121,7 @@ class Predicted:
     axes: Axes
     bodies: Bodies
     problem: Problem
-    ceilings: Ceilings
+    ceilings: Peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +152,19 @@ class _Candidate:
     clocks: list[int] | None = None
 
 
-def knock_out(
+def ablate(
     variant: Variant,
     axes: dict[str, AxisValue],
     n: int,
     dtype: Dtype,
     interaction: Interaction,
-    ceilings: Ceilings,
+    ceilings: Peaks,
     opens: Opens,
     read: Callable[[], Reading | None],
     say: Callable[[str], None],
     rounds: int = ROUNDS,
     settings: Measure = SETTINGS,
-) -> KnockOuts:
+) -> Ablations:
     """Make every change that applies to the kernel of a variant, predict its time and measure it beside the original.
 
     ``say`` is told what begins. A change that fails does not end the others.
@@ -199,7 +199,7 @@ def knock_out(
     subject = Predicted(variant, dtype, axes, bodies, problem, ceilings)
     for one in candidates:
         _predict(one, subject, known=original.prepared.insight is None)
-    return KnockOuts(
+    return Ablations(
         variant=variant.name,
         axes=dict(variant.complete(axes)),
         n=n,
@@ -322,7 +322,7 @@ def opened(dtype: Dtype, interaction: Interaction) -> Opens:
     return opens
 
 
-def write(found: Sequence[KnockOuts], folder: Path) -> Path:
+def write(found: Sequence[Ablations], folder: Path) -> Path:
     """Add to the file of a folder, which is written at once: what it has of the same case is replaced.
 
     Raises:
@@ -336,7 +336,7 @@ def write(found: Sequence[KnockOuts], folder: Path) -> Path:
     return path
 
 
-def read_all(folder: Path) -> list[KnockOuts]:
+def read_all(folder: Path) -> list[Ablations]:
     """Read what was measured in a folder; nothing where it has no such file.
 
     Raises:
@@ -344,7 +344,7 @@ def read_all(folder: Path) -> list[KnockOuts]:
     """
     path = folder / FILE
     try:
-        return TypeAdapter(list[KnockOuts]).validate_json(read_bytes(path))
+        return TypeAdapter(list[Ablations]).validate_json(read_bytes(path))
     except FileNotFoundError:
         return []
     except ValidationError as error:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gravbench.explain.chains import registers_of
+from gravbench.explain.dependency_chains import registers_of
 from gravbench.explain.machine_code import Instruction, Loop
 
 _NUMBER = r"-?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"

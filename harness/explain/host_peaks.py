@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.errors import shortened
-from gravbench.explain.ceilings import BYTES, OPERATIONS, Ceiling
-from gravbench.explain.measured_ceilings import SAMPLES, WARM_UP_SECONDS, WrongError
+from gravbench.explain.measured_peaks import SAMPLES, WARM_UP_SECONDS, WrongError
+from gravbench.explain.peaks import BYTES, OPERATIONS, Peak
 from gravbench.toolkits.devices import cores
 
 NAMES = ("fma", "sqrt", "division", "memory_read")
@@ -25,9 +25,9 @@ PIECES_A_CORE = 4
 BYTES_READ = 1 << 28
 
 
-def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Ceiling], dict[str, str]]:
+def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Peak], dict[str, str]]:
     """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed."""
-    found: list[Ceiling] = []
+    found: list[Peak] = []
     failed: dict[str, str] = {}
     for name, measure in _benchmarks().items():
         if names is None or name in names:
@@ -39,7 +39,7 @@ def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tup
     return found, failed
 
 
-def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
+def _benchmarks() -> dict[str, Callable[[], Peak]]:
     from numba import njit, prange
 
     # Contraction alone: what is not asked for stays in its order.
@@ -87,7 +87,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
 
     def arithmetic(
         name: str, what: str, kernel: Any, factors: tuple[float, float], begin: float, expected: float, each: int = 1
-    ) -> Ceiling:
+    ) -> Peak:
         a, b = np.float32(factors[0]), np.float32(factors[1])
         out = np.full((pieces, WIDTH), begin, np.float32)
         kernel(out, a, b, FEW_TURNS)
@@ -100,7 +100,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
 
         return _sampled(name, what, OPERATIONS, once, float(pieces * WIDTH * TURNS * each))
 
-    def bandwidth() -> Ceiling:
+    def bandwidth() -> Peak:
         values = np.arange(BYTES_READ // 8, dtype=np.int64)
         if (found := total(values)) != len(values) * (len(values) - 1) // 2:
             raise WrongError(f"memory_read added up to {found}, so it is not measured")
@@ -118,7 +118,7 @@ def _benchmarks() -> dict[str, Callable[[], Ceiling]]:
     }  # fmt: skip
 
 
-def _sampled(name: str, what: str, unit: str, once: Callable[[], object], done: float) -> Ceiling:
+def _sampled(name: str, what: str, unit: str, once: Callable[[], object], done: float) -> Peak:
     began = perf_counter()
     while perf_counter() - began < WARM_UP_SECONDS:
         once()
@@ -127,4 +127,4 @@ def _sampled(name: str, what: str, unit: str, once: Callable[[], object], done: 
         began = perf_counter()
         once()
         samples.append(done / (perf_counter() - began))
-    return Ceiling(name=name, what=what, unit=unit, samples=samples)
+    return Peak(name=name, what=what, unit=unit, samples=samples)

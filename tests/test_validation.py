@@ -14,19 +14,19 @@ from typer.testing import CliRunner
 from conftest import ROOT
 from gravbench.cli import explaining
 from gravbench.cli.main import app
-from gravbench.explain import assembling, ceilings, own_record
-from gravbench.explain.own_record import Compared, by_variant
+from gravbench.explain import assembling, peaks, validation
+from gravbench.explain.validation import Compared, by_variant
 from gravbench.model.runs import RecordFile
 from gravbench.toolkits import nvrtc
 
 REPORTS = ROOT / "reports" / "h200"
-CEILINGS = ceilings.read(REPORTS / "ceilings")
+CEILINGS = peaks.read(REPORTS / "ceilings")
 FIGURES = ROOT / "docs" / "figures"
 DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
 BLOCK = re.compile(
     r"<!-- printed: (gravbench explain validate .*?) -->\n```text\n(.*?)\n```\n<!-- end of printed -->", re.S
 )
-FOUND, COMPILER = own_record.read(FIGURES / "model.json")
+FOUND, COMPILER = validation.read(FIGURES / "model.json")
 AT_MOST = 0.057
 """The median error over all records of direct sums, which it may not exceed."""
 AT_MOST_OF = {"tensor": 0.06, "tensor_gpus": 0.05}
@@ -39,13 +39,13 @@ def records():
     """All records of the model that are in the reports, by their run, if their kernels are those of this checkout."""
     found = {}
     for path in sorted(REPORTS.glob("*/records.jsonl")):
-        own = [one for one in RecordFile(path.parent).read(str) if own_record.modelled(one)]
-        found[path.parent.name] = [one for one in own if own_record.of_this_checkout(one)]
+        own = [one for one in RecordFile(path.parent).read(str) if validation.modelled(one)]
+        found[path.parent.name] = [one for one in own if validation.of_this_checkout(one)]
     return {name: own for name, own in found.items() if own}
 
 
 def test_the_median_error_is_small():
-    assert own_record.typical(FOUND) <= AT_MOST
+    assert validation.typical(FOUND) <= AT_MOST
     of_variants = {one.variant: one.median for one in FOUND}
     assert {name: of_variants[name] for name, most in AT_MOST_OF.items() if of_variants[name] > most} == {}
     assert len(FOUND) >= 10
@@ -61,7 +61,7 @@ def test_the_file_is_of_all_records(records):
     everything = [
         one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
     ]
-    expected = Counter((one.variant, one.n) for one in own_record.distinct(everything))
+    expected = Counter((one.variant, one.n) for one in validation.distinct(everything))
     assert Counter((one.variant, one.n) for errors in FOUND for one in errors.compared) == expected, refresh
 
 
@@ -92,7 +92,7 @@ def test_the_model_predicts_what_the_file_says(errors, records):
         for one in everything
         if (one.label, one.median_seconds) == (told.case, pytest.approx(told.measured, rel=1e-5))
     )
-    now = own_record.compared(record, CEILINGS)
+    now = validation.compared(record, CEILINGS)
     # Another NVRTC makes another machine code, for which the model may not be much worse.
     if nvrtc.version() == COMPILER:
         assert now.predicted == pytest.approx(told.predicted, rel=1e-5)
@@ -109,18 +109,18 @@ def test_errors_are_relative_to_the_measured_time():
     assert (naive.variant, tiled.variant) == ("naive", "tiled")
     assert tiled.errors == pytest.approx([0.1, -0.5])
     assert (tiled.median, tiled.bias, tiled.largest) == pytest.approx((0.3, -0.2, -0.5))
-    assert own_record.typical([naive, tiled]) == pytest.approx(0.25)
-    assert own_record.typical([]) is None
+    assert validation.typical([naive, tiled]) == pytest.approx(0.25)
+    assert validation.typical([]) is None
 
 
 def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
     found = by_variant([ONE, OTHER, THIRD])
-    drawn, numbers = own_record.write(found, "NVRTC 1.2", tmp_path / "new")
-    assert own_record.read(numbers) == (found, "NVRTC 1.2")
+    drawn, numbers = validation.write(found, "NVRTC 1.2", tmp_path / "new")
+    assert validation.read(numbers) == (found, "NVRTC 1.2")
     svg = drawn.read_text("utf-8")
     assert {"naive", "tiled", "predicted / measured time"} <= set(re.findall(r">([^<>]+)<", svg))
     assert "direct sums on card" in svg
-    spec = own_record.figure(found).spec
+    spec = validation.figure(found).spec
     alt.LayerChart.from_dict(spec, validate=True)
     rows = spec["datasets"]["rows"]
     assert sorted(row["ratio"] for row in rows) == [0.5, 1.1, 1.25]

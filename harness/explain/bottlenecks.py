@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gravbench.errors import InputError
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import architecture_of
-from gravbench.explain.own_record import distinct, modelled, of_this_checkout
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.shape import UnmodelledError
+from gravbench.explain.validation import distinct, modelled, of_this_checkout
 from gravbench.explain.waterfall import UNEXPLAINED, Part, waterfall
-from gravbench.model.limiting import Limit
+from gravbench.model.bottlenecks import Limit
 from gravbench.model.record import Record
 
 ISSUED = ("arithmetic", "other instructions")
@@ -18,7 +18,7 @@ ISSUED = ("arithmetic", "other instructions")
 INSTRUCTIONS = "instructions"
 
 
-def limits_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Limit], dict[str, str]]:
+def limits_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Limit], dict[str, str]]:
     """Find the largest part of the time of each record of a direct sum; return also why others have none, by variant.
 
     Records whose kernel is not what this checkout has are left out.

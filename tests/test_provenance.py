@@ -12,7 +12,7 @@ from gravbench.model.case import Value
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant, discover
 from gravbench.report.compared import comparison_json
-from gravbench.report.here import NOWHERE, Here, Origin
+from gravbench.report.provenance import NOWHERE, Here, Origin
 from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
 from gravbench.report.terminal.ladder import ladder_markdown

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from gravbench.errors import InputError
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.model import architecture_of, costs_of, predict
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.shape import UnmodelledError, shape_of
 from gravbench.explain.work import work_of
 from gravbench.model.interaction_files import find
@@ -102,7 +102,7 @@ def typical(found: Iterable[Errors]) -> float | None:
     return median(own) if own else None
 
 
-def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Errors], dict[str, str]]:
+def errors_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Errors], dict[str, str]]:
     """Compare predicted with measured times, by variant; return also why records of a variant have no model.
 
     Records whose kernel is not what this checkout has are left out.
@@ -119,7 +119,7 @@ def errors_of(records: Iterable[Record], ceilings: Ceilings) -> tuple[list[Error
     return by_variant(found), without
 
 
-def compared(record: Record, ceilings: Ceilings) -> Compared:
+def compared(record: Record, ceilings: Peaks) -> Compared:
     """Predict the time of a record.
 
     Raises:

@@ -12,17 +12,17 @@ from gravbench.cli import ablating
 from gravbench.cli.main import app
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
-from gravbench.explain import ceilings, knock_outs, predicting
-from gravbench.explain.asking import asked_of
+from gravbench.explain import ablations, peaks, predicting
 from gravbench.explain.assembling import compiled, missing
-from gravbench.explain.ceilings import Ceilings
 from gravbench.explain.changes import changes
+from gravbench.explain.peaks import Peaks
 from gravbench.explain.predicting import again
+from gravbench.explain.recorded_kernels import asked_of
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Resources
 from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS, Timing
-from test_ceilings import FakeGpu
+from test_peaks import FakeGpu
 
 CEILINGS = ROOT / "reports" / "h200" / "ceilings"
 VARIANTS = discover()
@@ -110,9 +110,9 @@ class Gpu(FakeGpu):
         return Timing(1e-3 if self.changed.text == VARIANTS["tiled"].cuda_source(GRAVITY) else 5e-4, 0.0)
 
 
-def knock_out(refused="", rounds=2):
-    return knock_outs.knock_out(
-        VARIANTS["tiled"], {}, 65536, "float32", GRAVITY, Ceilings(),
+def ablate(refused="", rounds=2):
+    return ablations.ablate(
+        VARIANTS["tiled"], {}, 65536, "float32", GRAVITY, Peaks(),
         lambda changed, options: Gpu(changed, options, refused), lambda: None, lambda _: None, rounds, QUICK,
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def knock_out(refused="", rounds=2):
 @pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_predicted_and_measured_gains_stand_side_by_side():
-    found = knock_out()
+    found = ablate()
     by_name = {one.name: one for one in found.outcomes}
     assert by_name["original"].measured_gain == by_name["original"].predicted_gain == 1
     rootless = by_name["no square root"]
@@ -134,8 +134,8 @@ def test_predicted_and_measured_gains_stand_side_by_side():
 
 
 def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):
-    monkeypatch.setattr(knock_outs, "_predict", lambda *_, **__: None)
-    found = knock_out(refused="if (n < 0)", rounds=1)
+    monkeypatch.setattr(ablations, "_predict", lambda *_, **__: None)
+    found = ablate(refused="if (n < 0)", rounds=1)
     by_name = {one.name: one for one in found.outcomes}
     assert "the compiler refused" in by_name["no staging"].reason
     assert by_name["no staging"].measured_seconds is None
@@ -144,26 +144,26 @@ def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):
 
 def test_an_original_that_cannot_be_prepared_is_said():
     with pytest.raises(InputError, match="tiled: RuntimeError: the compiler refused"):
-        knock_out(refused="tiled")
+        ablate(refused="tiled")
 
 
 def test_changes_are_kept_in_a_file_of_their_own_beside_no_record(tmp_path):
-    one = knock_outs.KnockOuts(
+    one = ablations.Ablations(
         variant="tiled", axes={"p": 256}, n=1024, dtype="float32",
-        outcomes=[knock_outs.Outcome(name="original", what="it", measured_seconds=1.0)],
+        outcomes=[ablations.Outcome(name="original", what="it", measured_seconds=1.0)],
     )  # fmt: skip
     other = one.model_copy(update={"n": 2048})
     again = one.model_copy(update={"left": {"no staging": "why"}})
     for found in (one, other, again):
-        knock_outs.write([found], tmp_path)
+        ablations.write([found], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["knock_outs.json"]
-    assert sorted((kept.n, len(kept.left)) for kept in knock_outs.read_all(tmp_path)) == [(1024, 1), (2048, 0)]
+    assert sorted((kept.n, len(kept.left)) for kept in ablations.read_all(tmp_path)) == [(1024, 1), (2048, 0)]
     (tmp_path / "knock_outs.json").write_text("{")
     with pytest.raises(InputError, match="accepted: what `gravbench ablate` writes"):
-        knock_outs.read_all(tmp_path)
+        ablations.read_all(tmp_path)
 
 
-KEPT = {one.variant: one for one in knock_outs.read_all(CEILINGS)}
+KEPT = {one.variant: one for one in ablations.read_all(CEILINGS)}
 
 
 def differences(of):
@@ -185,7 +185,7 @@ def test_gains_are_predicted_as_they_were_measured():
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_the_kept_predictions_are_those_of_the_model():
     """The command that makes them again is: python -m gravbench.explain.predicting reports/h200/ceilings."""
-    now = again(KEPT["symmetric"], ceilings.read(CEILINGS))
+    now = again(KEPT["symmetric"], peaks.read(CEILINGS))
     for one, kept in zip(now.outcomes, KEPT["symmetric"].outcomes, strict=True):
         assert one.measured_seconds == kept.measured_seconds
         assert one.predicted_seconds == pytest.approx(kept.predicted_seconds, rel=0.05), one.name
@@ -196,9 +196,9 @@ def test_predictions_are_made_again_without_a_gpu(tmp_path, capsys):
     kept = KEPT["naive"]
     old = [one.model_copy(update={"predicted_seconds": 1.0}) for one in kept.outcomes[:2]]
     old.append(kept.outcomes[2].model_copy(update={"predicted_seconds": None, "predicted_gain": None}))
-    knock_outs.write([kept.model_copy(update={"outcomes": old})], tmp_path)
+    ablations.write([kept.model_copy(update={"outcomes": old})], tmp_path)
     assert predicting.main([str(tmp_path)]) == 0
-    (found,) = knock_outs.read_all(tmp_path)
+    (found,) = ablations.read_all(tmp_path)
     first, second, third = found.outcomes
     # There are no ceilings in this folder, so that published figures predict.
     assert first.predicted_seconds == pytest.approx(kept.outcomes[0].predicted_seconds, rel=0.1)
@@ -206,18 +206,18 @@ def test_predictions_are_made_again_without_a_gpu(tmp_path, capsys):
     assert third.predicted_seconds is third.predicted_gain is None
     capsys.readouterr()
     assert predicting.main([str(tmp_path / "none")]) == 2
-    assert "it has no knock_outs.json" in capsys.readouterr().err
+    assert "it has no ablations.json" in capsys.readouterr().err
 
 
 def test_the_table_shows_what_has_no_figure_and_why(capsys):
     from rich.console import Console
 
     outcomes = [
-        knock_outs.Outcome(name="original", what="it", measured_seconds=1e-3, measured_gain=1.0, predicted_gain=1.0),
-        knock_outs.Outcome(name="no staging", what="it", measured_seconds=9e-4, measured_gain=1.11, predicted_gain=1.2),
-        knock_outs.Outcome(name="half the registers", what="it", reason="it does not compile"),
+        ablations.Outcome(name="original", what="it", measured_seconds=1e-3, measured_gain=1.0, predicted_gain=1.0),
+        ablations.Outcome(name="no staging", what="it", measured_seconds=9e-4, measured_gain=1.11, predicted_gain=1.2),
+        ablations.Outcome(name="half the registers", what="it", reason="it does not compile"),
     ]
-    found = knock_outs.KnockOuts(variant="tiled", axes={}, n=1024, dtype="float32", outcomes=outcomes)
+    found = ablations.Ablations(variant="tiled", axes={}, n=1024, dtype="float32", outcomes=outcomes)
     ablating.show(found, Console(width=80))
     said = capsys.readouterr().out
     assert "1.110" in said
@@ -268,7 +268,7 @@ def test_on_this_gpu_a_kernel_that_computes_each_product_twice_is_slower(tmp_pat
     assert GPUS, NO_GPU
     command = ["ablate", "tiled", "--n", "16384", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
-    (found,) = knock_outs.read_all(tmp_path)
+    (found,) = ablations.read_all(tmp_path)
     by_name = {one.name: one for one in found.outcomes}
     assert by_name["each product twice"].measured_gain < 0.9
     assert by_name["original"].measured_gain == 1

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.explain import assembling, own_record
-from gravbench.explain.limiting import limit_of
+from gravbench.explain import assembling, validation
+from gravbench.explain.bottlenecks import limit_of
 from gravbench.explain.waterfall import Part
-from gravbench.model import limiting
-from gravbench.model.limiting import Limit, Limits
+from gravbench.model import bottlenecks
+from gravbench.model.bottlenecks import Limit, Limits
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report.page import html
@@ -78,13 +78,13 @@ def test_a_limit_is_of_one_measurement_alone(few):
 def test_the_file_is_read_as_it_was_written(tmp_path, few):
     kept = Limits(compiler="NVRTC 1.2", limits=[limit(one) for one in few])
     kept.write(tmp_path)
-    assert limiting.read(tmp_path) == kept
-    assert limiting.read(tmp_path / "none") == Limits()
-    (tmp_path / limiting.FILE).write_text('{"limits": [{"key": "a"}]}')
+    assert bottlenecks.read(tmp_path) == kept
+    assert bottlenecks.read(tmp_path / "none") == Limits()
+    (tmp_path / bottlenecks.FILE).write_text('{"limits": [{"key": "a"}]}')
     with pytest.raises(
         InputError, match=r"limits.json: limits.0.started: .*accepted: what `gravbench explain bottleneck`"
     ):
-        limiting.read(tmp_path)
+        bottlenecks.read(tmp_path)
 
 
 def rendered(records, limits, width=200):
@@ -115,13 +115,13 @@ def test_the_page_shows_them(few):
 
 
 def test_the_file_of_the_ladder_is_of_its_records(records):
-    known = limiting.read(LADDER)
+    known = bottlenecks.read(LADDER)
     there = {(one.key, one.started, one.median_seconds) for one in records}
     assert {(one.key, one.started, one.seconds) for one in known.limits} <= there
     unexplained = [
         one.label
         for one in records
-        if own_record.modelled(one) and own_record.of_this_checkout(one) and not known.of(one)
+        if validation.modelled(one) and validation.of_this_checkout(one) and not known.of(one)
     ]
     assert not unexplained, "run: gravbench explain bottleneck h200/ladder --peaks reports/h200/ceilings"
     assert known.limits
@@ -135,9 +135,9 @@ def test_the_command_keeps_what_the_report_shows(tmp_path, few):
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "2 records explained" in done.output
-    kept = limiting.read(tmp_path)
+    kept = bottlenecks.read(tmp_path)
     assert kept.compiler == nvrtc.version()
-    ladder = limiting.read(LADDER)
+    ladder = bottlenecks.read(LADDER)
     if kept.compiler == ladder.compiler:
         assert [kept.words(one) for one in few] == [ladder.words(one) for one in few]
 
@@ -149,4 +149,4 @@ def test_a_run_without_such_records_is_said_to_have_none(tmp_path, records):
     done = CliRunner().invoke(app, ["explain", "bottleneck", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 1
     assert "no record is of a direct sum" in " ".join(done.output.split())
-    assert not (tmp_path / limiting.FILE).exists()
+    assert not (tmp_path / bottlenecks.FILE).exists()

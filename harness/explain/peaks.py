@@ -68,7 +68,7 @@ PUBLISHED_CLOCK = 1980.0
 PUBLISHED_FOR = "the published figure for sm_90, not measured on this device"
 
 
-class Ceiling(BaseModel, frozen=True):
+class Peak(BaseModel, frozen=True):
     """One of them: ``samples`` in ``unit``, and the clock meanwhile in MHz.
 
     ``clock_mhz`` is by the counters of the kernel itself, clocks over nanoseconds; ``nvml_clock_mhz`` what the driver
@@ -108,7 +108,7 @@ class Ceiling(BaseModel, frozen=True):
         return self._interval[2]
 
 
-class Ceilings(BaseModel, frozen=True):
+class Peaks(BaseModel, frozen=True):
     """Those of one device. ``failed`` has the reason for each that could not be measured.
 
     ``highest_clock_mhz`` is the highest that the driver names, None where there is no GPU.
@@ -122,12 +122,12 @@ class Ceilings(BaseModel, frozen=True):
     multiprocessors: Count | None = None
     highest_clock_mhz: Annotated[float, Field(gt=0, le=1e6)] | None = None
     started: Moment | None = None
-    ceilings: list[Ceiling] = Field(default_factory=list)
+    ceilings: list[Peak] = Field(default_factory=list)
     failed: dict[Name, Prose] = Field(default_factory=dict)
     environment: dict[str, Any] = Field(default_factory=dict)
 
     @cached_property
-    def by_name(self) -> dict[str, Ceiling]:
+    def by_name(self) -> dict[str, Peak]:
         """The measured ones by their names."""
         return {one.name: one for one in self.ceilings}
 
@@ -163,7 +163,7 @@ class Ceilings(BaseModel, frozen=True):
             return 1.0
         return found.clock_mhz / found.nvml_clock_mhz
 
-    def joined(self, before: Ceilings) -> Ceilings:
+    def joined(self, before: Peaks) -> Peaks:
         """Add those that were measured before and are not among these."""
         own = self.by_name.keys() | self.failed.keys()
         others = [one for one in before.ceilings if one.name not in own]
@@ -180,10 +180,10 @@ class Ceilings(BaseModel, frozen=True):
         return json_models.write(self, folder / CEILINGS)
 
 
-def read(folder: Path) -> Ceilings:
+def read(folder: Path) -> Peaks:
     """Read the ceilings of a run folder; without its file, none is measured.
 
     Raises:
         InputError: the file is not what ``gravbench peaks`` writes.
     """
-    return json_models.read(Ceilings, folder / CEILINGS, "gravbench peaks")
+    return json_models.read(Peaks, folder / CEILINGS, "gravbench peaks")

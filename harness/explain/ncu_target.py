@@ -1,4 +1,4 @@
-"""Evaluate each of some cases once, under a profiler: ``python -m gravbench.explain.once CASES.json``.
+"""Evaluate each of some cases once, under a profiler: ``python -m gravbench.explain.ncu_target CASES.json``.
 
 The toolkit's holding kernel runs before each case, and marks in the profiler's list where the case begins.
 """

@@ -20,7 +20,7 @@ from gravbench.explain.near_pairs import hilbert_keys, morton_keys
 from gravbench.explain.shape import LANES
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Axes
-from gravbench.toolkits.kept import keep
+from gravbench.toolkits.compile_cache import keep
 
 GEOMETRIC, BARNES, ACCELERATION = "geometric", "barnes_1994", "acceleration"
 DIGIT = 3

@@ -12,7 +12,7 @@ from gravbench.config.published import Unit
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, student
 from gravbench.report import numbers
-from gravbench.report.here import NARROW
+from gravbench.report.provenance import NARROW
 from gravbench.verdicts.uncertainty import Uncertainties
 
 COUNTED: frozenset[Unit] = frozenset(
