@@ -9,8 +9,9 @@
    only where all bodies weigh the same, ``direct`` leaves out approximations. Where an order of the bodies may not be
    made beforehand, whoever asks leaves out what ``report.here.Here.untimed`` names.
 5. The fastest has the smallest median. What a race stopped was not measured in full: it is behind everything that was.
-6. Another is distinguished from the fastest where the interval of the ratio of their times (``over``), by samples,
-   processes and anchors, is above 1. Nobody who asks is told more than that: see ``Behind``.
+6. Another is distinguished from the fastest where the whole interval of the ratio of their times (``over``) is above 1;
+   it includes what samples, processes and anchors differ by. Elsewhere the two are UNCLEAR, and the smaller median is
+   still called the fastest. ``best`` recommends the simplest of those whose medians are as good.
 """
 
 from __future__ import annotations
