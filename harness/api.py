@@ -12,6 +12,7 @@ from gravbench.measuring.plan import plan
 from gravbench.model import run_names, runs
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
+from gravbench.search.strategies import of_plan
 from gravbench.toolkits.devices import select
 from gravbench.verdicts.compare import THRESHOLD, Comparison, Run, compare_runs
 
@@ -51,7 +52,7 @@ def run(
     folder = runs.new_folder(asked.folder_name) if out is None else Path(out)
     opened = runner.open_run(folder, existing, chosen, sys.argv[1:], asked, todo.planned, todo.left_out)
     with opened as (store, _):
-        return runner.run(asked, todo, store, watcher)
+        return runner.run(asked, todo, store, watcher, strategies=of_plan(asked, todo))
 
 
 def compare(

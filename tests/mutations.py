@@ -256,7 +256,7 @@ MUTATIONS = (
     ),
     # search
     Mutation(
-        "race-looks-late", "harness/search/racing.py", "return int(doublings) + 1 if", "return int(doublings) if",
+        "race-looks-late", "harness/verdicts/racing.py", "return int(doublings) + 1 if", "return int(doublings) if",
         "test_outraced.py test_search.py",
     ),
     Mutation(

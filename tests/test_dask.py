@@ -26,7 +26,7 @@ from gravbench.measuring.queues import Queue
 from gravbench.model.device import Device
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
-from gravbench.search.strategies import start
+from gravbench.search.strategies import of_plan, start
 from test_runner import made_up
 
 PATIENCE = 60.0
@@ -355,7 +355,7 @@ def measured(path, where, out, watcher=runner.SILENT, overrides=(), while_there=
                 todo = plan(swept, cluster.devices, cluster.no_gpu, known, anchors=anchors)
                 while_there(cluster)
                 site = partial(cluster.events, todo.processes + 1)
-                return swept, runner.run(swept, todo, out, watcher, site), sentences
+                return swept, runner.run(swept, todo, out, watcher, site, of_plan(swept, todo)), sentences
         except InputError as error:
             if "has no workers" not in str(error) or time.monotonic() > deadline:
                 raise

@@ -51,7 +51,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "model/interaction_files.py": "a819d5e1",
         "model/rounding.py": "4d5d7462",
         "model/statistics.py": "bc104387",
-        "search/racing.py": "9c550d12",
+        "verdicts/racing.py": "9c550d12",
         "toolkits/buffers.py": "367a8f95",
         "toolkits/cpu.py": "c87fa728",
         "toolkits/cupy.py": "2c5b1dca",

@@ -21,11 +21,11 @@ from gravbench.measuring.progress import ConsoleWatcher
 from gravbench.model.case import Case
 from gravbench.model.statistics import CONFIDENCE, median_interval
 from gravbench.search.comparison_groups import contest, told_apart
-from gravbench.search.racing import looks, outraced
 from gravbench.search.sampled import SAMPLED
 from gravbench.search.space import VARIANT, Space, point_of
 from gravbench.search.strategies import of_names, start
 from gravbench.search.strategy import Strategy
+from gravbench.verdicts.racing import looks, outraced
 from test_report import record
 
 VARIANTS = {

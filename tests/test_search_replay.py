@@ -21,12 +21,12 @@ from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.report.page import charts
-from gravbench.report.page.efforts import figure
-from gravbench.report.searches import Searched
-from gravbench.report.terminal.searches import render_searches
 from gravbench.search import kernel_tuner as tuner
+from gravbench.search.figure import figure
+from gravbench.search.printed import render_searches
 from gravbench.search.recorded import FEWEST, Recorded, recorded
 from gravbench.search.replay import Effort, Trail, answered, effort, replay
+from gravbench.search.summary import Searched
 from test_report import record
 
 H200 = ROOT / "reports" / "h200"

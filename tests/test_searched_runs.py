@@ -15,6 +15,7 @@ from gravbench.model.device import Device
 from gravbench.model.record import OUTRACED
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import CPU
+from gravbench.search.strategies import of_plan
 
 PROCESSOR = Device(CPU, "a processor")
 CONFIG = """
@@ -52,7 +53,7 @@ def searched(tmp_path):
         existing = runner.recorded(out, resume=resume)
         todo = plan(sweep, [PROCESSOR], None, existing)
         with runner.open_run(out, existing, [PROCESSOR], [], sweep, todo.planned) as (store, _):
-            records = runner.run(sweep, todo, store, watcher)
+            records = runner.run(sweep, todo, store, watcher, strategies=of_plan(sweep, todo))
         assert [one.key for one in RecordFile(out).read()][len(existing) :] == [one.key for one in records]
         run.apart = watcher.apart
         return records, watcher.found, todo

@@ -82,6 +82,7 @@ def run(
     from gravbench.measuring.progress import ConsoleWatcher
     from gravbench.model import runs
     from gravbench.model.shard import parse
+    from gravbench.search.strategies import of_plan
 
     if dask is not None and (device or counters):
         raise InputError(f"--dask cannot be combined with {'--device' if device else '--counters'}")
@@ -128,7 +129,7 @@ def run(
             with ConsoleWatcher(terminal) as watcher:
                 try:
                     site = partial(cluster.events, todo.processes + 1) if cluster else None
-                    records = runner.run(sweep, todo, store, watcher, site)
+                    records = runner.run(sweep, todo, store, watcher, site, of_plan(sweep, todo))
                 except runner.StrandedError as error:
                     # Not in the sentence, which would lose the middle of a long command.
                     terminal.print(hint, markup=False, highlight=False, soft_wrap=True)

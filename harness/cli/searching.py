@@ -42,20 +42,20 @@ def replay(
     """Replay searches on the records of a full sweep: how many measurements each strategy would have needed."""
     import json
 
-    from gravbench.report.page import efforts
-    from gravbench.report.searches import Searched, searches_json
-    from gravbench.report.terminal.searches import render_searches
+    from gravbench.search import figure as drawing
     from gravbench.search import kernel_tuner as tuner
+    from gravbench.search.printed import render_searches
     from gravbench.search.recorded import recorded
     from gravbench.search.replay import replay as search_again
     from gravbench.search.sampled import missing
     from gravbench.search.strategies import of_names
+    from gravbench.search.summary import Searched, searches_json
     from gravbench.verdicts import compare
 
     close = _part("--within", within)
     limit = compare.threshold(threshold)
     if figure:
-        efforts.check(figure)
+        drawing.check(figure)
     variants = known_variants(warn)
     boards, left_out = recorded([record for one in read_runs(run_names) for record in one.records], variants)
     chosen = of_names([one.value for one in strategy or []], limit)
@@ -79,7 +79,7 @@ def replay(
     if figure:
         with writing(figure):
             figure.parent.mkdir(parents=True, exist_ok=True)
-            efforts.write(searched, figure, close)
+            drawing.write(searched, figure, close)
         console(stderr=as_json).print(f"wrote {figure}", markup=False, soft_wrap=True)
 
 

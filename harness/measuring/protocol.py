@@ -19,9 +19,9 @@ from gravbench.model.device import Reading
 from gravbench.model.record import OUTRACED, Measurement
 from gravbench.model.statistics import ends, interval_of, median_interval
 from gravbench.model.variant import Lap
-from gravbench.search.racing import FIRST_LOOK, outraced
 from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
+from gravbench.verdicts.racing import FIRST_LOOK, outraced
 
 MOST_BATCH = 512
 """Launches in a row: the driver lets about a thousand wait before it blocks the host."""

@@ -5,11 +5,49 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from gravbench.measuring.tasks import Task
+from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
-from gravbench.search.strategy import Question, Strategy
+
+
+class Question(Protocol):
+    """A case that a search asks for; see ``gravbench.search.strategy.Question``."""
+
+    @property
+    def case(self) -> Case:
+        """The case."""
+
+    @property
+    def behind(self) -> float | None:
+        """The seconds above which it is too slow."""
+
+    @property
+    def again(self) -> bool:
+        """Whether it has been measured, and is repeated."""
+
+
+class Strategy(Protocol):
+    """What chooses the next case of a kind of device; see ``gravbench.search.strategy.Strategy``."""
+
+    @property
+    def at_its_end(self) -> bool:
+        """Whether what it asks from now on depends on all answers."""
+
+    def ask(self) -> Question | None:
+        """Return what to measure next; None at the end."""
+
+    def tell_record(self, record: Record) -> None:
+        """Take note of what a record says."""
+
+    def result(self) -> list[list[Case]]:
+        """Return, group by group, the cases that cannot be told from the fastest."""
+
+    def told_apart(self, fastest: Sequence[Case]) -> list[str]:
+        """Name the group of each case by what sets it apart from the others of the same n."""
+
 
 Next = tuple[Task, float | None]
 """A task, and the seconds above which it is too slow."""

@@ -21,7 +21,7 @@ from gravbench.measuring.outcome import Outcome, said
 from gravbench.measuring.phase_timer import Tally
 from gravbench.measuring.plan import Plan
 from gravbench.measuring.processes import check_may_start
-from gravbench.measuring.queues import Queue
+from gravbench.measuring.queues import Queue, Strategy
 from gravbench.measuring.shards import check_resumed, extent
 from gravbench.measuring.tasks import Task
 from gravbench.model import derived, initial_conditions, runs
@@ -33,9 +33,6 @@ from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
 from gravbench.model.work import Work, work_of
-from gravbench.search.comparison_groups import told_apart
-from gravbench.search.strategies import start
-from gravbench.search.strategy import Strategy
 from gravbench.toolkits.devices import target_of
 from gravbench.version import VERSION
 
@@ -66,7 +63,7 @@ class Watcher:
     def searched(self, device: str, fastest: Sequence[Sequence[Case]], apart: Sequence[str]) -> None:
         """A search of a kind of device has ended; per contest, the cases that cannot be told from the fastest.
 
-        ``apart`` tells each contest from the others of its n, as ``told_apart`` does.
+        ``apart`` tells each contest from the others of its n, as ``Strategy.told_apart`` does.
         """
 
 
@@ -92,6 +89,7 @@ def run(
     out: Path | RecordFile,
     watcher: Watcher,
     site: Site | None = None,
+    strategies: Mapping[Kind, Strategy] | None = None,
     *,
     verify_only: bool = False,
 ) -> list[Record]:
@@ -99,8 +97,9 @@ def run(
 
     All devices of the plan work at the same time. A record is on the disk, in records.jsonl in the folder ``out``, as
     soon as its case ends, and nobody else writes to it until the run ends; with ``verify_only`` nothing is measured and
-    nothing kept. The devices are those of this host unless they are of another ``site``. KeyboardInterrupt passes
-    through after the sessions have ended.
+    nothing kept. The devices are those of this host unless they are of another ``site``. Of a search, ``strategies``
+    choose the cases; ``search.strategies.of_plan`` begins them. KeyboardInterrupt passes through after the sessions
+    have ended.
 
     Raises:
         InputError: another process writes to the folder, it cannot be written, or what was written is gone; or this
@@ -110,13 +109,20 @@ def run(
     check_may_start()
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        records = list(_run(sweep, todo, store, watcher, site, verify_only=verify_only))
+        records = list(_run(sweep, todo, store, watcher, site, strategies, verify_only=verify_only))
         store.check()
     return records
 
 
 def _run(
-    sweep: Sweep, todo: Plan, store: RecordFile, watcher: Watcher, site: Site | None, *, verify_only: bool
+    sweep: Sweep,
+    todo: Plan,
+    store: RecordFile,
+    watcher: Watcher,
+    site: Site | None,
+    strategies: Mapping[Kind, Strategy] | None,
+    *,
+    verify_only: bool,
 ) -> Iterator[Record]:
     variants = discover(sweep.variant_folders)
     log = store.folder / WORKER_LOG
@@ -130,8 +136,7 @@ def _run(
     def needs_host(task: Task) -> bool:
         return work_of(task.case, on_host=variants[task.case.variant].on_host) is not Work.GPU
 
-    searched = {} if verify_only else _strategies(sweep, todo, variants)
-    queue = Queue(todo.tasks, fingerprint, searched, each=todo.each)
+    queue = Queue(todo.tasks, fingerprint, strategies, each=todo.each)
 
     def recorded_as(task: Task, outcome: Outcome, started: str) -> Record:
         record = _record(task, outcome, sweep.flops(task.case.interaction), started)
@@ -168,21 +173,9 @@ def _run(
                         outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
                     yield recorded_as(event.task, outcome, event.started)
     watcher.over(tally.seconds())
-    for kind, strategy in searched.items():
+    for kind, strategy in (strategies or {}).items():
         fastest = strategy.result()
-        watcher.searched(kind[0], fastest, told_apart([cases[0] for cases in fastest], variants))
-
-
-def _strategies(sweep: Sweep, todo: Plan, variants: Mapping[str, Variant]) -> dict[Kind, Strategy]:
-    """Begin a search of the cases of each kind of device; none where every case is measured."""
-    if sweep.search.measures_all:
-        return {}
-    found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
-    for kind, strategy in found.items():
-        for record in todo.known:
-            if record.device == kind[0]:
-                strategy.tell_record(record)
-    return found
+        watcher.searched(kind[0], fastest, strategy.told_apart([cases[0] for cases in fastest]))
 
 
 class _Progress:

@@ -10,9 +10,9 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.variant import Variant
 from gravbench.search.comparison_groups import alike, contest
-from gravbench.search.racing import looks
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.question import by_time
+from gravbench.verdicts.racing import looks
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds
 
 FEWEST = 10

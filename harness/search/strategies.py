@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from gravbench.config.load import Sweep
 from gravbench.config.search import STRATEGIES, Search, StrategyName
+from gravbench.measuring.plan import Plan
 from gravbench.model.case import Case
-from gravbench.model.variant import Variant
+from gravbench.model.device import Kind
+from gravbench.model.variant import Variant, discover
 from gravbench.search.orders import All, Race
 from gravbench.search.sampled import SAMPLED, Sampled, missing
 from gravbench.search.strategy import Clock, Strategy
@@ -24,6 +27,23 @@ def start(
         InputError: it needs Optuna, which is not installed.
     """
     return _STRATEGIES[search.strategy](cases, search, variants, clock)
+
+
+def of_plan(sweep: Sweep, todo: Plan) -> dict[Kind, Strategy]:
+    """Begin a search of the cases of each kind of device, told what is known; none where every case is measured.
+
+    Raises:
+        InputError: as ``start``.
+    """
+    if sweep.search.measures_all:
+        return {}
+    variants = discover(sweep.variant_folders)
+    found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
+    for kind, strategy in found.items():
+        for record in todo.known:
+            if record.device == kind[0]:
+                strategy.tell_record(record)
+    return found
 
 
 def of_names(names: Sequence[str], threshold: float) -> list[Search]:

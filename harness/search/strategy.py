@@ -14,7 +14,7 @@ from gravbench.model.case import Case
 from gravbench.model.record import Record
 from gravbench.model.statistics import Interval
 from gravbench.model.variant import Variant
-from gravbench.search.comparison_groups import contest
+from gravbench.search.comparison_groups import contest, told_apart
 
 Clock = Callable[[], float]
 
@@ -66,6 +66,7 @@ class Strategy(ABC):
         self, cases: Sequence[Case], search: Search, variants: Mapping[str, Variant], clock: Clock = time.monotonic
     ) -> None:
         self.search = search
+        self._variants = variants
         self.cases = list(cases)
         random.Random(search.seed).shuffle(self.cases)
         self.answers: dict[int, Answer] = {}
@@ -148,6 +149,10 @@ class Strategy(ABC):
             if told:
                 found.append([self.cases[place] for place in sorted(told, key=told.__getitem__)])
         return found
+
+    def told_apart(self, fastest: Sequence[Case]) -> list[str]:
+        """Name the contest of each case by what sets it apart from the others of the same n."""
+        return told_apart(fastest, self._variants)
 
     @abstractmethod
     def _next(self) -> int | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gravbench.errors import InputError, nearest
 from gravbench.report.numbers import number
 from gravbench.report.page import charts
-from gravbench.report.searches import Searched, titles
+from gravbench.search.summary import Searched, titles
 
 KINDS = (".svg", ".html")
 

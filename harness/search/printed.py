@@ -9,10 +9,10 @@ from rich.console import Console
 from gravbench.model.record import Record
 from gravbench.report.names import count
 from gravbench.report.numbers import number
-from gravbench.report.searches import Searched, finite, shared_title, titles
 from gravbench.report.terminal.printing import heading, say, subsection
 from gravbench.report.terminal.table import Column, table
 from gravbench.search.replay import RARELY, Effort
+from gravbench.search.summary import Searched, finite, shared_title, titles
 
 NEVER = "-"
 READING = (
