@@ -100,17 +100,17 @@ def test_the_report_shows_them_and_says_where_there_are_none(few):
     assert "the largest part of the time" in " ".join(told.split())
     without = " ".join(rendered(few, Limits()).split())
     assert "`gravbench explain bottleneck RUN` to add a column" in without
-    assert "time goes to" not in without
+    assert "bottleneck:" not in without
     assert all(len(line) <= 80 for line in rendered(few, Limits(limits=[limit(few[1])]), 80).splitlines())
 
 
 def test_the_page_shows_them(few):
     run = html.Run("ladder", few, [])
     made = html.page([run], discover(), Limits(limits=[limit(few[1])]))
-    assert '<th scope="col">time goes to</th>' in made
+    assert '<th scope="col">bottleneck</th>' in made
     assert '<td title="why &lt;so&gt;">latency 42 %</td>' in made
     without = html.page([run], discover())
-    assert "time goes to" not in without
+    assert '<th scope="col">bottleneck</th>' not in without
     assert "gravbench explain bottleneck RUN" in without
 
 

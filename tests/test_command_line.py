@@ -403,7 +403,7 @@ def test_checking_a_wrong_variant_and_one_that_fails_is_code_1_and_says_what_is_
     assert done.returncode == 1, done.stderr
     assert "(0.1 of the acceleration) exceeds the tolerance of" in flat(done.stdout)
     assert "the planted error" in done.stdout
-    assert "1 right, 2 wrong, 0 skipped" in done.stdout
+    assert "1 passed, 2 failed, 0 skipped" in done.stdout
     assert content(tmp_path) == before
 
 
@@ -411,7 +411,7 @@ def test_checking_a_right_variant_is_code_0_and_measures_nothing(folder, command
     before = content(folder)
     done = command("check", "tiny.yaml", "--device", "cpu")
     assert done.returncode == 0, done.stderr
-    assert "2 right, 0 wrong, 0 skipped" in done.stdout
+    assert "2 passed, 0 failed, 0 skipped" in done.stdout
     assert "interactions/s" not in done.stdout
     assert content(folder) == before
 

@@ -661,13 +661,13 @@ def test_what_nothing_bounds_is_drawn_with_a_sign_of_its_own_and_said_to_be_unbo
             marks = [mark for mark, _ in marks_of(one.spec)]
             if kind == "ladder":
                 assert any(mark["type"] == "rule" and mark.get("strokeDash") for mark in marks)
-                assert all("± ?" in row["label"] for row in rows)
+                assert all("± n/a" in row["label"] for row in rows)
             elif kind.startswith("heat-map"):
-                assert all("± ?" in row["label"] for row in rows)
+                assert all("± n/a" in row["label"] for row in rows)
             else:
                 assert [mark["filled"] for mark in marks if mark["type"] == "point"] == [True, False], one.name
             if kind == "published":
-                assert all(row["value"].endswith("± ?") for row in rows)
+                assert all(row["value"].endswith("± n/a") for row in rows)
             else:
                 assert "'field': '± %'" in str(one.spec), one.name
                 assert {row["± %"] for row in rows} == {"unbounded: too few samples"}
@@ -696,7 +696,7 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
         assert told
         for figure in told:
             assert figure.title.endswith(" ^"), figure.name
-            assert "^ anchor drifted by " in figure.whole_title
+            assert "^ reference case drifted by " in figure.whole_title
             assert re.search(
                 r"\^ DRIFT above 1 %: the medians of the (anchor|worst of 3 anchors) of work on the (GPU|host)",
                 figure.caption,
@@ -1007,7 +1007,7 @@ def test_on_a_phone_speed_and_time_of_the_ladders_table_are_in_view(phone):
     phone.execute_script("arguments[0].parentNode.open = true; arguments[0].scrollIntoView();", summary)
     table = summary.find_element("xpath", "..").find_element("css selector", "table")
     headers = [one.text.replace("\n", " ") for one in table.find_elements("css selector", "th[scope=col]")]
-    assert headers[:4] == ["variant", "1e9 interactions/s", "ms", "time goes to"]
+    assert headers[:4] == ["variant", "1e9 interactions/s", "ms", "bottleneck"]
     for cell in table.find_elements("css selector", "th[scope=col], tr:nth-child(7) td")[:3]:
         left, right, _, _ = phone.execute_script(IN_VIEW, cell)
         assert 0 <= left < right <= 390

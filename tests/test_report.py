@@ -396,7 +396,7 @@ def drifting() -> list[Record]:
 
 NOTE = (
     "DRIFT above 1 %: the medians of the anchor of work on the GPU spread over 2.93 % in 4 measurements; smaller "
-    "differences may be"
+    "differences are not"
 )
 
 
@@ -464,15 +464,15 @@ def test_what_nothing_bounds_is_not_shown_as_exact(ends) -> None:
     note = "unbounded: too few samples for a confidence interval of the median"
     for width in (80, 200):
         text = shown(records, width)
-        (line,) = [line for line in text.splitlines() if line.startswith("naive") and "± ?" in line]
-        assert line.count("± ?") == 1
-        assert not [line for line in text.splitlines() if line.startswith("float4") and "± ?" in line]
+        (line,) = [line for line in text.splitlines() if line.startswith("naive") and "± n/a" in line]
+        assert line.count("± n/a") == 1
+        assert not [line for line in text.splitlines() if line.startswith("float4") and "± n/a" in line]
         assert flat(text).count(f"? {note}") == 1
     written = ladder_markdown(records, PARENTS, {})
-    assert "| 0.001000 ± ? |" in written
+    assert "| 0.001000 ± n/a |" in written
     assert "| 0.002000 ± 1.00 % |" in written
     assert f"`?` {note}" in written
-    assert "± ?" not in flat(shown([record("float4", 0.5)]))
+    assert "± n/a" not in flat(shown([record("float4", 0.5)]))
 
 
 def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:

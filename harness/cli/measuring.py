@@ -235,7 +235,7 @@ def check(
     _print_mistakes(told, terminal)
     count = Counter(record.status for record in records)
     right, wrong = count["ok"], count["invalid"] + count["failed"]
-    terminal.print(f"{right} right, {wrong} wrong, {count['skipped']} skipped")
+    terminal.print(f"{right} passed, {wrong} failed, {count['skipped']} skipped")
     if not right:
         terminal.print("nothing was verified")
     raise typer.Exit(1 if wrong or not right else 0)

@@ -33,7 +33,7 @@ from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
 
 TENSOR = "tensor"
-"""The kernel whose work the bodies decide."""
+"""The kernel whose work depends on the bodies."""
 WALK, STAGE = "resident_tree", "traverse"
 """The kernel that walks a tree, and its stage of an evaluation."""
 PAIRS = "pairs"
@@ -210,7 +210,7 @@ def work_of_text(
     """Find the work of one kernel of a text that is a variant's, or was made from it; None where it has no such loop.
 
     ``roots_each`` are the roots of an interaction, of one body or of two. ``count`` counts what the kernel does where
-    the bodies decide it.
+    it depends on the bodies.
 
     Raises:
         InputError: it cannot be compiled or read here.

@@ -113,7 +113,7 @@ def drift_notes(drifts: Iterable[Drift]) -> list[str]:
         spread = f"spread over {percent(most.spread)} % in {count(most.repetitions, 'measurement')}"
         notes.append(
             f"{DRIFTED} DRIFT above {limit}: the medians of {which} of work on {work} {spread}; smaller differences "
-            "may be nothing but drift"
+            "are not significant"
         )
     return notes
 
@@ -129,5 +129,5 @@ def drift_sentence(drift: Drift) -> str:
     limit = f"{100 * ranking.DRIFT_LIMIT:g} %"
     spread = f"the medians spread over {percent(drift.spread)} % ((largest - smallest) / median)"
     if drift.beyond:
-        return f"{sentence} {spread}. DRIFT above {limit}: smaller differences between cases may be nothing but drift."
+        return f"{sentence} {spread}. DRIFT above {limit}: smaller differences between cases are not significant."
     return f"{sentence} {spread}, no drift above {limit}."

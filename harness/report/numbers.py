@@ -38,7 +38,7 @@ def percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.2f}"
 
 
-UNBOUNDED = "± ?"
+UNBOUNDED = "± n/a"
 """What stands for the interval of a median that too few samples bound."""
 
 

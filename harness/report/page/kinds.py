@@ -68,7 +68,7 @@ def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
     if not drifts:
         return figure
     spread = max(drift.spread or 0.0 for drift in drifts)
-    about = f"{figure.about}, {DRIFTED} anchor drifted by {percent(spread)} %".removeprefix(", ")
+    about = f"{figure.about}, {DRIFTED} reference case drifted by {percent(spread)} %".removeprefix(", ")
     caption = " ".join([figure.caption, *(f"{note}." for note in drift_notes(drifts))])
     return replace(figure, title=figure.title + drift_signs(drifts), about=about, caption=caption)
 

@@ -23,7 +23,7 @@ from gravbench.verdicts.question import EQUAL_MASS, USUAL, Behind, Question
 
 CHANGED = "*"
 READING = (
-    "use: the simplest configuration that is as good as the fastest. as good: the number of others that are. "
+    "use: the simplest configuration that is as good as the fastest. ties: the number of others that are. "
     f"{Verdict.UNCLEAR}: the number that have slower medians but cannot be distinguished from the fastest. "
     "behind: how much longer the recommended configuration takes than the fastest, by their medians. "
     f"{CHANGED} the choice differs from that at the previous n."
@@ -131,7 +131,7 @@ def _columns(
         ),
         *[of_largest] * (full and question.quantile != LARGEST),
         Column("behind\n%", _behind, 6),
-        Column("as\ngood", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
+        Column("ties", lambda choice: f"{len(choice.as_good) - 1:,}", 3),
         Column("of", lambda choice: f"{choice.compared:,}", 7),
     ]
 
@@ -191,7 +191,7 @@ def _unclear(choice: Choice) -> str:
 def _behind(choice: Choice) -> str:
     if choice.behind is None:
         return percent(0.0)
-    return percent(choice.behind.interval.ratio - 1) + ("" if choice.behind.sure else " ± ?")
+    return percent(choice.behind.interval.ratio - 1) + ("" if choice.behind.sure else " ± n/a")
 
 
 def _uncertainty(choice: Choice) -> str:

@@ -46,9 +46,12 @@ VERDICT_STYLES: Mapping[str, str] = {
 }
 """How a terminal shows a verdict; the word alone says it where there are no colours."""
 
+CI = f"{100 * CONFIDENCE:g} %"
+"""Confidence of the intervals of ratios."""
+IN_CYCLES = "verdict (cycles)"
 READING = (
     "NEW/BASE is the ratio of the median times of one evaluation; above 1, NEW is slower. Intervals have "
-    f"{100 * CONFIDENCE:g} % confidence or more. in cycles: the verdict on clock cycles, if the clock is known."
+    f"{CI} confidence or more. {IN_CYCLES}: that on clock cycles, if the clock is known."
 )
 
 
@@ -232,9 +235,16 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict", style=_style),
         Column("case", case, 0, text=True, breaks=True, markdown="case"),
         Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
-        Column("its\ninterval", interval_words, 0, markdown="its interval"),
+        Column(f"{CI}\nCI", interval_words, 0, markdown=f"{CI} CI"),
         Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
-        Column("in\ncycles", lambda pair: pair.in_cycles or "", 1, text=True, markdown="in cycles", style=_style),
+        Column(
+            "verdict\n(cycles)",
+            lambda pair: pair.in_cycles or "",
+            1,
+            text=True,
+            markdown="verdict (cycles)",
+            style=_style,
+        ),
         Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
         Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
         Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),

@@ -74,7 +74,7 @@ READING = (
     "of the magnitudes of the pulls on a body, which does not become small where pulls cancel."
 )
 EXPLAINED = (
-    "time goes to: the largest part of the time in the model of `gravbench explain`, and its share; instructions means "
+    "bottleneck: the largest part of the time in the model of `gravbench explain`, and its share; instructions means "
     "issuing them, unexplained is what the model does not account for."
 )
 NOT_EXPLAINED = "Run `gravbench explain bottleneck RUN` to add a column with what limits each variant."
@@ -231,7 +231,7 @@ def _ladder_section(
     say_left_out(console, tables)
     if hidden:
         console.print()
-        say(console, f"A wider terminal has room for more columns: {', '.join(hidden)}.", "dim")
+        say(console, f"Widen the terminal to show more columns: {', '.join(hidden)}.", "dim")
     used = {rung.best.variant for by_n in ladders.values() for rungs in by_n.values() for rung in rungs}
     if unknown := sorted(used - parents.keys()):
         console.print()
