@@ -206,7 +206,7 @@ def test_predictions_are_made_again_without_a_gpu(tmp_path, capsys):
     assert third.predicted_seconds is third.predicted_gain is None
     capsys.readouterr()
     assert predicting.main([str(tmp_path / "none")]) == 2
-    assert "it has no ablations.json" in capsys.readouterr().err
+    assert "it has no knock_outs.json" in capsys.readouterr().err
 
 
 def test_the_table_shows_what_has_no_figure_and_why(capsys):

@@ -208,7 +208,12 @@ def threads(dask_sessions):  # noqa: ARG001
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50, memory_limit=0
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+        memory_limit=0,
     ) as cluster:
         yield cluster
 
@@ -235,7 +240,9 @@ def test_a_worker_with_other_versions_or_files_is_refused(threads, dask_sessions
 def test_a_cluster_without_workers_is_refused(dask_sessions):  # noqa: ARG001
     import distributed
 
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs=50) as cluster:
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as cluster:
         assert refusal("--dask", cluster.scheduler_address).endswith(" has no workers; start one per GPU")
 
 

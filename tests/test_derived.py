@@ -96,10 +96,11 @@ FALSE = {
 
 
 @pytest.mark.parametrize("what", FALSE)
-@pytest.mark.parametrize("words", [("compare", "RUN", "RUN"), ("report", "RUN"), ("best", "RUN")], ids=" ".join)
+@pytest.mark.parametrize("words", [("compare", "RUN", "LADDER"), ("report", "RUN"), ("best", "RUN")], ids=" ".join)
 def test_a_record_that_is_not_what_its_samples_give_is_refused_by_line(what, words, run):
     folder = run(**FALSE[what])
-    code, text = command(*(folder if word == "RUN" else word for word in words))
+    runs = {"RUN": folder, "LADDER": H200 / "ladder"}
+    code, text = command(*(runs.get(word, word) for word in words))
     assert code == 0
     said = " ".join(text.split())
     assert f"{folder / RECORDS}: skipped 1 line that is not a record: line 2: " in said

@@ -186,11 +186,11 @@ TILED = "tiled numba n=1048576 / tiled cupy n=1048576"
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        # The ladder of two days later is sure that Numba is slower at smaller n.
-        (f"As fast <!-- h200/large-second: SAME: {TILED} -->.", "h200/ladder is newer and the paragraph does not name"),
+        # The counters of three days later are sure that Numba is slower at smaller n.
+        (f"As fast <!-- h200/large-second: SAME: {TILED} -->.", "h200/counters is newer and the paragraph does not name"),
         (
             f"As fast <!-- h200/large-second: SAME: {TILED} -->, or slower "
-            "<!-- h200/ladder: SLOWER: tiled numba n=65536 / tiled cupy n=65536 -->.",
+            "<!-- h200/counters: SLOWER: tiled numba n=65536 / tiled cupy n=65536 -->.",
             None,
         ),
         (

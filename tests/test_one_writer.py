@@ -464,11 +464,12 @@ def test_a_folder_may_be_called_what_it_likes(skipping, name):  # noqa: ARG001
         assert f"records in {name}. To show them: gravbench report {shlex.quote(name)}\n" in said
     for n in SIZES:
         times = {"samples_seconds": [1.0] * 20, "median_seconds": 1.0, "ci_low": 1.0, "ci_high": 1.0}
-        RecordFile(Path(name)).append(record(n=n, error_max=1e-9, error_rms=1e-9, **times))
+        for folder in (name, "other"):
+            RecordFile(Path(folder)).append(record(n=n, error_max=1e-9, error_rms=1e-9, **times))
     for words in (
         ["report", name], ["report", name, "--full"],
         ["report", name, "--markdown"], ["report", name, "--html", "[/].html"], ["best", name],
-        ["compare", name, name], ["export", name, "--to", "[/].csv"],
+        ["compare", name, "other"], ["export", name, "--to", "[/].csv"],
     ):  # fmt: skip
         code, said = command(*words)
         assert code == 0, said

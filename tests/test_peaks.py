@@ -290,7 +290,7 @@ def test_ceilings_measured_before_are_printed_without_a_device(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "no peaks.json in it; `gravbench peaks --out FOLDER` writes one"),
+        ((), "no ceilings.json in it; `gravbench peaks --out FOLDER` writes one"),
         (("--only", "fma", "--device", "cpu"), "measures nothing; it cannot be combined with --device, --only"),
     ],
 )

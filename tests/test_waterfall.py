@@ -188,7 +188,7 @@ def test_what_products_take_from_roots_follows_from_both_ceilings():
     # Four roots take 8 clocks each of a scheduler, and with three products as much longer as was measured.
     assert model.costs_of(kept).hindrance == pytest.approx(4 / 3 * (128 / kept.value("mma_mufu") - 8), rel=0.03)
     assert model.costs_of(Peaks()).hindrance == 0
-    built = assemble((ROOT / "harness/explain/ceilings.cu").read_text("utf-8"), "mma_mufu", "sm_90", FLAGS)
+    built = assemble((ROOT / "harness/explain/peaks.cu").read_text("utf-8"), "mma_mufu", "sm_90", FLAGS)
     loop = max(built.code.loops(), key=lambda one: one.first)
     body = tuple(built.code.instructions[loop.first : loop.last + 1])
     each = clocks(Pass(body, 4), 8, 2, model.costs_of(kept)) / (4 * 16)

@@ -39,13 +39,13 @@ class WrongError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The text of ``ceilings.cu``, as a toolkit compiles it."""
+    """The text of ``peaks.cu``, as a toolkit compiles it."""
 
     module: ModuleType = field(default=microbenchmarks)
 
     def cuda_source(self, interaction: Interaction) -> str:  # noqa: ARG002
         """Return the text; it has no interaction."""
-        return files.text(Path(__file__).with_name("ceilings.cu"))
+        return files.text(Path(__file__).with_name("peaks.cu"))
 
 
 def measure_all(

@@ -1,4 +1,4 @@
-"""The ceilings of a GPU, each by a kernel of ``ceilings.cu``: what it is given and has to leave, and what it counts."""
+"""The ceilings of a GPU, each by a kernel of ``peaks.cu``: what it is given and has to leave, and what it counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gravbench.explain.peaks import BYTES, CLOCKS, LANES, OPERATIONS, PRODUCTS
 
 CHAINS = 8
-"""Independent values of a thread, LANES of ``ceilings.cu``."""
+"""Independent values of a thread, LANES of ``peaks.cu``."""
 IN_A_ROW = 33
 """Instructions of a turn that wait for each other, where latency is measured."""
 KNUTH = 2654435761
@@ -31,7 +31,7 @@ Left = NDArray[Any] | float | None
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A kernel of ``ceilings.cu`` and the ceiling that it shows.
+    """A kernel of ``peaks.cu`` and the ceiling that it shows.
 
     ``takes`` are the arrays that it reads, and ``leaves`` says what each of its threads has to leave after so many
     turns: one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a

@@ -75,7 +75,7 @@ def _started_here() -> Any:
     """Start a cluster of this machine; each worker has the GPU that has its number."""
     return distributed.LocalCluster(
         n_workers=len(gpus()[0]) or 1, threads_per_worker=1, host="127.0.0.1", memory_limit=0,
-        dashboard_address=None, silence_logs=logging.CRITICAL,
+        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
     )  # fmt: skip
 
 
