@@ -30,6 +30,8 @@ from gravbench.model.variant import discover
 from gravbench.search.strategies import start
 from test_runner import made_up
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 """Seconds to wait for what another process does soon."""
 VARIANT = '''"""Is numpy_direct, and waits where it is told to."""
@@ -42,8 +44,6 @@ import numba
 
 from gravbench.model.variant import variant
 from gravbench.variants.cpu import numpy_direct
-
-pytestmark = pytest.mark.slow
 
 
 def uncompiled(function=None, **options):
