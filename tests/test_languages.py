@@ -87,7 +87,7 @@ def test_a_speed_is_of_the_fastest_case_of_its_variant_and_toolkit():
     ]
     rows = {row.variant: row for row in languages.rows(VARIANTS, records)}
     assert rows["naive"].timed.record is records[1]
-    assert rows["jax_jit"].timed.record is records[4]
+    assert rows["jax_jit"].timed.record is records[-1]
     assert rows["cute_tiles"].timed is None
     assert "jzfmm_multipoles" not in rows
     table = languages.markdown(list(rows.values()), NOWHERE)
