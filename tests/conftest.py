@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import typer.testing
 from hypothesis import settings
 
+from gravbench.errors import InputError
 from gravbench.model import derived
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Record
@@ -57,6 +59,32 @@ def saying(words: str) -> Iterator[None]:
 def save(bodies: Bodies, path: Path) -> None:
     """Write bodies to a NumPy archive, from which they are read bit for bit."""
     np.savez(path, mass=bodies.mass, position=bodies.position, velocity=bodies.velocity)
+
+
+def placed(position: object, mass: object = None, eps: float = 0.05) -> Bodies:
+    """Return bodies at rest; of equal masses, one in all, where none are given."""
+    position = np.asarray(position, float)
+    mass = np.full(len(position), 1 / len(position)) if mass is None else mass
+    return Bodies(mass, position, np.zeros_like(position), eps)
+
+
+def command(*words: object) -> tuple[int, str]:
+    """Do what ``gravbench`` does with these words; return the exit code and all that is printed."""
+    from gravbench.cli.main import app
+
+    done = typer.testing.CliRunner().invoke(app, list(map(str, words)))
+    if isinstance(done.exception, InputError):
+        return 2, str(done.exception)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done.exit_code, done.output
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 250.0) -> None:
+    """Wait for what another process does soon."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def consistent(record: Record) -> Record:

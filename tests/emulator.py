@@ -462,3 +462,19 @@ class Emulator:
         if isinstance(value, np.int32):
             return ctypes.c_int(int(value))
         return (ctypes.c_float if self.real is np.float32 else ctypes.c_double)(float(value))
+
+
+class Noting(Emulator):
+    """An emulated GPU that keeps the last arguments of each kernel, among which are the buffers of a tree."""
+
+    arguments: dict = {}  # noqa: RUF012 - one for all, of the last launch
+
+    def compile(self, stem, /, **constants):
+        """Note them."""
+        kernel = super().compile(stem, **constants)
+
+        def noted(grid, threads, *arguments):
+            self.arguments[stem] = arguments
+            kernel(grid, threads, *arguments)
+
+        return noted

@@ -141,7 +141,7 @@ MUTATIONS = (
     Mutation(
         "nvrtc-hides-log", "harness/toolkits/nvrtc.py",
         'raise CompileError(log.replace("\\0", "").strip())', 'raise CompileError("it does not compile")',
-        "test_builds.py test_ledger.py test_ablations.py",
+        "test_messages.py",
     ),
     # measuring
     Mutation(
@@ -227,7 +227,7 @@ MUTATIONS = (
     Mutation(
         "fastest-of-any-type", "harness/report/cases.py",
         '(one.n, one.dtype, one.timed) == (n, "float32", "force")', '(one.n, one.timed) == (n, "force")',
-        "test_published.py test_findings.py test_story.py test_loads.py test_report.py",
+        "test_languages.py",
     ),
     Mutation(
         "reproduce-other-protocol", "harness/report/page/reproduce.py",

@@ -56,6 +56,7 @@ def test_the_changes_that_apply_are_found_in_the_text_and_the_others_have_a_reas
     assert all(one.text == source for one in found if one.axes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 @pytest.mark.parametrize("name", ["tiled", "symmetric"])
 def test_a_changed_kernel_compiles_and_lacks_what_was_taken_from_it(name):

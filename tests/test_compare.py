@@ -10,11 +10,9 @@ import time
 import numpy as np
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import test_record
-from conftest import ROOT, consistent
-from gravbench.cli.main import app
+from conftest import ROOT, command, consistent
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.model.work import Work
@@ -850,14 +848,6 @@ def test_of_many_cases_of_a_self_test_those_with_the_widest_intervals_are_shown(
 
 
 # The command line
-
-
-def command(*words):
-    result = CliRunner().invoke(app, list(words))
-    if isinstance(result.exception, InputError):
-        return 2, str(result.exception)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.output
 
 
 @pytest.fixture

@@ -65,6 +65,12 @@ def test_what_differs_in_anything_is_compiled_itself(changes, result):
     assert (loaded(other), other(2.0)) == (0, result)
 
 
+def test_what_another_version_compiled_is_compiled_again(monkeypatch):
+    made()
+    monkeypatch.setattr(compile_cache, "_surroundings", lambda: ("numba 999",))
+    assert loaded(made()) == 0
+
+
 def test_argument_types_and_the_processor_tell_functions_apart(monkeypatch):
     function = made()
     function.compile((numba.float32,))

@@ -17,6 +17,7 @@ import numba
 import psutil
 import pytest
 
+from conftest import wait_until
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -28,6 +29,8 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.search.strategies import of_plan, start
 from test_runner import made_up
+
+pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
 """Seconds to wait for what another process does soon."""
@@ -41,8 +44,6 @@ import numba
 
 from gravbench.model.variant import variant
 from gravbench.variants.cpu import numpy_direct
-
-pytestmark = pytest.mark.slow
 
 
 def uncompiled(function=None, **options):
@@ -75,13 +76,6 @@ PROCESSORS = [Device(f"host{place}:cpu:0", "a processor") for place in range(4)]
 def counted(records):
     """Count cases, each with the first repetition of its anchor."""
     return Counter(record.key for record in records if record.anchor < 2)
-
-
-def wait_until(condition, seconds=PATIENCE):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # What is left by a device that is lost

@@ -4,11 +4,9 @@ import json
 import math
 
 import pytest
-from typer.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, command
 from gravbench import api
-from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model import derived
 from gravbench.model.runs import RECORDS, RecordFile, has_measurements
@@ -28,12 +26,6 @@ def whole(kind="gpu", **conditions):
         and len(one["samples_seconds"]) > 6
         and all(one[name] == value for name, value in conditions.items())
     )
-
-
-def command(*words):
-    done = CliRunner().invoke(app, list(map(str, words)))
-    assert isinstance(done.exception, SystemExit | InputError | None), done.exception
-    return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
 
 
 @pytest.fixture

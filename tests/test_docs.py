@@ -162,6 +162,7 @@ def test_the_site_loads_nothing_from_a_network(site):
         assert not re.search(r"""url\(["']?(?:https?:)?//|@import""", style.read_text("utf-8")), style
 
 
+@pytest.mark.slow
 def test_the_site_is_searched_from_a_disk_without_an_error_or_a_request(site):
     assert (site / "search" / "search_index.js").stat().st_size > 100_000
     chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")

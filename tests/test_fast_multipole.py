@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from conftest import placed
 from direct import direct_accelerations
-from emulator import COMPILER, Emulator
+from emulator import COMPILER, Noting
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -24,28 +25,6 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
 VARIANT = discover()["fast_multipole"]
 SMALL = {"bits": 12, "leaf_size": 8, "p": 32}
-
-
-class Noting(Emulator):
-    """An emulated GPU that keeps the last arguments of each kernel."""
-
-    def compile(self, stem, /, **constants):
-        """Note them."""
-        kernel = super().compile(stem, **constants)
-
-        def noted(grid, threads, *arguments):
-            self.arguments[stem] = arguments
-            kernel(grid, threads, *arguments)
-
-        return noted
-
-    arguments: dict = {}  # noqa: RUF012 - one for all, of the last launch
-
-
-def placed(position, mass=None, eps=EPS):
-    position = np.asarray(position, float)
-    mass = np.full(len(position), 1 / len(position)) if mass is None else mass
-    return Bodies(mass, position, np.zeros_like(position), eps)
 
 
 @pytest.fixture(scope="module")

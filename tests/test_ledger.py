@@ -343,6 +343,7 @@ def test_lines_know_their_function_and_lose_their_comment():
     assert ("a.cuh", 2) not in found.functions
 
 
+@pytest.mark.slow
 def test_every_loop_of_the_registry_is_in_a_function_of_its_source():
     for name in ("naive", "tiled", "symmetric", "tensor", "resident_tree"):
         functions = set(places(discover()[name].cuda_source(GRAVITY)).functions.values())
@@ -367,6 +368,7 @@ def test_occupancy_is_what_the_driver_said_of_every_recorded_kernel():
 # Counts of kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUDA_C)
 def test_every_variant_with_cuda_c_has_a_ledger(name):
     found = ledgers_of(name)
@@ -514,6 +516,7 @@ def seconds_used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
+@pytest.mark.slow
 def test_a_ledger_takes_less_than_4_seconds_of_a_core_and_five_architectures_less_than_20(compiled):
     variant = discover()["tiled"]
     for key in [key for key in compiled if key[1] == "tiled"]:

@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
+from conftest import command
 from gravbench import api
-from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import runner
@@ -39,15 +38,6 @@ variants: {variant: [numpy_direct, numba_direct], toolkit: cpu}
 LADDER = load("ladder", ["n=1024,4096,65536"], variants=["tiled", "numpy_direct", "numba_direct"])
 GPU = Device("cuda:0", "Imaginary GPU", "GPU-1", "600.1")
 MEASURED = {"samples_seconds": [1.0] * 20, "median_seconds": 1.0, "ci_low": 1.0, "ci_high": 1.0, "batch": 1}
-
-
-def command(*words):
-    """Do what ``gravbench`` does; return the exit code and all that is printed."""
-    done = CliRunner().invoke(app, list(map(str, words)))
-    if isinstance(done.exception, InputError):
-        return 2, str(done.exception)
-    assert isinstance(done.exception, SystemExit | None), done.exception
-    return done.exit_code, done.output
 
 
 @pytest.fixture

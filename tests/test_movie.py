@@ -189,6 +189,14 @@ def test_the_exposure_stays_as_it_is_at_first():
     assert np.asarray(faint)[:90].sum() < np.asarray(fresh)[:90].sum()
 
 
+def test_colours_by_speed_do_not_depend_on_how_fast_all_move_together():
+    made = generators.plummer(50, 3, 0.05)
+    moving = Bodies(made.mass, made.position, made.velocity + np.array([3.0, -2.0, 1.0]), made.eps)
+    assert view.by_speed(moving).fastest == pytest.approx(view.by_speed(made).fastest)
+    colouring = view.by_speed(made)
+    np.testing.assert_allclose(colouring.parts(moving), colouring.parts(made), atol=1e-12)
+
+
 def test_colours_by_speed_go_from_rest_to_the_fastest():
     made = load("plummer", 500, 1, 0.1)
     colouring = view.by_speed(made)

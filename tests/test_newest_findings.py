@@ -187,7 +187,7 @@ TILED = "tiled numba n=1048576 / tiled cupy n=1048576"
     ("text", "answer"),
     [
         # The counters of three days later are sure that Numba is slower at smaller n.
-        (f"As fast <!-- h200/large-second: SAME: {TILED} -->.", "h200/counters is newer and the paragraph does not name"),
+        (f"As fast <!-- h200/large-second: SAME: {TILED} -->.", "h200/counters is newer and the paragraph does not"),
         (
             f"As fast <!-- h200/large-second: SAME: {TILED} -->, or slower "
             "<!-- h200/counters: SLOWER: tiled numba n=65536 / tiled cupy n=65536 -->.",

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
+from conftest import command
 from gravbench import api
 from gravbench.asv.export import export
-from gravbench.cli.main import app, main
+from gravbench.cli.main import main
 from gravbench.cli.stopping import Stopped, hinting, stopping
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -50,15 +50,6 @@ def skipping(tmp_path, monkeypatch):
 def earlier(sweep, **changes):
     """Return a result of a case of the sweep, by other code, so that it is measured again."""
     return record(**sweep.cases[0].model_dump(), **changes)
-
-
-def command(*words):
-    """Do what ``gravbench`` does; return the exit code and all that is printed."""
-    done = CliRunner().invoke(app, words)
-    if isinstance(done.exception, InputError):
-        return 2, str(done.exception)
-    assert isinstance(done.exception, SystemExit | None), done.exception
-    return done.exit_code, done.output
 
 
 class Meddler(runner.Watcher):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from conftest import placed
 from direct import direct_accelerations
-from emulator import COMPILER, Emulator
+from emulator import COMPILER, Noting
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -19,28 +20,6 @@ from recorder import Recorder
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
 VARIANT = discover()["resident_tree"]
-
-
-class Noting(Emulator):
-    """An emulated GPU that keeps the buffers of the tree."""
-
-    def compile(self, stem, /, **constants):
-        """Note the last arguments of each kernel."""
-        kernel = super().compile(stem, **constants)
-
-        def noted(grid, threads, *arguments):
-            self.arguments[stem] = arguments
-            kernel(grid, threads, *arguments)
-
-        return noted
-
-    arguments: dict = {}  # noqa: RUF012 - one for all, of the last launch
-
-
-def placed(position, mass=None, eps=EPS):
-    position = np.asarray(position, float)
-    mass = np.full(len(position), 1 / len(position)) if mass is None else mass
-    return Bodies(mass, position, np.zeros_like(position), eps)
 
 
 @pytest.fixture(scope="module")

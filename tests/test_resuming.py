@@ -11,12 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from conftest import command
 from gravbench.cli import resuming
-from gravbench.cli.main import app
 from gravbench.config.load import load
-from gravbench.errors import InputError
 from gravbench.measuring.plan import plan
 from gravbench.measuring.shards import take
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
@@ -32,12 +30,6 @@ variants: [{variant: numpy_direct}, {variant: numba_direct}]
 OPTIONS = ["-p", "n=16..27+1", "-p", "measure.budget_seconds=0.02", "--variant", "numpy_direct", "--toolkit", "cpu",
            "--device", "cpu", "--shard", "1/2"]  # fmt: skip
 CONFIG, OUT = "my sweep's.yaml", 'the "first" run; of $HOME'
-
-
-def command(*words):
-    done = CliRunner().invoke(app, list(map(str, words)))
-    assert isinstance(done.exception, SystemExit | InputError | None), done.exception
-    return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
 
 
 @pytest.mark.slow

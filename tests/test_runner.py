@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from conftest import GPUS, save
+from conftest import GPUS, save, wait_until
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import protocol, runner, stages, supervisor
@@ -236,13 +236,6 @@ def start(config, out, gate, *options):
 
 def lines_in(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def children_of(pid):

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from conftest import ROOT, saying
 from direct import direct_accelerations
+from emulator import COMPILER, Emulator
 from gravbench.accelerations import force
 from gravbench.cli.main import app
 from gravbench.config.load import load
@@ -184,6 +185,28 @@ def test_the_integrator_agrees_with_the_formula(toolkit, layout, need_toolkit):
         for n in (1, 2, 31, 129):
             with saying(f"{dtype}, n = {n}"):
                 check_integrator(opened, layout, n)
+
+
+class OnePart(Emulator):
+    """An emulated GPU that launches the kernel of a part as ``parts.launch`` does."""
+
+    def compile(self, stem, /, **constants):
+        """Take the arguments alone: two blocks are enough."""
+        kernel = super().compile(stem, **constants)
+        return lambda *arguments: kernel(2, parts.BLOCK, *arguments)
+
+    def download(self, array):
+        """Return it: all memory is one."""
+        return array
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_integrator_in_cuda_c_agrees_with_the_formula(layout, libraries):
+    for dtype in DTYPES:
+        for n in (1, 129):
+            with saying(f"{dtype}, n = {n}"):
+                check_integrator(OnePart(Part("integrate"), dtype, libraries), layout, n)
 
 
 def check_integrator(opened, layout, n):

@@ -7,7 +7,7 @@
    least as large. The largest error of a sample of the bodies counts as what that of all n is expected to be.
 4. What presupposes something takes part unless the question leaves it out: ``unequal_masses`` leaves out what is fast
    only where all bodies weigh the same, ``direct`` leaves out approximations. Where an order of the bodies may not be
-   made beforehand, whoever asks leaves out what ``report.here.Here.untimed`` names.
+   made beforehand, whoever asks leaves out what ``report.provenance.Here.untimed`` names.
 5. The fastest has the smallest median. What a race stopped was not measured in full: it is behind everything that was.
 6. Another is distinguished from the fastest where the whole interval of the ratio of their times (``over``) is above 1;
    it includes what samples, processes and anchors differ by. Elsewhere the two are UNCLEAR, and the smaller median is
