@@ -64,7 +64,7 @@ def swept(several_n: tuple[int, ...] = (1024, 2048)) -> list[Record]:
     return found
 
 
-KINDS = ("ladder", "speed-over-n-cupy", "speed-and-error", "heat-map-tiled-cupy", "occupancy", "stages", "theta")
+KINDS = ("ladder", "time-over-n", "speed-and-error", "heat-map-tiled-cupy", "occupancy", "stages", "theta")
 """Of figures that the report of ``swept`` has."""
 
 
@@ -541,9 +541,9 @@ def test_the_legend_of_an_arena_names_every_method():
 def test_a_legend_names_the_highlighted_series_alone():
     cases = swept() + [record(name, 1e-3 * n, n=n, timed="force") for name in ("float4", "kahan") for n in (1024, 2048)]
     (group, *_) = figures.groups(cases, {"naive": None, "tiled": "naive"}, {})
-    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n-cupy")]
+    (drawn,) = [one for one in group.figures if one.name.startswith("time-over-n")]
     made = colours.coloured(drawn, {"tiled": "#3f7fb5", "naive": "#d55e00"})
-    (lines,) = [spec for mark, spec in marks_of(made.spec) if mark["type"] == "line"]
+    (_, lines) = [spec for mark, spec in marks_of(made.spec) if mark["type"] == "line"]
     assert lines["encoding"]["color"]["legend"] == {"values": ["naive", "tiled"]}
     assert {row["variant"] for row in made.spec["datasets"]["rows"][-4:]} == {"naive", "tiled"}
     check_vega_lite(charts.dressed(made.spec))
@@ -785,7 +785,7 @@ def test_rows_of_a_variant_with_and_without_equal_masses_are_two_lines_over_n():
         for equal in (0, 1)
     ]
     (group,) = figures.groups(records, {"symmetric": None}, {})
-    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n")]
+    (drawn,) = [one for one in group.figures if one.name.startswith("time-over-n")]
     assert {row["variant"] for row in drawn.spec["datasets"]["rows"]} == {"symmetric", "symmetric equal_mass=1"}
 
 
@@ -815,12 +815,37 @@ def test_the_arena_with_most_methods_comes_first_and_cells_of_heat_maps_are_in_o
     assert (encoding["x"]["sort"], encoding["y"]["sort"]) == ([16, 64, 256], [1, 2, 4])
 
 
-def test_lines_of_approximations_say_what_they_count():
-    trees = [record("barnes_hut", 1e-3 * n, n=n, computed={"body_cell": 9.0}) for n in (1024, 2048)]
-    exact = [record("tiled", 1e-3 * n, n=n) for n in (1024, 2048)]
-    (group,) = figures.groups([*trees, *exact], {}, {})
-    (drawn,) = [one for one in group.figures if one.name.startswith("speed-over-n")]
-    assert "Approximations count only the interactions they compute, not all n * n: barnes_hut." in drawn.caption
+def test_time_over_n_has_a_view_for_each_toolkit_and_the_fastest_at_each_n_on_a_thick_line():
+    times = {"naive": (4.0, 16.0), "tiled": (2.0, 9.0), "barnes_hut": (3.0, 5.0)}
+    records = [
+        record(name, 1e-3 * ms * factor, n=n, toolkit=toolkit, timed="force")
+        for name, both in times.items()
+        for n, ms in zip((1024, 2048), both, strict=True)
+        for toolkit, factor in (("cupy", 1.0), ("numba", 1.5 if name == "tiled" else 0.5))
+    ]
+    (group,) = figures.groups(records, parents(VARIANTS), {})
+    (drawn,) = [figure for figure in group.figures if figure.name.startswith("time-over-n")]
+    check_vega_lite(charts.dressed(drawn.spec))
+    rows = drawn.spec["datasets"]["rows"]
+    (chosen,) = drawn.spec["params"]
+    assert chosen["bind"]["options"] == [charts.EVERY_TOOLKIT, "cupy", "numba"]
+    assert chosen["value"] == charts.EVERY_TOOLKIT
+
+    def front(view):
+        on_it = [row for row in rows if row["view"] == view and row["front"]]
+        return [(row["n"], row["variant"], row["toolkit"], row["time"]) for row in on_it]
+
+    assert front("cupy") == [(1024, "tiled", "cupy", 2.0), (2048, "barnes_hut", "cupy", 5.0)]
+    assert front("numba") == [(1024, "barnes_hut", "numba", 1.5), (2048, "barnes_hut", "numba", 2.5)]
+    assert front(charts.EVERY_TOOLKIT) == [(1024, "barnes_hut", "numba", 1.5), (2048, "barnes_hut", "numba", 2.5)]
+    named = [row for row in rows if row["view"] == "cupy" and (row["name before"] or row["name after"])]
+    assert {"tiled", "barnes_hut"} <= {row["name before"] or row["name after"] for row in named}
+    assert {row["variant"] for row in rows if row["view"] == charts.EVERY_TOOLKIT} == times.keys()
+
+
+def test_of_a_single_n_there_is_no_time_over_n():
+    (group,) = figures.groups([record("naive", 1.0), record("tiled", 0.5)], parents(VARIANTS), {})
+    assert not [figure for figure in group.figures if figure.name.startswith("time-over-n")]
 
 
 def test_an_approximation_that_does_not_count_has_a_time_and_no_rate_on_the_page():

@@ -9,6 +9,7 @@ checks every kind of chart against the schema instead.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -30,7 +31,9 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
-ARENA_HEIGHT, ACCURACY_HEIGHT = 420, 340
+ARENA_HEIGHT, ACCURACY_HEIGHT, OVER_N_HEIGHT = 420, 340, 420
+EVERY_TOOLKIT = "fastest of all"
+"""What a figure of several toolkits shows before one is chosen."""
 TITLES: Mapping[str, str] = {"ips": "interactions per second"}
 """What tooltips call fields whose names are short, because every row of a figure has them."""
 GREY = "#808080"
@@ -92,18 +95,28 @@ def ladder(rows: Sequence[Row]) -> Spec:
 
 
 @debug_mode(arg=False)
-def over_n(rows: Sequence[Row], variants: list[str]) -> Spec:
-    """Lines of ``speed`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band."""
-    base = CHART.encode(
+def over_n(rows: Sequence[Row], variants: list[str], views: list[str]) -> Spec:
+    """Lines of ``time`` over ``n``, both logarithmic, with the interval from ``low`` to ``high`` as a band.
+
+    Rows with ``front`` are on the thick line; some have their ``name before`` or ``after`` the point. Of several
+    ``views`` a list beside the chart chooses one.
+    """
+    chart, chosen = _chosen("view", views, views[0], "toolkit: ")
+    base = chart.encode(
         x=_log(alt.X, "n", "bodies, n", rows),
         **_signs("variant", variants, "color"),
-        tooltip=_tooltip("variant", "n", "configuration", "ips", "ms", "± %"),
+        tooltip=_tooltip("variant", "toolkit", "n", "configuration", "ms", "± %", "ips"),
     )
-    speed = _log(alt.Y, "speed", SPEED, rows)
-    band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q", title=SPEED), y2=alt.Y2("high:Q"))
-    lines = base.mark_line(strokeWidth=1.8).encode(y=speed, **_signs("variant", variants, "strokeDash"))
-    points = _points(base, rows, area=55, opacity=1, y=speed, **_signs("variant", variants, "shape"))
-    return _with(rows, _spec(alt.layer(band, lines, points, height=340)))
+    time = _log(alt.Y, "time", "ms of one evaluation (smaller is better)", rows)
+    band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    front = chart.transform_filter("datum.front").mark_line(strokeWidth=7, opacity=0.35, color=GREY)
+    fastest = front.encode(x=_log(alt.X, "n", "bodies, n", rows), y=time, order=alt.Order("n:Q"))
+    lines = base.mark_line(strokeWidth=1.8).encode(y=time, **_signs("variant", variants, "strokeDash"))
+    points = _points(base, rows, area=55, opacity=1, y=time, **_signs("variant", variants, "shape"))
+    before = base.mark_text(align="right", dx=-8, dy=-8).encode(y=time, text=alt.Text("name before:N"))
+    after = base.mark_text(align="left", dx=8, dy=-8).encode(y=time, text=alt.Text("name after:N"))
+    layers = alt.layer(band, fastest, lines, points, before, after, height=OVER_N_HEIGHT)
+    return _with(rows, _spec(layers, chosen))
 
 
 @debug_mode(arg=False)
@@ -347,10 +360,15 @@ def _inherited(chart: Any) -> dict[str, Any]:
 
 def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:
     """Keep the rows of one n, which a list beside the chart chooses where there are several."""
-    if len(sizes) < 2:
-        return CHART.transform_filter(f"datum.n == {shown}"), None
-    at = alt.param(name="size", value=shown, bind=alt.binding_select(options=list(sizes), name="n = "))
-    return CHART.transform_filter("datum.n == size"), at
+    return _chosen("n", sizes, shown, "n = ")
+
+
+def _chosen(field: str, options: Sequence[int | str], shown: int | str, title: str) -> tuple[Any, Any]:
+    """Keep the rows with one value of a field, which a list beside the chart chooses where there are several."""
+    if len(options) < 2:
+        return CHART.transform_filter(f"datum.{field} == {json.dumps(shown)}"), None
+    at = alt.param(name="chosen", value=shown, bind=alt.binding_select(options=list(options), name=title))
+    return CHART.transform_filter(f"datum.{field} == chosen"), at
 
 
 def _signs(field: str, domain: list[str], *channels: str, title: str | None = None) -> dict[str, Any]:

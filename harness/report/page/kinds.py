@@ -122,22 +122,60 @@ def ladder(
 def over_n(
     title: str, by_n: Mapping[int, list[Rung]], place: list[str], known: Uncertainties = SAMPLES_ALONE
 ) -> Iterator[Figure]:
-    """Draw the fastest configurations over n, one figure per toolkit."""
+    """Draw the time of the fastest configurations over n, in one figure, where there are several n.
+
+    A list beside it chooses the toolkit, where there are several; at first the fastest of all stand there.
+    """
     bests = [rung.best for rungs in by_n.values() for rung in rungs]
-    by_toolkit = ranking.grouped(_counted(bests), lambda best: best.toolkit)
-    for toolkit in sorted(by_toolkit, key=place_of):
-        rows = [{**_point(record, known), "variant": ranking.row(record)} for record in by_toolkit[toolkit]]
-        if len({row["n"] for row in rows}) < 2:
-            continue
-        spec = charts.over_n(rows, _present(place, rows))
-        said = "The fastest configuration at each n, both axes logarithmic. The band is the 95 % confidence interval. "
-        said += INCLUDES
-        if partial := list(dict.fromkeys(one.variant for one in by_toolkit[toolkit] if ranking.is_partial(one))):
-            said += f" Approximations count only the interactions they compute, not all n * n: {', '.join(partial)}."
-        if unknown := list(dict.fromkeys(one.variant for one in bests if one.uncounted and one.toolkit == toolkit)):
-            said += f" Not drawn, because their interactions are not counted: {', '.join(unknown)}."
-        said += said_unbounded(rows, OPEN_SIGN)
-        yield figure_of(f"speed-over-n-{toolkit}", f"Speed over n by {toolkit}", said, spec, title)
+    if len({best.n for best in bests}) < 2:
+        return
+    of_all = fastest_of_each(bests, lambda best: (ranking.row(best), best.n))
+    views = {charts.EVERY_TOOLKIT: list(of_all.values())}
+    by_toolkit = ranking.grouped(bests, lambda best: best.toolkit)
+    if len(by_toolkit) > 1:
+        views |= {toolkit: by_toolkit[toolkit] for toolkit in sorted(by_toolkit, key=place_of)}
+    rows = [row for view, records in views.items() for row in _over_n(view, records, known)]
+    spec = charts.over_n(rows, _present(place, rows), list(views))
+    said = (
+        "The time of one evaluation by the fastest configuration at each n, both axes logarithmic: lower is faster. "
+        f"The thick line is the fastest at each n, whatever its errors. The band is the 95 % confidence interval. "
+        f"{INCLUDES}"
+    )
+    said += said_unbounded(rows, OPEN_SIGN)
+    yield figure_of("time-over-n", "Time over n", said, spec, title)
+
+
+def _over_n(view: str, records: Sequence[Record], known: Uncertainties) -> Iterator[Row]:
+    """Write the rows of one view: those of a line follow one another, and names stand where they have room.
+
+    The ends of the thick line, which goes through the fastest at each n, are named first; of another line, its end.
+    """
+    ordered = sorted(records, key=lambda record: (record.n, ranking.seconds(record)))
+    fastest = {record.n: place for place, record in reversed(list(enumerate(ordered)))}
+    last = {ranking.row(record): place for place, record in enumerate(ordered)}
+    points = [{"n": record.n, "time": ranking.seconds(record)} for record in ordered]
+    room = Room(places(points, "n", "time", charts.WIDTH, charts.OVER_N_HEIGHT))
+    ends = [fastest[min(fastest)], fastest[max(fastest)]]
+    names: dict[int, tuple[str, str]] = {}
+    for place, left in [(ends[0], False), (ends[-1], True), *((place, True) for place in last.values())]:
+        text = ranking.row(ordered[place])
+        if place not in names and (room.put(place, text, left=left) or place in ends):
+            names[place] = ("name before" if left else "name after"), text
+    for place, record in enumerate(ordered):
+        interval = known.interval(record)
+        low, high = interval if interval and not record.outraced else (None, None)
+        field, name = names.get(place, ("name before", ""))
+        yield {
+            **_said(record, known),
+            "variant": ranking.row(record),
+            "view": view,
+            "front": place in fastest.values(),
+            "time": six_digits(1e3 * ranking.seconds(record)),
+            "low": None if low is None else six_digits(1e3 * low),
+            "high": None if high is None else six_digits(1e3 * high),
+            "name before": name if field == "name before" else "",
+            "name after": name if field == "name after" else "",
+        }
 
 
 def _point(record: Record, known: Uncertainties) -> Row:
