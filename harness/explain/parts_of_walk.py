@@ -1,6 +1,6 @@
 """The parts of the walk of ``resident_tree``, with how often they are run.
 
-That is counted from the bodies (``near_cells``). Where these are not there, or too many, it follows from the cells and
+That is counted from the bodies (``tree_walks``). Where these are not there, or too many, it follows from the cells and
 the bodies that a body meets on the average, which a record has. How many nodes were looked at is not among that: an
 opened cell has eight children at most, so that there are at least eight for every seven that were not opened, and a
 step of the walk takes 32 of them at most. So there may be more steps than are taken into account, and the walks of some
