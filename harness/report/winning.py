@@ -114,7 +114,7 @@ def presupposed(records: Iterable[Record], here: Here = NOWHERE) -> str:
 
 
 def lead_words(win: Win) -> str:
-    """Say how many times as fast the winner is as the next variant, and whether the two cannot be distinguished."""
+    """Say the speed-up of the winner over the runner-up, and whether the two cannot be distinguished."""
     if win.next is None:
         return ""
     return ratio_words(win.next) + " UNCLEAR" * win.tied

@@ -156,8 +156,8 @@ def _columns(here: Here, rows: Sequence[Win]) -> list[Column[Win]]:
         Column("ms", _ms, 0),
         Column("1e9 inter-\nactions/s", lambda win: number(times(ranking.speed(win.record), 1e-9)), 6),
         Column(f"{winning.quantile_words(rows[0].question.quantile)}\nerror", winning.error_words, 4),
-        Column("times as fast\nas the next", winning.lead_words, 1, style=_verdict),
-        Column("next", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
+        Column("speed-up over\nrunner-up", winning.lead_words, 1, style=_verdict),
+        Column("runner-up", lambda win: ranking.named(win.next.record) if win.next else "", 2, text=True),
         Column(first.replace(" ", "\n", 1), lambda win: winning.ratio_words(win.first) if win.first else "", 5),
         Column("configuration", lambda win: win.record.configuration, 9, text=True),
     ]
