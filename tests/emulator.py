@@ -33,7 +33,8 @@ HEADERS = """
 #include <cstring>
 #include <ucontext.h>
 """
-OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC"]
+# Unique symbols, such as a tile in a function template, would be one for all libraries of a process, of whatever size.
+OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-fno-gnu-unique"]
 
 SHIM = r"""
 using std::max;
