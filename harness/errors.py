@@ -164,3 +164,13 @@ def nearest(word: str, accepted: Sequence[str], more: str = "") -> str:
     named = _close(word, accepted) or accepted[:FIRST_NAMES]
     see = f"; {more} shows all of them" if more else ""
     return f"{question}accepted: {listed(named)} and {len(accepted) - len(named):,} more{see}"
+
+
+class Stopped(BaseException):
+    """A signal asks for the end; ``hint`` is what to say of it. Not for ``except Exception``."""
+
+    def __init__(self, number: int) -> None:
+        """The exit code is that of shells: 128 and the signal's number."""
+        super().__init__(number)
+        self.exit_code = 128 + number
+        self.hint = ""

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, Stopped
 from gravbench.model import importing
 from gravbench.model.variant import discover
 
@@ -91,6 +91,20 @@ def test_a_wrong_file_is_one_sentence_with_the_file_and_the_line(folder, text, w
         assert said.startswith(str(path)), said
         assert words in said
         assert said.isprintable()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Stopped])
+def test_a_stop_during_an_import_ends_the_program_and_is_no_mistake_of_the_file(folder, monkeypatch, stop):
+    (folder / "mine.py").write_text(GOOD)
+
+    def ended(_):
+        raise stop(signal.SIGHUP)
+
+    monkeypatch.setattr(importing, "_at_most", ended)
+    with pytest.raises(stop):
+        discover((folder,))
+    monkeypatch.undo()
+    assert "mine" in discover((folder,))
 
 
 def test_a_file_whose_import_failed_is_imported_again_when_it_is_mended(folder):

@@ -23,9 +23,9 @@ from conftest import command
 from gravbench import api
 from gravbench.asv.export import export
 from gravbench.cli.main import main
-from gravbench.cli.stopping import Stopped, hinting, stopping
+from gravbench.cli.stopping import hinting, stopping
 from gravbench.config.load import load
-from gravbench.errors import InputError
+from gravbench.errors import InputError, Stopped
 from gravbench.explain import counters
 from gravbench.measuring import runner
 from gravbench.measuring.plan import plan

@@ -13,8 +13,8 @@ from gravbench.cli import judging, looking, making, measuring, reporting, search
 # isort: split
 from gravbench.cli import ablating, explaining, filming, peaks  # noqa: F401
 from gravbench.cli.options import app
-from gravbench.cli.stopping import Stopped, stopping
-from gravbench.errors import InputError, prefixed
+from gravbench.cli.stopping import stopping
+from gravbench.errors import InputError, Stopped, prefixed
 
 
 def main() -> None:

@@ -9,19 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from gravbench.errors import Stopped
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 30.0
 """Seconds for which further signals are passed over, so that the first can end workers and restore the terminal."""
-
-
-class Stopped(BaseException):
-    """A signal asks for the end; ``hint`` is what to say of it. Not for ``except Exception``."""
-
-    def __init__(self, number: int) -> None:
-        """The exit code is that of shells: 128 and the signal's number."""
-        super().__init__(number)
-        self.exit_code = 128 + number
-        self.hint = ""
 
 
 @contextmanager

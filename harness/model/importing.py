@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-from gravbench.errors import InputError, shortened
+from gravbench.errors import InputError, Stopped, shortened
 
 SECONDS = 60.0
 """After which an import that has not ended is given up; a large library takes a few."""
@@ -68,7 +68,7 @@ def module(path: Path, name: str) -> ModuleType:
             spec.loader.exec_module(made)
     except BaseException as error:
         del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | Stopped):  # whatever is imported at that moment
             raise
         raise InputError(f"{_place(path, error)}: {_said(error)}") from error
     return made
