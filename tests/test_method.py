@@ -36,7 +36,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verifying/gpu_sums.py": "57084fdc",
         "verifying/perturbed.py": "86aec78b",
         "measuring/protocol.py": "3fffcc58",
-        "measuring/session.py": "49f88f27",
+        "measuring/session.py": "0f9c62b7",
         "verifying/shared_sums.py": "936964a6",
         "measuring/stages.py": "2a4477f0",
         "measuring/step.py": "baf43494",

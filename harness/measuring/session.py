@@ -98,13 +98,13 @@ def _import_what_cases_need(orders: Orders) -> None:
     from gravbench.toolkits import driver, nvrtc
 
     median_interval((1.0,))
-    nvrtc.is_usable()
     for name in orders.toolkits:
         with suppress(Exception):  # the case says so
             catalogue()[name].preload()
     with suppress(Exception):  # likewise
         discover(orders.folders)
         if orders.device.is_gpu:
+            nvrtc.is_usable()
             driver.initialize()
     # The first case's garbage is then looked for among its own objects alone.
     gc.collect()
