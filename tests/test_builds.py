@@ -161,6 +161,37 @@ def test_every_kernel_of_numba_cuda_can_be_built_ahead(tmp_path):
     assert run_numba(script, "all", NUMBA_CACHE_DIR="") == [], "with the trees of the host from the cache of all tests"
 
 
+PROCESSOR = dedent(
+    """
+    import sys
+    from gravbench.config.load import load
+    from gravbench.measuring.builds import Target, build
+    from gravbench.model import initial_conditions
+    from gravbench.model.variant import discover
+    from gravbench.toolkits.cpu import counting_numba
+    from gravbench.toolkits.opening import open_toolkit
+
+    for case in load("quick", ["n=300"], variants=["numba_parallel", "barnes_hut_cpu"], toolkits=["cpu"]).cases:
+        if sys.argv[1] == "build":
+            print(build(case, Target("cpu", 0), ()).reason)
+        else:
+            variant = discover()[case.variant]
+            toolkit = open_toolkit("cpu", variant, case.dtype)
+            with counting_numba(toolkit):
+                variant.prepare(toolkit, initial_conditions.of_case(case), **case.axes).launch()
+            print(toolkit.compile_seconds > 0)
+    """
+)
+
+
+@pytest.mark.slow
+def test_what_the_processor_is_to_do_is_compiled_ahead_and_loaded_with_any_number_of_threads(tmp_path):
+    script, place = tmp_path / "script.py", {"NUMBA_CACHE_DIR": str(tmp_path)}
+    script.write_text(PROCESSOR)
+    assert run_numba(script, "build", NUMBA_NUM_THREADS="1", **place) == ["None", "None"]
+    assert run_numba(script, "call", NUMBA_NUM_THREADS="2", **place) == ["False", "False"]
+
+
 def test_the_simulator_builds_nothing_and_others_compile_in_the_session():
     case = NAIVE.model_copy(update={"toolkit": "numba"})
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":

@@ -45,10 +45,10 @@ def gpu(number):
     return Device(f"cuda:{number}", "a card", f"GPU-{number}", "580")
 
 
-def task_of(number, device, *, gpus=1, anchor=0):
+def task_of(number, device, *, gpus=1, anchor=0, toolkit="cupy"):
     """Make a task; those of one ``number`` are of the same case."""
     axes = {"gpus": gpus} if gpus > 1 else {}
-    update = {"n": 64 + number, "axes": axes, "toolkit": CPU if device == PROCESSOR else "cupy"}
+    update = {"n": 64 + number, "axes": axes, "toolkit": CPU if device == PROCESSOR else toolkit}
     return Task(CASE.model_copy(update=update), PRINT, device, anchor=anchor, fresh=anchor > 0)
 
 
@@ -113,6 +113,7 @@ class World:
             assert self.are_suspended or self.are_closed
             without_device = [session for session in self.alive if session.device != PROCESSOR and not session.started]
             assert all(session.is_suspended for session in without_device)
+            assert all(session.is_ready for session in self.alive if session.device == PROCESSOR), "one still imports"
         for session in busy:
             if session.has_host_alone:
                 assert busy == [session], "a case has the host alone"
@@ -128,6 +129,7 @@ class Pretended:
 
     def __init__(self, place, device, folders, log, limits, *, several=False, threads=None, toolkits=()):  # noqa: ARG002
         self.device = device
+        self.toolkits = toolkits
         self.sees = [gpu(number) for number in range(3)] if several else [device]
         self.several = several
         self.is_ready = self.is_lost = self.is_suspended = self.has_ended = False
@@ -146,6 +148,10 @@ class Pretended:
     @property
     def waits_for(self):
         return [self]
+
+    @property
+    def is_starting(self):
+        return not self.is_ready and not self.is_lost
 
     @property
     def is_awaited(self):
@@ -320,12 +326,31 @@ def test_a_session_stands_by_and_takes_over_where_another_was_lost():
     assert [set(processes) for processes in numbers] == [{1}, {2}, {2}]
 
 
-@pytest.mark.parametrize(("fresh", "most"), [(0, 1), (1, 1), (2, 2), (4, 2)])
+@pytest.mark.parametrize(("fresh", "most"), [(0, 1), (1, 1), (2, 2), (4, 3)])
 def test_as_many_sessions_stand_by_as_are_soon_needed(fresh, most):
     world = World(random.Random(3))
     tasks = [task_of(n, gpu(0)) for n in range(2)] + [task_of(9, gpu(0), anchor=n + 1) for n in range(fresh)]
     standing = [sum(not session.started for session in world.alive) for _ in events_of(world, [*tasks, *tasks[:1]])]
     assert max(standing) == most
+
+
+def test_a_session_that_stands_by_imports_what_comes_between_two_repetitions_of_an_anchor():
+    world = World(random.Random(4))
+    tasks = [task_of(9, gpu(0), anchor=1), task_of(1, gpu(0)), task_of(9, gpu(0), anchor=2)]
+    tasks += [task_of(2, gpu(0), toolkit="numba"), task_of(9, gpu(0), anchor=3)]
+    list(events_of(world, tasks))
+    assert [session.toolkits for session in world.sessions if session.started] == [
+        ("cupy",),
+        ("cupy", "numba"),
+        ("cupy",),
+    ]
+
+
+def test_sessions_of_the_processor_are_started_together_for_several_repetitions_of_an_anchor():
+    world = World(random.Random(5))
+    tasks = [task_of(9, PROCESSOR, anchor=number) for number in range(1, 4)]
+    counts = [len(world.sessions) for _ in events_of(world, tasks, processes=2)]
+    assert set(counts) == {0, 6}
 
 
 def test_a_session_that_dies_while_it_stands_by_costs_no_case():

@@ -24,11 +24,14 @@ from gravbench.measuring.session import ignore_interrupts, print_to
 from gravbench.measuring.tasks import Task
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
+from gravbench.model.variant import CPU
 from gravbench.toolkits.devices import cores
 
 LIMIT_SECONDS = 120.0
 """Seconds that the build of one case may take, without those in which it is suspended."""
 CORES_PER_BUILDER, MOST_BUILDERS = 4, 4
+FEW = 256
+"""Bodies with which functions for the processor are called: what they are compiled to does not depend on n."""
 AHEAD = 4
 """Cases per builder that are looked ahead."""
 
@@ -65,6 +68,8 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
     from gravbench.toolkits.cpu import when_numba_is_imported
     from gravbench.toolkits.recording import RecordingToolkit
 
+    if target.architecture == CPU:
+        return _call_once(case, folders)
     build_ahead = getattr(importlib.import_module(f"{PACKAGE}.{case.toolkit}"), "build_ahead", None)
     if build_ahead is None:
         raise NotImplementedError(f"{catalogue()[case.toolkit].title} compiles in the session")
@@ -92,6 +97,21 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
         numbers = (toolkit.real(0),) * 3
         kernel(1, parts.BLOCK, *integrator_arguments(prepared, velocities, bodies.n), *numbers)
         compile_recorded(toolkit, INTEGRATE)
+
+
+def _call_once(case: Case, folders: tuple[Path, ...]) -> None:
+    """Have Numba compile and keep what a case of the processor calls, by an evaluation of a few bodies."""
+    from gravbench.model import initial_conditions
+    from gravbench.model.interaction_files import find
+    from gravbench.model.variant import discover
+    from gravbench.toolkits.cpu import counting_numba
+    from gravbench.toolkits.opening import open_toolkit
+
+    variant = discover(folders)[case.variant]
+    bodies = initial_conditions.of_case(case.model_copy(update={"n": min(case.n, FEW)}))
+    toolkit = open_toolkit(CPU, variant, case.dtype, find(case.interaction))
+    with counting_numba(toolkit):
+        variant.prepare(toolkit, bodies, **case.axes).launch()
 
 
 def serve(connection: Connection, folders: tuple[Path, ...], log: Path) -> None:

@@ -49,8 +49,8 @@ SLEEP_SECONDS = 0.2
 """For which the engine sleeps at most while sessions work: their limits are looked at after that."""
 NAP_SECONDS = 0.02
 """The same while a device waits for something else than a session."""
-MOST_STANDBYS = 2
-"""Sessions of a GPU that stand by: two repetitions of an anchor may come sooner than another has imported all."""
+MOST_STANDBYS = 3
+"""Repetitions of an anchor for which sessions stand by: some come sooner than another session has imported all."""
 BUILDING, WAITING = "building", "waiting"
 """What a device does beside the stages of a case: its kernels are compiled, or it waits until others are idle."""
 
@@ -132,9 +132,10 @@ class Quiet:
 
 
 class DeviceSessions:
-    """The sessions of one device: of a GPU one at a time, and others that stand by without having opened it.
+    """The sessions of one device, and others that stand by without having opened it.
 
-    The processor has as many as measure each case, one after another; they are started together.
+    A GPU has one at a time. The processor has as many as measure each case, one after another; those that stand by for
+    it are started together with them, because nothing is imported while it measures.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class DeviceSessions:
         """
         size, settings = self._setup.processes(self.device), self._setup.settings
         yield Does(task, STARTING)
-        yield from self._made_ready(task, size)
+        yield from self._made_ready(task, size, left())
         found: dict[int, Measurement] = {}
         first: Outcome | None = None
         spent = 0.0
@@ -212,16 +213,18 @@ class DeviceSessions:
         return replace(first, found=replace(first.found, measurement=joined(found, settings)))
 
     def stand_by(self, left: Sequence[Task]) -> None:
-        """Have sessions import what they and the tasks that are left need, which takes seconds, and open no device."""
-        if not left or not self.device.is_gpu:
+        """Have sessions import what the tasks that are left need, which takes seconds, and open no device.
+
+        Each imports what comes between the repetition of an anchor that it begins with and the next.
+        """
+        if not left:
             return
-        wanted = min(MOST_STANDBYS, max(1, sum(task.fresh for task in left)))
-        while len(self._standbys) < wanted:
-            standby = self._start(tuple(dict.fromkeys(task.case.toolkit for task in left)))
-            self._standbys.append(standby)
-            self._quiet.standbys.add(standby)
-            if self._quiet.measuring:
-                standby.suspend()
+        size = 1 if self.device.is_gpu else self._setup.processes(self.device)
+        # One is there for a fault, too.
+        stretches = _stretches(left)[:MOST_STANDBYS] or ([left] if self.device.is_gpu else [])
+        for stretch in stretches[len(self._standbys) // size :]:
+            for _ in range(size):
+                self._add_standby(tuple(dict.fromkeys(task.case.toolkit for task in stretch)))
 
     def end(self) -> None:
         """End all sessions."""
@@ -229,8 +232,8 @@ class DeviceSessions:
         self._end_standbys()
         self._quiet.end(self.device)
 
-    def _made_ready(self, task: Task, size: int) -> Generator[None, None, None]:
-        """Replace sessions that may not do a task, and start those that are missing."""
+    def _made_ready(self, task: Task, size: int, left: Sequence[Task]) -> Generator[None, None, None]:
+        """Replace sessions that may not do a task, and start those that are missing; ``left`` are the tasks after it."""
         several = task.case.gpus > 1
         if several != self._several or (task.fresh and task.case.identity in self._measured):
             self._end_all()
@@ -238,21 +241,34 @@ class DeviceSessions:
                 self._end_standbys()
         self._several = several
         if not self.device.is_gpu:
-            while len(self._sessions) < size:
-                self._sessions[self._start((task.case.toolkit,))] = next(self._numbers)
+            missing = size - len(self._sessions)
+            if missing > len(self._standbys):
+                self.stand_by([task, *left])
+            for _ in range(missing):
+                self._begin_session(task)
             # Nothing is measured while one of them still imports.
-            while starting := [session for session in self._sessions if session.is_awaited]:
+            while starting := [session for session in (*self._sessions, *self._standbys) if session.is_starting]:
                 for session in starting:
                     session.look()
                 yield None
 
     def _session(self, place: int, task: Task) -> Session:
         if self.device.is_gpu and not self._sessions:
-            while self._standbys and not self._standbys[0].is_alive:  # which is no fault of the case that comes next
-                self._take_standby().end()
-            session = self._take_standby() if self._standbys else self._start((task.case.toolkit,))
-            self._sessions[session] = next(self._numbers)
+            self._begin_session(task)
         return list(self._sessions)[0 if self.device.is_gpu else place]
+
+    def _begin_session(self, task: Task) -> None:
+        while self._standbys and not self._standbys[0].is_alive:  # which is no fault of the case that comes next
+            self._take_standby().end()
+        session = self._take_standby() if self._standbys else self._start((task.case.toolkit,))
+        self._sessions[session] = next(self._numbers)
+
+    def _add_standby(self, toolkits: tuple[str, ...]) -> None:
+        standby = self._start(toolkits)
+        self._standbys.append(standby)
+        self._quiet.standbys.add(standby)
+        if self._quiet.measuring:
+            standby.suspend()
 
     def _start(self, toolkits: tuple[str, ...]) -> Session:
         return Session(
@@ -290,7 +306,8 @@ class DeviceSessions:
         """Have a session do a job; one that is of no further use afterwards is ended."""
         session.give(job)
         yield Does(task, STARTING)
-        self.stand_by(left())
+        if self.device.is_gpu:
+            self.stand_by(left())
         while not isinstance(content := session.look(), Outcome):
             if content in MEASURED:
                 self._quiet.begin(self.device)
@@ -315,6 +332,17 @@ class DeviceSessions:
             yield None
 
 
+def _stretches(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Divide tasks where another session begins; without those before the first such place."""
+    found: list[list[Task]] = []
+    for task in tasks:
+        if task.fresh:
+            found.append([])
+        if found:
+            found[-1].append(task)
+    return found
+
+
 class Engine:
     """Works through what is left to do on the devices of this host."""
 
@@ -328,6 +356,9 @@ class Engine:
         self._builds = builds
         self._numbers = itertools.count(first_number)
         self._busy: dict[Device, Task] = {}
+        others = [device for device in queue.devices if not device.is_gpu]
+        self._later = [task for device in others for task in queue.upcoming(device)]
+        """Tasks of the processor, which are built behind those of the GPUs."""
         self._alone: Device | None = None
         """The device whose task has the host for itself, or waits for that."""
 
@@ -364,16 +395,17 @@ class Engine:
         """What a device does, from its first task to its last."""
         device = sessions.device
         while True:
-            upcoming = self._queue.next(device)
-            if upcoming is None:
+            taken = self._queue.next(device)
+            if taken is None:
                 if not self._queue.more_may_come(device):
                     sessions.end()
                     return
                 yield None
                 continue
-            task, behind = upcoming
+            task, behind = taken
             yield Began(task)
-            self._builds.want([task, *self._queue.upcoming(device)], place)
+            upcoming = (*self._queue.upcoming(device), *self._later)
+            self._builds.want([task, *upcoming], place)
             yield from self._free(task, device)
             started = moment()
             left = partial(self._queue.upcoming, device)

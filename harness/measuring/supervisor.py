@@ -85,6 +85,11 @@ class Session:
         return [self.connection, self.process.sentinel]
 
     @property
+    def is_starting(self) -> bool:
+        """Whether it still imports."""
+        return not self.is_ready and not self.is_lost
+
+    @property
     def is_awaited(self) -> bool:
         """Whether something is to come from it."""
         return not self.is_lost and (self._job is not None or not self.is_ready)

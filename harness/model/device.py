@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What kernels are compiled for: an architecture such as ``sm_90``, and the multiprocessors of the device."""
+    """What kernels are compiled for: an architecture such as ``sm_90``, or ``cpu``, and the device's multiprocessors."""
 
     architecture: str
     multiprocessors: int

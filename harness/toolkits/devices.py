@@ -131,7 +131,9 @@ def others_like(device: Device) -> list[Device]:
 
 
 def target_of(device: Device) -> Target | None:
-    """Return what kernels for a GPU are compiled for, by what NVML says; None where it does not."""
+    """Return what kernels for a device are compiled for, of a GPU by what NVML says; None where it does not."""
+    if not device.is_gpu:
+        return Target(CPU, 0)
     if device.uuid is None:
         return None
     try:
