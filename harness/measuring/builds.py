@@ -52,7 +52,10 @@ def build(case: Case, target: Target, folders: tuple[Path, ...]) -> Built:
     """Compile every kernel of a case; for a process that never opens a device. Raises nothing."""
     compiled_now: list[bool] = []
     try:
-        _build(case, target, folders, compiled_now.append)
+        if target.architecture == CPU:
+            _call_once(case, folders)
+        else:
+            _build(case, target, folders, compiled_now.append)
     except (Exception, SystemExit) as error:
         return Built(compiled_now.count(True), compiled_now.count(False), f"{type(error).__name__}: {error}")
     return Built(compiled_now.count(True), compiled_now.count(False))
@@ -68,8 +71,6 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
     from gravbench.toolkits.cpu import when_numba_is_imported
     from gravbench.toolkits.recording import RecordingToolkit
 
-    if target.architecture == CPU:
-        return _call_once(case, folders)
     build_ahead = getattr(importlib.import_module(f"{PACKAGE}.{case.toolkit}"), "build_ahead", None)
     if build_ahead is None:
         raise NotImplementedError(f"{catalogue()[case.toolkit].title} compiles in the session")

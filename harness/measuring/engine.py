@@ -221,7 +221,7 @@ class DeviceSessions:
             return
         size = 1 if self.device.is_gpu else self._setup.processes(self.device)
         # One is there for a fault, too.
-        stretches = _stretches(left)[:MOST_STANDBYS] or ([left] if self.device.is_gpu else [])
+        stretches = _stretches(left)[:MOST_STANDBYS] or ([list(left)] if self.device.is_gpu else [])
         for stretch in stretches[len(self._standbys) // size :]:
             for _ in range(size):
                 self._add_standby(tuple(dict.fromkeys(task.case.toolkit for task in stretch)))
@@ -233,7 +233,7 @@ class DeviceSessions:
         self._quiet.end(self.device)
 
     def _made_ready(self, task: Task, size: int, left: Sequence[Task]) -> Generator[None, None, None]:
-        """Replace sessions that may not do a task, and start those that are missing; ``left`` are the tasks after it."""
+        """Replace sessions that may not do a task, and start those that are missing; ``left`` comes after it."""
         several = task.case.gpus > 1
         if several != self._several or (task.fresh and task.case.identity in self._measured):
             self._end_all()

@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What kernels are compiled for: an architecture such as ``sm_90``, or ``cpu``, and the device's multiprocessors."""
+    """What kernels are compiled for: an architecture such as ``sm_90``, or ``cpu``, and how many multiprocessors."""
 
     architecture: str
     multiprocessors: int
