@@ -213,18 +213,9 @@ class DeviceSessions:
         return replace(first, found=replace(first.found, measurement=joined(found, settings)))
 
     def stand_by(self, left: Sequence[Task]) -> None:
-        """Have sessions import what the tasks that are left need, which takes seconds, and open no device.
-
-        Each imports what comes between the repetition of an anchor that it begins with and the next.
-        """
-        if not left:
-            return
-        size = 1 if self.device.is_gpu else self._setup.processes(self.device)
-        # One is there for a fault, too.
-        stretches = _stretches(left)[:MOST_STANDBYS] or ([list(left)] if self.device.is_gpu else [])
-        for stretch in stretches[len(self._standbys) // size :]:
-            for _ in range(size):
-                self._add_standby(tuple(dict.fromkeys(task.case.toolkit for task in stretch)))
+        """Have sessions of a GPU import what the tasks that are left need, which takes seconds; they do not open it."""
+        if left:  # one is there for a fault, where no other begins
+            self._add_standbys(_stretches(left, self._measured)[1:] or [list(left)])
 
     def end(self) -> None:
         """End all sessions."""
@@ -241,10 +232,9 @@ class DeviceSessions:
                 self._end_standbys()
         self._several = several
         if not self.device.is_gpu:
-            missing = size - len(self._sessions)
-            if missing > len(self._standbys):
-                self.stand_by([task, *left])
-            for _ in range(missing):
+            if len(self._sessions) < size and not self._standbys:
+                self._add_standbys(_stretches([task, *left], self._measured), size)
+            while len(self._sessions) < size:
                 self._begin_session(task)
             # Nothing is measured while one of them still imports.
             while starting := [session for session in (*self._sessions, *self._standbys) if session.is_starting]:
@@ -263,12 +253,15 @@ class DeviceSessions:
         session = self._take_standby() if self._standbys else self._start((task.case.toolkit,))
         self._sessions[session] = next(self._numbers)
 
-    def _add_standby(self, toolkits: tuple[str, ...]) -> None:
-        standby = self._start(toolkits)
-        self._standbys.append(standby)
-        self._quiet.standbys.add(standby)
-        if self._quiet.measuring:
-            standby.suspend()
+    def _add_standbys(self, stretches: Sequence[Sequence[Task]], size: int = 1) -> None:
+        """Start those that are missing, ``size`` for each stretch of tasks: they import what these need."""
+        for stretch in stretches[len(self._standbys) // size : MOST_STANDBYS]:
+            for _ in range(size):
+                standby = self._start(tuple(dict.fromkeys(task.case.toolkit for task in stretch)))
+                self._standbys.append(standby)
+                self._quiet.standbys.add(standby)
+                if self._quiet.measuring:
+                    standby.suspend()
 
     def _start(self, toolkits: tuple[str, ...]) -> Session:
         return Session(
@@ -332,15 +325,17 @@ class DeviceSessions:
             yield None
 
 
-def _stretches(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Divide tasks where another session begins; without those before the first such place."""
-    found: list[list[Task]] = []
+def _stretches(tasks: Sequence[Task], measured: set[object]) -> list[list[Task]]:
+    """Divide tasks where another session begins; what comes before, the one that has ``measured`` some cases does."""
+    stretches: list[list[Task]] = [[]]
+    measured = set(measured)
     for task in tasks:
-        if task.fresh:
-            found.append([])
-        if found:
-            found[-1].append(task)
-    return found
+        if task.fresh and task.case.identity in measured:
+            stretches.append([])
+            measured.clear()
+        measured.add(task.case.identity)
+        stretches[-1].append(task)
+    return stretches
 
 
 class Engine:

@@ -20,7 +20,8 @@ ENTRY = Entry(
     environment=(
         ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"), ("TORCHINDUCTOR_COMPILE_THREADS", "1"),
         ("TRITON_ALWAYS_COMPILE", "1"),
-    )
+    ),
+    parts=("torch._dynamo", "torch._inductor.compile_fx"),
 )  # fmt: skip
 
 
