@@ -10,12 +10,12 @@ from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
-from gravbench.report.arenas import HEADERS
 from gravbench.report.page import charts, figures, html
 from gravbench.report.page.labels import places
 from gravbench.report.provenance import Here, Origin
-from gravbench.report.terminal.arena import arena_markdown, render_arena
+from gravbench.report.sections.content import Content
 from gravbench.verdicts.arena import arenas, front
+from printed_sections import arena_markdown, render_arena
 from test_page import check_vega_lite
 from test_record import record
 from test_stages import shown, tree
@@ -125,8 +125,8 @@ def test_equal_records_are_one_point_of_the_front():
 
 def test_points_of_another_source_are_marked_and_counted():
     here = Here(discover())
-    said = f"{Origin.OTHER} {len(arenas(measured())[0].points)} points were measured with different source"
-    markdown = arena_markdown(measured(), here=here)
+    said = f"`{Origin.OTHER}` {len(arenas(measured())[0].points)} points were measured with different source"
+    markdown = arena_markdown(measured(), here)
     assert said in markdown
     assert f"| barnes_hut {Origin.OTHER} | theta 0.3 |" in markdown
     assert Origin.OTHER not in arena_markdown(measured())
@@ -149,17 +149,17 @@ def test_markdown_has_the_arena_below_the_ladder(tmp_path):
     (tmp_path / "records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     done = CliRunner().invoke(app, ["report", str(tmp_path), "--markdown"])
     assert done.exit_code == 0, done.output
-    assert "| " + " | ".join(HEADERS) + " |" in done.output
+    assert "| method | accuracy | ms | error | front | toolkit |" in done.output
     assert "| barnes_hut § | theta 0.5 | 2 | 2.5e-03 | * |" in done.output
-    assert done.output.index("what changed") < done.output.index("**Arena, ")
+    assert done.output.index("what changed") < done.output.index("## The arena")
 
 
 def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
-    ((figure, arena),) = figures.of_arenas(measured())
+    ((figure, part),) = figures.of_arenas(Content([measured()], {}))
     rows = figure.spec["datasets"]["rows"]
-    assert [row["place"] for row in rows] == list(range(len(arena.points)))
+    assert [row["place"] for row in rows] == list(range(len(part.table.rows)))
     assert sorted(filter(None, (row["name before"] + row["name after"] + row["name below"] for row in rows))) == sorted(
-        arena.methods
+        {point.method for point in part.table.rows}
     )
     assert "θ 0.5" in {row["accuracy"] for row in rows}
     check_vega_lite(charts.dressed(figure.spec))
@@ -172,7 +172,7 @@ def test_the_figure_has_both_axes_in_words_and_is_readable_without_colour():
 
 def test_values_that_would_overlap_are_left_out_and_names_are_not():
     close = [tree(1000, theta, seconds=1e-3 / theta, error_p99=1e-2 * theta) for theta in (0.3, 0.301, 0.302, 1.0)]
-    ((figure, _),) = figures.of_arenas([*close, direct()])
+    ((figure, _),) = figures.of_arenas(Content([[*close, direct()]], {}))
     rows = {row["accuracy"]: row for row in figure.spec["datasets"]["rows"]}
     assert [row["setting"] for row in rows.values()].count("") == 3  # two of the trees, and the direct sum
     assert rows["θ 1.0"]["setting"] == "θ 1.0"
@@ -204,7 +204,7 @@ def test_a_name_stands_where_it_covers_no_other_name_in_the_committed_arenas():
     """Two names on each other cannot be read in a file, where nothing hides one of them."""
     records = [one for name in ("arena", "arena-large") for one in RecordFile(ROOT / "reports" / "h200" / name).read()]
     overprinted = []
-    for figure, _ in figures.of_arenas(latest(records)):
+    for figure, _ in figures.of_arenas(Content([latest(records)], {})):
         rows = figure.spec["datasets"]["rows"]
         points = places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT)
         boxes = []

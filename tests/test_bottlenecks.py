@@ -18,8 +18,8 @@ from gravbench.model.bottlenecks import Limit, Limits
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report.page import html
-from gravbench.report.terminal.ladder import render
 from gravbench.toolkits import nvrtc
+from printed_sections import render
 
 LADDER = ROOT / "reports" / "h200" / "ladder"
 explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))

@@ -15,12 +15,13 @@ from gravbench.report.compared import case_json
 from gravbench.report.names import Names
 from gravbench.report.page import columns, html
 from gravbench.report.page.reproduce import command
+from gravbench.report.sections.content import Content
 from gravbench.report.terminal.comparison import render_comparison
-from gravbench.report.terminal.ladder import render
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, compare_values, fields
 from gravbench.verdicts.ladder import ladders
+from printed_sections import render
 from test_compare import record as timed
 from test_record import CASE
 from test_record import record as plain
@@ -101,7 +102,7 @@ def test_a_new_field_is_in_labels_json_commands_and_settings_of_asv(two):
     assert command(unusual).endswith("-p boundary=periodic")
     assert "boundary" not in command(usual)
     assert "periodic" in _where(unusual)[-1]
-    hints = html._table([html.Run("run", two, [])])["hints"]
+    hints = html._table([html.Run("run", two, [])], Content([two], {}))["hints"]
     assert "boundary" in hints
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Record, "model_fields", Later.model_fields)

@@ -20,7 +20,6 @@ from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.report.terminal.gpus import render_gpus
 from gravbench.toolkits import devices, driver
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissingError
@@ -30,6 +29,7 @@ from gravbench.verdicts.ladder import over_gpus
 from gravbench.verdicts.ranking import named, row
 from gravbench.verifying import checks, comparing
 from pretended import Gpu
+from printed_sections import render_gpus
 from recorder import Recorder
 from test_record import record
 

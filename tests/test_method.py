@@ -16,8 +16,8 @@ from gravbench.model.variant import discover
 from gravbench.report.compared import comparison_json
 from gravbench.report.provenance import NOWHERE, OTHER_METHOD, Here
 from gravbench.report.terminal.comparison import comparison_markdown
-from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
+from printed_sections import ladder_markdown
 from test_provenance import measured
 from test_report import PARENTS, flat, shown_here
 

@@ -17,13 +17,13 @@ from gravbench.report.provenance import CUT_SHORT, NOWHERE
 from gravbench.report.published import NOT_IN_FULL, _Search
 from gravbench.report.terminal.choices import choices_json
 from gravbench.report.terminal.comparison import summary
-from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.search.recorded import recorded
 from gravbench.verdicts import fastest
 from gravbench.verdicts.best import best
 from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.question import Question
 from gravbench.verdicts.reasons import Reason
+from printed_sections import ladder_markdown
 from test_compare import DEFAULTS, command, compared, printed
 from test_report import PARENTS, flat, indistinct, record, rungs, shown
 

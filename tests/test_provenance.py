@@ -15,9 +15,9 @@ from gravbench.report.compared import comparison_json
 from gravbench.report.provenance import NOWHERE, Here, Origin
 from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
-from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import best
+from printed_sections import ladder_markdown
 from test_report import PARENTS, flat, record, shown_here
 
 VARIANTS = discover()

@@ -32,9 +32,9 @@ from gravbench.model.variant import discover
 from gravbench.report import claim_uncertainty, published, remarks
 from gravbench.report.numbers import number
 from gravbench.report.page import html, kinds
-from gravbench.report.terminal.ladder import ladder_markdown
-from gravbench.report.terminal.published import render_published
+from gravbench.report.sections.content import Content
 from gravbench.verdicts.uncertainty import Uncertainties
+from printed_sections import ladder_markdown, render_published
 from test_report import record
 
 SHARED = ROOT.parent / "shared" / "published"
@@ -589,7 +589,7 @@ def test_a_claim_prints_the_uncertainty_that_the_ladder_prints():
     records = [one.model_copy(update={"processes": [place] * 10}) for place, one in enumerate(records, 1)]
     half = Uncertainties([records]).half_width(records[-1])
     assert half == pytest.approx(math.sinh(math.hypot(0.01, 4.303 * np.std(np.log([1.0, 1.02, 0.97]), ddof=1))), 0.01)
-    assert f"± {100 * half:.2f} %" in ladder_markdown(records, {}, {})
+    assert f"| {100 * half:.2f} |" in ladder_markdown(records, {}, {})
     text = flat(shown(source(claims=[claim()]), records))
     assert f"many = 1,000,000 interactions/s ± {100 * half:.2f} % (tiled" in text
     assert "may be too small" not in text
@@ -720,8 +720,9 @@ def test_a_page_knows_of_the_drift_that_a_terminal_knows_of():
 
 def test_a_figure_that_nothing_was_measured_of_is_not_drawn():
     own = figure()
-    assert kinds.published("nobody", source(own), own, []) is None
-    assert kinds.published("nobody", source(own), own, [tiled(8.0, p=64)]) is not None
+    nothing, measured = (Content([records], {}, source=source(own)) for records in ([], [tiled(8.0, p=64)]))
+    assert kinds.published("nobody", own, nothing) is None
+    assert kinds.published("nobody", own, measured) is not None
 
 
 @pytest.mark.parametrize(

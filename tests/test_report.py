@@ -15,17 +15,17 @@ from rich.console import Console
 from conftest import ROOT
 from gravbench.config.published import find, load
 from gravbench.model.record import Record
-from gravbench.model.runs import RecordFile, latest
+from gravbench.model.runs import RecordFile
 from gravbench.model.variant import CPU, discover
 from gravbench.report.provenance import Here
-from gravbench.report.terminal import printing
-from gravbench.report.terminal.ladder import ladder_markdown, render
-from gravbench.report.terminal.loads import loads_of
-from gravbench.report.terminal.published import render_published
-from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+from gravbench.report.section import Column, Part, Section, Table
+from gravbench.report.sections.loads import loads_of
+from gravbench.report.terminal import sections
+from gravbench.report.terminal.sections import render_section
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Rung, ladders
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE
+from printed_sections import ladder_markdown, render, render_accuracy, render_counters, render_published, render_stages
 
 PARENTS = {
     "naive": None,
@@ -338,7 +338,7 @@ def test_a_name_longer_than_the_console_is_folded_and_not_cut() -> None:
     name = "_".join(f"part{i}" for i in range(20))
     text = shown([record(name)], 80)
     assert max(map(len, text.splitlines())) <= 80
-    lines = text.splitlines()
+    lines = text.partition("The ladder")[2].splitlines()[1:]
     table = lines[next(i for i, line in enumerate(lines) if set(line.strip()) == {"─"}) + 1 :]
     assert "".join(line.split()[0] for line in table[: table.index("")]) == name
 
@@ -408,21 +408,23 @@ def test_each_table_of_a_device_that_drifted_has_the_sign_and_the_sentence(rende
     if render_section is render:
         render(records, console, PARENTS)
     else:
-        render_section(latest(records), console, ranking.drifted(records))
+        render_section(records, console)
     titles = [line for line in file.getvalue().splitlines() if GPU in line and "measured" not in line]
     tables = [line for line in titles if "timed" in line or "force" in line]
     assert tables
     assert all(line.endswith(" ^") for line in tables)
     assert not [line for line in file.getvalue().splitlines() if "Imaginary CPU" in line and "^" in line]
-    assert flat(file.getvalue()).count(f"^ {NOTE}") == 1 + (render_section is render)  # once in each section
+    # Once in each section: the ladder, the fastest, the configurations, stages, accuracy and counters.
+    assert flat(file.getvalue()).count(f"^ {NOTE}") == (6 if render_section is render else 1)
 
 
 def test_the_ladder_in_markdown_has_the_sign_of_drift() -> None:
-    gpu, cpu = ladder_markdown(drifting(), PARENTS, {}).split("**Imaginary CPU**")
-    assert f"**{GPU}**: n = 1,000" in gpu
-    assert re.search(r"^\*\*.* `\^`$", gpu, re.MULTILINE)
-    assert f"`^` {NOTE}" in gpu
+    written = ladder_markdown(drifting(), PARENTS, {})
+    gpu, cpu = [line for line in written.splitlines() if line.startswith("**n = 1,000, ")]
+    assert GPU in gpu
+    assert gpu.endswith(" ^**")
     assert "^" not in cpu
+    assert f"`^` {NOTE}" in written
 
 
 def test_published_values_beside_a_run_that_drifted_have_the_sign() -> None:
@@ -469,8 +471,8 @@ def test_what_nothing_bounds_is_not_shown_as_exact(ends) -> None:
         assert not [line for line in text.splitlines() if line.startswith("float4") and "± n/a" in line]
         assert flat(text).count(f"? {note}") == 1
     written = ladder_markdown(records, PARENTS, {})
-    assert "| 0.001000 ± n/a |" in written
-    assert "| 0.002000 ± 1.00 % |" in written
+    assert "| 0.001000 | ± n/a |" in written
+    assert "| 0.002000 | 1.00 |" in written
     assert f"`?` {note}" in written
     assert "± n/a" not in flat(shown([record("float4", 0.5)]))
 
@@ -522,20 +524,20 @@ def test_missing_numbers_leave_blanks_and_nan_is_said() -> None:
 
 
 def test_no_records_give_one_sentence() -> None:
-    assert shown([]) == "There are no records yet; gravbench run writes them.\n"
-    assert ladder_markdown([], PARENTS, {}) == "No record is ok, so there is no ladder to show.\n"
+    assert shown([]).splitlines()[1:] == ["There are no records yet; gravbench run writes them."]
+    assert ladder_markdown([], PARENTS, {}) == "No case is ok, so there is nothing to rank.\n"
 
 
 def test_markdown_has_one_table_a_device_with_hand_computed_rows() -> None:
     text = ladder_markdown(ladder(), PARENTS, {"tiled": "Stage a tile | in shared\nmemory."})
     assert text.count("| variant |") == 2
-    assert f"**{GPU}**: n = 10,000, plummer, float32, timed: force" in text
+    assert f"**n = 10,000, {GPU}, plummer, float32, timed: force**" in text
     assert (
-        "| tiled | cupy | Stage a tile \\| in shared memory. | 0.1000 | 1,000 ± 1.00 % | 4.00 | 5.00 | 1.2e-06 |"
+        "| tiled | cupy | Stage a tile \\| in shared memory. | 0.1000 | 1,000 | 1.00 |  | 4.00 | 5.00 | 1.2e-06 |"
         in text
     )
-    assert "| numba_parallel | cpu |  | 20.00 | 5.000 ± 1.00 % | 50.0 | 50.0 | 1.2e-06 |" in text
-    assert "| symmetric | numba |  | 0.1000 | 1,000 ± 1.00 % `!` |" in text
+    assert "| numba_parallel | cpu | 20.00 | 5.000 | 1.00 | 50.0 | 50.0 | 1.2e-06 |" in text
+    assert "| symmetric | numba |  | 0.1000 | 1,000 | 1.00 | `!` |" in text
     assert "`!` throttled" in text
 
 
@@ -576,9 +578,14 @@ def test_brackets_in_stages_and_counters_are_no_markup() -> None:
 
 
 def test_a_section_has_room_for_five_hundred_rows_whose_last_table_is_cut_short() -> None:
-    tables = {place: list(range(300)) for place in ("first", "second", "third")}
-    assert printing.first_rows(tables) == {"first": list(range(300)), "second": list(range(200))}
-    assert printing.first_rows({"only": list(range(500))}) == {"only": list(range(500))}
+    columns = [Column("place", str)]
+    parts = [Part(f"part {place}", table=Table(columns, range(300 * place, 300 * (place + 1)))) for place in range(3)]
+    file = io.StringIO()
+    render_section(Section("made-up", "Made up", parts=parts), Console(width=80, file=file))
+    assert re.findall(r"^ *(\d+) *$", file.getvalue(), re.M) == list(map(str, range(500)))
+    assert "part 1" in file.getvalue()
+    assert "part 2" not in file.getvalue()
+    assert "not shown: 400 more rows" in file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -587,7 +594,7 @@ def test_a_section_has_room_for_five_hundred_rows_whose_last_table_is_cut_short(
         ("The ladder", r"\w+ theta=\S+ +cupy ", 12),
         ("The fastest configurations", r"\w+ theta=\S+ +cupy ", 12),
         ("The anchor", r"\w+ cupy n=1000 ", 12),
-        ("The stages", "n = 1,000: cupy", 12),
+        ("The stages", "(build|sum|measured total|longest|its share) ", 60),
         ("Speed and accuracy", r" *(0\.5|1\.0) .*= *$", 24),
         ("Counters", r"\w+ theta=\S+ cupy 1,000", 48),
     ],
@@ -604,12 +611,10 @@ def test_each_section_shows_its_first_rows_and_says_how_many_more_there_are(
         for p in (64, 32)
     ]
     for most in (10, 100):
-        monkeypatch.setattr(printing, "MOST_ROWS", most)
+        monkeypatch.setattr(sections, "MOST_ROWS", most)
         file = io.StringIO()
         console = Console(width=200, file=file)
         render(records, console, PARENTS)
-        for render_section in (render_stages, render_accuracy, render_counters):
-            render_section(latest(records), console)
         text = next(one for one in re.split("^(?=.* ─+$)", file.getvalue(), flags=re.M) if one.startswith(title))
         rows = re.findall(f"^{row_of}", text, re.M)
         assert len(rows) == min(most, count), text
@@ -618,7 +623,7 @@ def test_each_section_shows_its_first_rows_and_says_how_many_more_there_are(
 
 
 def test_the_first_rows_of_counters_are_of_the_smallest_n_and_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printing, "MOST_ROWS", 1)
+    monkeypatch.setattr(sections, "MOST_ROWS", 1)
     slow, fast = (record(name, median, counters={"fma_pipe": 0.5}) for name, median in (("naive", 2.0), ("tiled", 1.0)))
     file = io.StringIO()
     render_counters([slow, fast], Console(width=200, file=file))
@@ -723,6 +728,6 @@ def test_both_errors_are_shown_where_records_have_them() -> None:
     both = record("tiled", error_magnitude_max=3.3e-7, error_magnitude_rms=4.4e-8)
     line = row(shown([record("naive"), both], 220), "tiled")
     assert {"1.2e-06", "2.5e-07", "3.3e-07", "4.4e-08"} <= set(line.split())
-    assert "of pulls" not in ladder_markdown([record("naive")], PARENTS, {})
-    assert "max error of pulls" in ladder_markdown([both], PARENTS, {})
+    assert "of contributions" not in ladder_markdown([record("naive")], PARENTS, {})
+    assert "max error of contributions" in ladder_markdown([both], PARENTS, {})
     assert "| 3.3e-07 |" in ladder_markdown([both], PARENTS, {})

@@ -39,10 +39,10 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile, latest
 from gravbench.model.variant import CPU
 from gravbench.model.work import Work
-from gravbench.report.terminal.ladder import render
 from gravbench.toolkits.devices import processor_name
 from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.version import VERSION
+from printed_sections import render
 
 FAULTY = Path(__file__).parent / "faulty"
 PROCESSOR = Device(CPU, processor_name())

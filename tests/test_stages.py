@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
+from printed_sections import render_accuracy, render_counters, render_stages
 from test_record import record
 
 
@@ -42,13 +42,13 @@ def row(text, name):
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_stages_over_n_and_what_bounds_them(width):
-    slow = tree(1000, seconds=2e-3, stages_seconds={"build": 1.0})
+    slow = tree(1000, seconds=2e-3, stages_seconds={"build": 1.0}, axes={"theta": 0.5, "p": 64})
     text = shown(render_stages, [tree(1000), slow, tree(10**6, stages_seconds={"build": 3e-3, "upload": 1e-3})], width)
     # Of two configurations at one n the faster is shown.
     assert row(text, "build") == ["0.4", "3"]
     assert row(text, "traverse") == ["0.9"]
     assert row(text, "sum") == ["1.4", "4"]
-    assert row(text, "together") == ["1", "1"]
+    assert row(text, "measured total") == ["1", "1"]
     assert row(text, "upload, GB/s") == ["50", "5"]
     assert row(text, "longest  ") == ["traverse", "build"]
     assert row(text, "its share") == ["64", "%", "75", "%"]
@@ -61,7 +61,8 @@ def test_many_sizes_are_divided_among_tables():
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_accuracy_over_theta(width):
-    several = [tree(1000, 1.0, seconds=1e-3), tree(1000, 0.3, seconds=4e-3), tree(1000, 0.3, seconds=8e-3)]
+    slow = tree(1000, seconds=8e-3, axes={"theta": 0.3, "p": 64})
+    several = [tree(1000, 1.0, seconds=1e-3), tree(1000, 0.3, seconds=4e-3), slow]
     text = shown(render_accuracy, several, width)
     assert row(text, "  0.3")[:7] == ["4", "500", "1,000", "1.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
     assert row(text, "  0.3")[-1] == "=" * 12

@@ -28,7 +28,6 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import BUILT_IN, discover
-from gravbench.report.terminal.ladder import render
 from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
@@ -37,6 +36,7 @@ from gravbench.verifying import checks
 from gravbench.verifying import comparing as reference
 from gravbench.verifying.conserved import energy_drift, momentum_drift, summed_energy
 from nvrtc import ARCHITECTURES, QUICK, compile_cuda
+from printed_sections import render
 
 VARIANTS = discover()
 EPS = 0.05

@@ -14,12 +14,12 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.work import Work
 from gravbench.report import export
 from gravbench.report.page import columns
-from gravbench.report.provenance import Here
 from gravbench.report.reported import report_json
-from gravbench.report.terminal.ladder import ladder_markdown, render
+from gravbench.report.sections.content import Content
 from gravbench.verdicts.ranking import is_ranked, repetitions, seconds
 from gravbench.verdicts.ratios import ALIKE_IN_TIME
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
+from printed_sections import ladder_markdown, render
 from test_compare import record
 
 FEWEST = 5
@@ -199,9 +199,8 @@ def test_every_output_prints_the_same_uncertainty_and_marks_one_that_may_be_too_
     assert "* ± may be too small" in said
     assert "includes the scatter between processes that the run's anchors of the same kind of work show" in said
     markdown = ladder_markdown(run, {}, {})
-    assert f"± {written} %" in markdown
-    assert f"± {written} % `~*`" in markdown, "of the hybrid"
-    (rungs,) = [one["rungs"] for one in report_json(run, {}, Here(), run="run")["ladders"] if one["n"] == case.n]
+    assert f"| {written} | `~*` |" in markdown, "of the hybrid"
+    (rungs,) = [one["rungs"] for one in report_json(Content([run], {}), "run")["ladders"] if one["n"] == case.n]
     found = {rung["variant"]: (rung["half_width"], rung["half_width_includes_processes"]) for rung in rungs}
     assert found == {"tiled": (half, True), "barnes_hut": (pytest.approx(half), False)}
     export.write([run], tmp_path / "all.csv")

@@ -30,9 +30,8 @@ from gravbench.cli.selecting import DeviceOption, ErrorOption, QuantileOption, S
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
-    from gravbench.config.published import Source
-    from gravbench.model.record import Record
     from gravbench.report.chosen import Chosen
+    from gravbench.report.sections.content import Content
     from gravbench.verdicts.question import Question
 
 
@@ -58,7 +57,10 @@ def report(
     quantile: QuantileOption = None,
     as_json: AsJson = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the tables of the ladder and the arena as Markdown.")
+        bool,
+        typer.Option(
+            "--markdown", help="Print the tables of the ladder and the arena as Markdown; all tables with --full."
+        ),
     ] = False,
     published: Annotated[
         str | None,
@@ -100,108 +102,88 @@ def report(
             f"{len(folders)} runs: the terminal shows one at a time; accepted: several with --html or --figures"
         )
     if quiet:
-        _print_for_programs(folders[0], published, chosen, question if as_json else None)
+        _print_for_programs(folders[0], published, chosen, question, as_json=as_json, full=full)
     elif tables:
         _print_everything(folders[0], published, chosen)
     else:
         _print_summary(folders[0], named[0] if run_names else str(folders[0]), question)
 
 
-def _read(folder: Path, published: str | None, chosen: Chosen) -> tuple[list[Record], Source | None]:
-    """Read a run, which has to have what is selected of it, and the source that stands beside it."""
+def _content(
+    folder: Path, published: str | None, chosen: Chosen, question: Question | None = None, *, explained: bool = False
+) -> Content:
+    """Read a run, which has to have what is selected of it, and its source; ``explained`` reads its bottlenecks too."""
     from gravbench.config.published import find, load
-    from gravbench.model import runs
+    from gravbench.model import bottlenecks, runs
+    from gravbench.model.variant import parents, summaries
+    from gravbench.report.provenance import Here
+    from gravbench.report.published import beside
+    from gravbench.report.sections.content import Content
     from gravbench.verdicts.cards import together
+    from gravbench.verdicts.question import USUAL
 
     (records,) = together([read_records(folder)])
     chosen.check(records)
     name = published or runs.published(folder)
-    return records, load(find(name)) if name else None
+    source = load(find(name)) if name else None
+    variants = known_variants(warn)
+    return Content(
+        [records],
+        parents(variants),
+        Here(variants, records),
+        chosen,
+        bottlenecks.read(folder) if explained else bottlenecks.NONE,
+        summaries(variants),
+        {variant: known.loads for variant, known in variants.items()},
+        source,
+        beside(folder, source) if source else {},
+        question or USUAL,
+    )
 
 
 def _print_summary(folder: Path, name: str, question: Question) -> None:
     from gravbench.model import run_names
     from gravbench.model.runs import RECORDS
-    from gravbench.model.variant import parents, summaries
     from gravbench.report.chosen import EVERYTHING
-    from gravbench.report.provenance import Here
-    from gravbench.report.published import beside
     from gravbench.report.terminal.summary import render_summary
 
-    records, source = _read(folder, None, EVERYTHING)
-    variants = known_variants(warn)
+    content = _content(folder, None, EVERYTHING, question)
     brought = (run_names.located(Path(EXAMPLE[0])) / RECORDS).is_file()
     then = f"{EXAMPLE[1]}: gravbench report {EXAMPLE[0]}" if brought else ""
     again = shlex.join(["gravbench", "report", name, "--full"])
-    render_summary(
-        records,
-        console(),
-        parents(variants),
-        Here(variants, records),
-        name=name,
-        source=source,
-        others=beside(folder, source) if source else {},
-        summaries=summaries(variants),
-        then=then,
-        again=again,
-        question=question,
-    )
+    render_summary(content, console(), name=name, then=then, again=again)
 
 
 def _print_everything(folder: Path, published: str | None, chosen: Chosen) -> None:
-    from gravbench.model import bottlenecks, runs
-    from gravbench.model.variant import parents
-    from gravbench.report.provenance import Here
-    from gravbench.report.published import beside
-    from gravbench.report.terminal.arena import render_arena
-    from gravbench.report.terminal.gpus import render_gpus
-    from gravbench.report.terminal.ladder import render
-    from gravbench.report.terminal.loads import render_loads
-    from gravbench.report.terminal.published import render_published
-    from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
-    from gravbench.verdicts.ranking import drifted
+    from gravbench.report.sections.every import sections
+    from gravbench.report.terminal.sections import render_sections
 
-    records, source = _read(folder, published, chosen)
-    variants = known_variants(warn)
-    cases, drifts = runs.latest(chosen.shown(records)), drifted(records)
+    built = sections(_content(folder, published, chosen, explained=True))
     with paged() as terminal:
-        here = Here(variants, records)
-        render(records, terminal, parents(variants), here, chosen, bottlenecks.read(folder))
-        render_arena(cases, terminal, drifts, here)
-        for section in (render_gpus, render_stages, render_accuracy, render_counters):
-            section(cases, terminal, drifts)
-        if source:
-            render_published(source, records, terminal, beside(folder, source))
-        if source and source.loads:
-            render_loads(chosen.shown(records), {name: one.loads for name, one in variants.items()}, terminal)
+        render_sections(built, terminal)
 
 
-def _print_for_programs(folder: Path, published: str | None, chosen: Chosen, question: Question | None) -> None:
-    """Print the answers to a question as JSON, or without one the tables as Markdown."""
+def _print_for_programs(
+    folder: Path, published: str | None, chosen: Chosen, question: Question, *, as_json: bool, full: bool
+) -> None:
+    """Print every section as JSON, or as Markdown; of the latter, unless it is ``full``, the ladder and the arena."""
     import json
 
-    from gravbench.model import runs
-    from gravbench.model.variant import parents, summaries
-    from gravbench.report.provenance import Here
-    from gravbench.report.published import beside
+    from gravbench.report.markdown import markdown
     from gravbench.report.reported import report_json
-    from gravbench.report.terminal.arena import arena_markdown
-    from gravbench.report.terminal.ladder import ladder_markdown
-    from gravbench.verdicts.ranking import drifted
+    from gravbench.report.sections.arena import arena
+    from gravbench.report.sections.every import sections
+    from gravbench.report.sections.ladder import largest_only
 
-    records, source = _read(folder, published, chosen)
-    variants = known_variants(warn)
-    here, ladder = Here(variants, records), parents(variants)
-    if question:
-        others = beside(folder, source) if source else {}
-        made = report_json(
-            records, ladder, here, run=str(folder), source=source, others=others, chosen=chosen, question=question
-        )
-        typer.echo(json.dumps(made, indent=2, allow_nan=False))
-        return
-    typer.echo(ladder_markdown(records, ladder, summaries(variants), here, chosen), nl=False)
-    if arena := arena_markdown(runs.latest(chosen.shown(records)), drifted(records), here):
-        typer.echo("\n" + arena, nl=False)
+    content = _content(folder, published, chosen, question, explained=full)
+    if as_json:
+        typer.echo(json.dumps(report_json(content, str(folder)), indent=2, allow_nan=False))
+    elif full:
+        typer.echo(markdown(sections(content)), nl=False)
+    else:
+        typer.echo(markdown([largest_only(content)], titles=False), nl=False)
+        if found := arena(content):
+            typer.echo(markdown([found]), nl=False)
 
 
 def _write_report(

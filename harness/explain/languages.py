@@ -30,10 +30,10 @@ from gravbench.model.runs import RecordFile
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
-from gravbench.report.names import escaped
+from gravbench.report.markdown import escaped, markdown_table
 from gravbench.report.numbers import number, times
 from gravbench.report.provenance import Here
-from gravbench.report.terminal.table import Column, markdown_table
+from gravbench.report.section import Column
 from gravbench.toolkits import nvrtc
 
 ARCHITECTURE = "sm_90"

@@ -12,7 +12,7 @@ from gravbench.explain.ledger import Inner, Ledger, Line
 from gravbench.explain.pipes import ISSUE, PIPES, WORK
 from gravbench.explain.waterfall import Part
 from gravbench.report.numbers import number
-from gravbench.report.terminal.table import Column
+from gravbench.report.section import Column
 
 SLOT = (
     "Each scheduler issues at most one instruction per clock, for one warp, and each instruction takes one issue slot. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gravbench.model.case import CONDITIONS, Value
@@ -45,11 +46,6 @@ def _few(words: list[str], prefix: str, plural: str) -> str:
     return f"{len(words)} {plural} from {words[0]} to {words[-1]}"
 
 
-def escaped(text: str) -> str:
-    """Write text for a cell of a Markdown table."""
-    return " ".join(text.replace("|", "\\|").split())
-
-
 def why_unranked(case: Record) -> str:
     """Say why a record that is not ranked is not."""
     reason = "no median was recorded" if case.status == "ok" else case.reason
@@ -61,14 +57,17 @@ class Names:
 
     def __init__(self, cases: Sequence[Record] = ()) -> None:
         self._several = ranking.told_apart(filter(ranking.is_ranked, cases))
-        self._namesakes = ranking.namesakes(cases)
+        namesakes = ranking.namesakes(cases)
+        self.cards = {card: place for card, place in numbered_cards(cases).items() if card[0] in namesakes}
+        """The numbers of the cards that share their name with others, by that name and the UUID."""
 
     def device(self, shared: Conditions) -> str:
-        """Name the device, with its UUID where another has the same name."""
+        """Name the device, with the number of the card where another has the same name."""
         name = shared.device or ("CPU" if shared.cpu else "unknown device")
-        if shared.device_uuid and shared.device in self._namesakes:
-            return f"{name} ({shared.device_uuid})"
-        return name
+        numbers = [self.cards.get((shared.device, uuid)) for uuid in (shared.device_uuid or "").split(", ")]
+        if None in numbers:
+            return name
+        return f"{name}, card{'s' if len(numbers) > 1 else ''} {' and '.join(map(str, numbers))}"
 
     def title(self, shared: Conditions) -> str:
         """Name everything that sets these conditions apart from others in the report."""
@@ -84,6 +83,18 @@ class Names:
     def _says(self, name: str, value: Value) -> bool:
         part = CONDITIONS[name]
         return name in self._several if part.said == "several" else part.said == "always" or value != part.usual
+
+
+def numbered_cards(cases: Iterable[Record]) -> dict[tuple[str, str], int]:
+    """Number the cards of each name from one on, by name and UUID, those with most cases first."""
+    numbers: dict[tuple[str, str], int] = {}
+    counted: Counter[str] = Counter()
+    for (name, uuids), _ in Counter((case.device, case.device_uuid) for case in cases).most_common():
+        for uuid in (uuids or "").split(", "):  # of cards that share cases, all
+            if name and uuid and (name, uuid) not in numbers:
+                counted[name] += 1
+                numbers[name, uuid] = counted[name]
+    return numbers
 
 
 def card_name(record: Record) -> str:

@@ -1,88 +1,98 @@
-"""A report as what JSON can hold: winners, ladders, the arena, claims, drift, and what is not ok."""
+"""A report as what JSON can hold: winners, ladders, the arena, claims, drift, what is not ok, and every section."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-from gravbench.config.published import Source
 from gravbench.model.record import Record
-from gravbench.model.runs import latest
-from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.names import Names, drift_sentence, why_unranked
+from gravbench.report.names import drift_sentence, why_unranked
 from gravbench.report.provenance import Here
-from gravbench.report.published import NO_OTHERS, Others, decisions
+from gravbench.report.published import decisions
+from gravbench.report.section import Part, Section
+from gravbench.report.sections.content import Content
+from gravbench.report.sections.every import sections
 from gravbench.report.winning import winners_json
 from gravbench.verdicts import arena, ranking
-from gravbench.verdicts.ladder import Rung, ladders
-from gravbench.verdicts.question import USUAL, Question
-from gravbench.verdicts.ranking import Parents
+from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.uncertainty import Uncertainties
-from gravbench.verdicts.winners import winners, with_wins
 
 
-def report_json(
-    records: Sequence[Record],
-    parents: Parents,
-    here: Here,
-    *,
-    run: str,
-    source: Source | None = None,
-    others: Others = NO_OTHERS,
-    chosen: Chosen = EVERYTHING,
-    question: Question = USUAL,
-) -> dict[str, Any]:
-    """Return what a report of ``records``, of a whole run, says of what is ``chosen``.
+def report_json(content: Content, run: str) -> dict[str, Any]:
+    """Return what a report of a run says of what is chosen, in numbers, and each of its ``sections`` in words.
 
-    Claims are judged by the whole run, and winners beat all that it has;
-    they answer the ``question`` and are within usual limits. Times are seconds of one evaluation, speeds
-    interactions per second. What is unknown or not finite is None.
+    Claims are judged by the whole run, and winners beat all that it has; they answer the content's question and are
+    within usual limits. Times are seconds of one evaluation, speeds interactions per second. What is unknown or not
+    finite is None.
     """
-    cases = latest(chosen.comparable(records))
-    shown = chosen.shown(cases)
-    names = Names(cases)
-    found, known = Counter(case.status for case in shown), Uncertainties([records])
+    cases, names = content.cases, content.names
+    source = content.source
+    statuses = Counter(case.status for case in cases)
     return {
         "run": run,
-        "cases": dict(found) | {"outraced": sum(case.outraced for case in shown)},
-        "winners": winners_json(with_wins(winners([records], parents, question), chosen.has)),
+        "cases": dict(statuses) | {"outraced": sum(case.outraced for case in cases)},
+        "winners": winners_json(content.fields),
         "ladders": [
             {
                 "title": names.title(shared),
                 "device": shared.device,
                 **dict(shared.task),
                 "n": n,
-                "rungs": [_rung(rung, here, known) for rung in rungs],
+                "rungs": [_rung(rung, content.here, content.known) for rung in rungs],
             }
-            for shared, by_n in chosen.rungs(ladders(cases, parents)).items()
+            for shared, by_n in content.ladders.items()
             for n, rungs in by_n.items()
         ],
         "arenas": [
             {
-                "title": names.title(one.shared),
-                "n": one.n,
+                "title": names.title(found.shared),
+                "n": found.n,
                 "points": [
                     {"method": point.method, "accuracy": point.accuracy, "front": point.front, **_plain(point.record)}
-                    for point in one.points
+                    for point in found.points
                 ],
             }
-            for one in arena.arenas(shown)
+            for found in arena.arenas(cases)
         ],
         "claims": [
-            {"id": one.claim.id, "text": one.claim.text, "verdict": one.verdict}
-            for one in (decisions(source, records, others) if source else [])
+            {"id": decision.claim.id, "text": decision.claim.text, "verdict": decision.verdict}
+            for decision in (decisions(source, content.records, content.others) if source else [])
         ],
         "drifts": [
             {"spread": drift.spread, "beyond": drift.beyond, "sentence": drift_sentence(drift)}
-            for drift in chosen.drifts(ranking.drifts(records))
+            for drift in content.drifts
         ],
         "not_ok": [
             {"case": case.label, "status": case.status, "reason": why_unranked(case)}
-            for case in shown
+            for case in cases
             if not ranking.is_ranked(case)
         ],
+        "sections": list(map(_section, sections(content))),
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    """Return a section as a terminal prints it, its tables as rows of words under their headers."""
+    return {
+        "name": section.name,
+        "title": section.title,
+        "introduction": section.introduction,
+        "parts": list(map(_part, section.parts)),
+        "notes": list(section.notes),
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    columns = part.table.useful if part.table else []
+    return {
+        "title": part.title,
+        "introduction": list(part.introduction),
+        "facts": dict(part.facts),
+        "columns": [column.name for column in columns],
+        "rows": [[column.cell(row) for column in columns] for row in (part.table.rows if part.table else [])],
+        "lines": list(part.lines),
+        "notes": list(part.notes),
     }
 
 

@@ -19,11 +19,12 @@ from gravbench.model.run_names import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import story_figure
-from gravbench.report.names import drift_notes, drift_signs, escaped
+from gravbench.report.markdown import escaped, markdown_table
+from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.numbers import number, percent, relative_error
 from gravbench.report.provenance import Here
+from gravbench.report.section import Column
 from gravbench.report.story_path import Step, Story, story
-from gravbench.report.terminal.table import Column, markdown_table
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
 
@@ -43,7 +44,7 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
         over_first = rung.over_first if same else told.path[0].milliseconds / milliseconds
         rows.append(_cells(Step(name, rung.best.variant, milliseconds, None, None, over_first, rung.best), said, here))
     rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
-    headers = ("variant", "what it changes", "ms", "× parent", told.first_label, "max error")
+    headers = ("variant", "what it changes", "ms", "speed-up over previous step", told.first_label, "max error")
     columns = [
         Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
         for place, header in enumerate(headers)

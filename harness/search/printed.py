@@ -9,8 +9,9 @@ from rich.console import Console
 from gravbench.model.record import Record
 from gravbench.report.names import count
 from gravbench.report.numbers import number
+from gravbench.report.section import Column
 from gravbench.report.terminal.printing import heading, say, subsection
-from gravbench.report.terminal.table import Column, table
+from gravbench.report.terminal.table import table
 from gravbench.search.replay import RARELY, Effort
 from gravbench.search.summary import Searched, finite, shared_title, titles
 

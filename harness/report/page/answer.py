@@ -9,8 +9,7 @@ from itertools import groupby
 from gravbench.report import winning
 from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.page.colours import Palette
-from gravbench.report.page.kinds import DriftsOf, no_drifts
-from gravbench.report.provenance import Here
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
 from gravbench.verdicts.winners import Field, Win
 
@@ -48,13 +47,14 @@ class Answer:
     notes: list[str]
 
 
-def answers(fields: Sequence[Field], colours: Palette, here: Here, drifts: DriftsOf = no_drifts) -> list[Answer]:
+def answers(content: Content, colours: Palette) -> list[Answer]:
     """Make a table for each device and task, in the order of the devices."""
-    by_device = ranking.grouped(fields, lambda field: field.device)
-    return [_answer(field, colours, here, drifts) for own in by_device.values() for field in own]
+    by_device = ranking.grouped(content.fields, lambda field: field.device)
+    return [_answer(field, colours, content) for fields in by_device.values() for field in fields]
 
 
-def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Answer:
+def _answer(field: Field, colours: Palette, content: Content) -> Answer:
+    here = content.here
     by_place = {(win.n, win.question.error): win for win in field.wins}
     sizes = sorted({win.n for win in field.wins})
     powers = [n for n in sizes if n & (n - 1) == 0]
@@ -70,7 +70,7 @@ def _answer(field: Field, colours: Palette, here: Here, drifts: DriftsOf) -> Ans
     rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours)) for n in sizes]
     told = [win for win in field.wins if win.n in sizes and win.question.error in said]
     shown = [win.record for win in told]
-    own = ranking.affecting(drifts(shown), *map(ranking.conditions, shown))
+    own = content.drifted(shown, *map(ranking.conditions, shown))
     beaten = [win.next.record for win in told if win.next]
     notes = [
         winning.presupposed([*shown, *beaten], here),

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from gravbench.model.record import Record
-from gravbench.report import arenas
-from gravbench.report.names import Names
 from gravbench.report.numbers import number, relative_error, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.kinds import (
     OPEN_SIGN,
-    DriftsOf,
     Figure,
     configuration,
     doubt,
     marked,
-    no_drifts,
     said_unbounded,
     slug,
 )
 from gravbench.report.page.labels import Room, places
-from gravbench.report.provenance import NOWHERE, Here
+from gravbench.report.section import Part
+from gravbench.report.sections.arena import arena_part
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import arena as verdict
 from gravbench.verdicts import ranking
 from gravbench.verdicts.arena import Arena, Point
-from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
+from gravbench.verdicts.uncertainty import Uncertainties
 
 SAID = (
     "The time of one evaluation against the 99th percentile of the relative error, both axes logarithmic. Smaller is "
@@ -37,22 +34,17 @@ SAID = (
 )
 
 
-def figures(
-    cases: Sequence[Record],
-    drifts: DriftsOf = no_drifts,
-    here: Here = NOWHERE,
-    known: Uncertainties = SAMPLES_ALONE,
-) -> Iterator[tuple[Figure, Arena]]:
-    """Draw each arena of the cases; yield it behind its figure, for the table below."""
-    titles = Names(cases)
+def figures(content: Content) -> Iterator[tuple[Figure, Part]]:
+    """Draw each arena of the cases; yield behind its figure the table below it."""
     # GPUs before CPUs, and first what has most methods: one alone shows no contest.
-    for arena in sorted(verdict.arenas(cases), key=lambda one: (one.shared.cpu, -len(one.methods), -one.n)):
-        title = f"n = {arena.n:,}, {titles.title(arena.shared)}"
-        rows = _rows(arena, known)
-        notes = [note[:1].upper() + note[1:].removesuffix(".") + "." for note in arenas.notes(arena, here)]
+    for arena in sorted(verdict.arenas(content.cases), key=lambda one: (one.shared.cpu, -len(one.methods), -one.n)):
+        title = f"n = {arena.n:,}, {content.names.title(arena.shared)}"
+        rows = _rows(arena, content.known)
+        part = arena_part(arena, content.here, title)
+        notes = [note[:1].upper() + note[1:].removesuffix(".") + "." for note in part.notes]
         said = " ".join([SAID, *notes]) + said_unbounded(rows, OPEN_SIGN)
         made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
-        yield marked(made, ranking.affecting(drifts([point.record for point in arena.points]), arena.shared)), arena
+        yield marked(made, content.drifted((point.record for point in arena.points), arena.shared)), part
 
 
 def _rows(arena: Arena, known: Uncertainties) -> list[dict[str, Any]]:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from gravbench.config.published import Source
-from gravbench.model.record import Record
-from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.names import Names, drift_notes, drift_signs
+from gravbench.report.names import drift_notes, drift_signs
 from gravbench.report.page import arena, charts, insides, kinds
-from gravbench.report.page.kinds import DriftsOf, Figure, best_n, no_drifts
-from gravbench.report.provenance import NOWHERE, Here
+from gravbench.report.page.kinds import Figure, best_n
+from gravbench.report.section import Part
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
-from gravbench.verdicts.arena import Arena
-from gravbench.verdicts.ladder import Rung, ladders
-from gravbench.verdicts.ranking import Conditions, Drift, Parents
-from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
+from gravbench.verdicts.ladder import Rung
+from gravbench.verdicts.ranking import Conditions
 
 MOST_GROUPS = 24
 """Sets of conditions that have figures, and figures of a kind that has one for each variant."""
@@ -42,73 +38,57 @@ class Group:
     notes: list[str]
 
 
-def groups(
-    cases: Sequence[Record],
-    parents: Parents,
-    summaries: Mapping[str, str],
-    here: Here = NOWHERE,
-    drifts: DriftsOf = no_drifts,
-    known: Uncertainties = SAMPLES_ALONE,
-    chosen: Chosen = EVERYTHING,
-) -> list[Group]:
+def groups(content: Content) -> list[Group]:
     """Make the figures of the ``MOST_GROUPS`` sets of conditions with most variants, these first, GPUs before CPUs.
 
-    ``cases`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them. Bars of a ladder whose
-    source is not the one that is ``here`` are marked; ``drifts`` finds those of the runs that records are from, and
-    ``known`` are the uncertainties of the records. What is ``chosen`` alone is drawn; gains are over all cases.
+    Bars of a ladder whose source is not the one that is here are marked. What is chosen alone is drawn; gains are over
+    all cases.
     """
-    names = Names(cases)
-    alike = ranking.grouped(filter(ranking.is_ranked, chosen.shown(cases)), ranking.conditions)
+    known = content.known
+    alike = ranking.grouped(filter(ranking.is_ranked, content.cases), ranking.conditions)
     found = []
-    ranked = chosen.rungs(ladders(cases, parents))
-    most = sorted(ranked, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
-    for shared, by_n in ((shared, by_n) for shared, by_n in ranked.items() if shared in most):
-        title, records, n = names.title(shared), alike[shared], best_n(by_n)
-        place = ranking.ladder_order({record.variant for record in records}, parents)
+    most = sorted(content.ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
+    for shared, by_n in ((shared, by_n) for shared, by_n in content.ladders.items() if shared in most):
+        title, records, n = content.names.title(shared), alike[shared], best_n(by_n)
+        place = ranking.ladder_order({record.variant for record in records}, content.parents)
         several = len({rung.best.variant for rung in by_n[n]}) > 1
-        ladder = kinds.ladder(title, n, by_n[n], summaries, here, known) if several else None
+        ladder = kinds.ladder(title, n, by_n[n], content.summaries, content.here, known) if several else None
         others = [
             *kinds.over_n(title, by_n, place, known),
             *kinds.accuracy(title, records, place, known),
             *kinds.heat_maps(title, records, place, known),
             *kinds.occupancy(title, records, place, known),
         ]
-        own = ranking.affecting(drifts(records), shared)
+        drifted = content.drifted(records, shared)
         found.append(
             Group(
                 shared,
-                title + drift_signs(own),
+                title + drift_signs(drifted),
                 n,
                 by_n[n],
-                ladder and kinds.marked(ladder, own),
-                [kinds.marked(figure, own) for figure in others],
-                drift_notes(own),
+                ladder and kinds.marked(ladder, drifted),
+                [kinds.marked(figure, drifted) for figure in others],
+                drift_notes(drifted),
             )
         )
     return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
-def of_stages(
-    cases: Sequence[Record], drifts: DriftsOf = no_drifts, known: Uncertainties = SAMPLES_ALONE
-) -> list[Figure]:
+def of_stages(content: Content) -> list[Figure]:
     """Make the first ``MOST_GROUPS`` figures of stages and of errors over theta; none where no record has them."""
-    made = insides.stages(cases, drifts), insides.thetas(cases, drifts, known)
-    return [one for figures in made for one in islice(figures, MOST_GROUPS)]
+    made = insides.stages(content), insides.thetas(content)
+    return [figure for figures in made for figure in islice(figures, MOST_GROUPS)]
 
 
-def of_arenas(
-    cases: Sequence[Record],
-    drifts: DriftsOf = no_drifts,
-    here: Here = NOWHERE,
-    known: Uncertainties = SAMPLES_ALONE,
-) -> list[tuple[Figure, Arena]]:
-    """Make the first ``MOST_GROUPS`` figures of the arena, each with what it shows; none without an approximation."""
-    return list(islice(arena.figures(cases, drifts, here, known), MOST_GROUPS))
+def of_arenas(content: Content) -> list[tuple[Figure, Part]]:
+    """Make the first ``MOST_GROUPS`` figures of the arena, each with its table; none without an approximation."""
+    return list(islice(arena.figures(content), MOST_GROUPS))
 
 
-def of_source(name: str, source: Source, cases: Sequence[Record], drifts: Sequence[Drift] = ()) -> list[Figure]:
+def of_source(name: str, content: Content) -> list[Figure]:
     """Make the figures of a source beside what was measured, both relative to their own first step."""
-    return [one for figure in source.figures if (one := kinds.published(name, source, figure, cases, drifts))]
+    figures = content.source.figures if content.source else []
+    return [drawn for figure in figures if (drawn := kinds.published(name, figure, content))]
 
 
 def write(figures: Iterable[Figure], folder: Path) -> Iterator[Path]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import groupby
@@ -25,29 +24,35 @@ from gravbench.model.bottlenecks import NONE as UNEXPLAINED
 from gravbench.model.bottlenecks import Limits
 from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
-from gravbench.model.runs import config_of, latest
+from gravbench.model.runs import config_of
 from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
-from gravbench.report import arenas, device_spread, names, published, remarks, winning
+from gravbench.report import names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.names import count, joined
-from gravbench.report.numbers import UNBOUNDED, number, percent, relative_error
+from gravbench.report.numbers import number, relative_error
 from gravbench.report.page import charts, columns, figures, kinds, packed, sources
 from gravbench.report.page.answer import answers
 from gravbench.report.page.colours import Palette, coloured, palette
-from gravbench.report.page.kinds import DriftsOf, Figure
+from gravbench.report.page.figures import Group
+from gravbench.report.page.kinds import Figure
 from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
-from gravbench.report.provenance import NARROW, NOWHERE, Here, signs
+from gravbench.report.provenance import Here, signs
+from gravbench.report.section import Part
+from gravbench.report.sections import gpus, ladder, stages
+from gravbench.report.sections.content import Content
+from gravbench.report.sections.published import values_and_claims
+from gravbench.report.sections.run import cards
 from gravbench.verdicts import ranking
-from gravbench.verdicts.cards import card_of, differences, together
+from gravbench.verdicts.cards import card_of, together
 from gravbench.verdicts.question import USUAL, Question
-from gravbench.verdicts.ranking import Drift
 from gravbench.verdicts.uncertainty import Uncertainties
-from gravbench.verdicts.winners import winners, with_wins
 
 HERE = Path(__file__).parent
 MOST_RECORDS = 10_000
 """Rows of the table of records; a browser would be slow with many more."""
+TABLES = (ladder.configurations, gpus.gpus, stages.stages, stages.accuracy, stages.counters)
+"""Sections whose tables the page has folded, beside those that stand below figures."""
 MOST_ANSWERS = 3
 """Headlines of one device that the page begins with; the others of the device are below them, folded."""
 # Nothing may be fetched, and only the scripts with these hashes run. Vega compiles the expressions of charts, in which
@@ -75,14 +80,9 @@ class Run:
     others: published.Others = field(default_factory=dict)
 
     @cached_property
-    def cases(self) -> list[Record]:
-        """One record per case."""
-        return latest(self.records)
-
-    @cached_property
-    def drifts(self) -> list[Drift]:
-        """Those of its anchors that are beyond the limit."""
-        return ranking.drifted(self.records)
+    def content(self) -> Content:
+        """What is said of this run alone, beside its source."""
+        return Content([self.records], {}, source=self.source, others=self.others)
 
     @cached_property
     def decisions(self) -> list[published.Decision]:
@@ -91,7 +91,69 @@ class Run:
 
     def figures(self) -> list[Figure]:
         """Make the figures of the source beside the run."""
-        return figures.of_source(self.source_name, self.source, self.cases, self.drifts) if self.source else []
+        return figures.of_source(self.source_name, self.content) if self.source else []
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The figures of a page: of each set of conditions, of arenas with their tables, of stages, and of sources."""
+
+    content: Content
+    colours: Palette
+    groups: list[Group]
+    arenas: list[tuple[Figure, Part]]
+    stages: list[Figure]
+    sources: list[list[Figure]]
+
+    @classmethod
+    def of(cls, content: Content, runs: Sequence[Run]) -> Drawn:
+        """Draw them, one colour for each variant."""
+        order = ranking.ladder_order({record.variant for record in content.cases}, content.parents)
+        colours = palette(content.fields, order, content.parents)
+        groups = [
+            replace(
+                group,
+                ladder=group.ladder and coloured(group.ladder, colours),
+                figures=[coloured(figure, colours) for figure in group.figures],
+            )
+            for group in figures.groups(content)
+        ]
+        return cls(
+            content,
+            colours,
+            groups,
+            [(coloured(figure, colours), part) for figure, part in figures.of_arenas(content)],
+            [coloured(figure, colours) for figure in figures.of_stages(content)],
+            [run.figures() for run in runs],
+        )
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All of them, in the order of the page."""
+        return [
+            *(group.ladder for group in self.groups if group.ladder),
+            *(figure for group in self.groups for figure in group.figures),
+            *(figure for figure, _ in self.arenas),
+            *self.stages,
+            *(figure for drawn in self.sources for figure in drawn),
+        ]
+
+
+def content_of(
+    runs: Sequence[Run],
+    variants: Mapping[str, Variant],
+    limits: Limits = UNEXPLAINED,
+    chosen: Chosen = EVERYTHING,
+    question: Question = USUAL,
+) -> Content:
+    """Return what a page of runs says; ``variants`` are those there are here, whose sources it shows.
+
+    ``limits`` say what most of the time of a record goes to. ``runs`` are whole, for what is printed after ±; what is
+    ``chosen`` of them alone is shown. What is fastest answers the ``question``.
+    """
+    records = [run.records for run in runs]
+    here = Here(variants, chosen.shown(record for run in records for record in run))
+    return Content(records, parents(variants), here, chosen, limits, summaries(variants), question=question)
 
 
 def page(
@@ -101,44 +163,11 @@ def page(
     chosen: Chosen = EVERYTHING,
     question: Question = USUAL,
 ) -> str:
-    """Return the whole page; ``variants`` are those there are here, whose sources it shows.
-
-    ``limits`` say what most of the time of a record goes to. ``runs`` are whole, for what is printed after ±; what is
-    ``chosen`` of them alone is shown. What is fastest answers the ``question``.
-    """
+    """Return the whole page; see ``content_of``."""
     read, runs = runs, _together(runs)
-    comparable = latest(chosen.comparable(record for run in runs for record in run.records))
-    cases, rows = chosen.shown(comparable), chosen.shown(record for run in runs for record in run.records)
-    records = len(rows)
-    left_out = []
-    if records > MOST_RECORDS:
-        left_out.append(
-            f"The table has the last {MOST_RECORDS:,} of {records:,} records; "
-            "gravbench export RUN --to FILE.csv writes all of them."
-        )
-    tasks = len({ranking.conditions(record) for record in cases if ranking.is_ranked(record)})
-    if tasks > figures.MOST_GROUPS:
-        left_out.append(
-            f"Of {tasks:,} sets of conditions, figures are drawn for the {figures.MOST_GROUPS} with the most "
-            f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
-            "with fewer runs shows the others."
-        )
-    here = Here(variants, rows)
-    drifts, texts, ladder = _drifts(runs), Texts(), parents(variants)
-    known = Uncertainties([run.records for run in runs])
-    order = ranking.ladder_order({record.variant for record in cases}, ladder)
-    fields = with_wins(winners([run.records for run in runs], ladder, question), chosen.has)
-    colours = palette(fields, order, ladder)
-    finish = _finish(cases, colours)
-    groups = [
-        replace(
-            group,
-            title=_plain(group.title, cases),
-            ladder=finish(group.ladder) if group.ladder else None,
-            figures=list(map(finish, group.figures)),
-        )
-        for group in figures.groups(comparable, ladder, summaries(variants), here, drifts, known, chosen)
-    ]
+    content = content_of(runs, variants, limits, chosen, question)
+    cases, rows, here = content.cases, chosen.shown(content.records), content.here
+    drawn, texts = Drawn.of(content, runs), Texts()
     scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
     return _template().render(
         title=_title(runs, cases),
@@ -147,49 +176,48 @@ def page(
         scripts=scripts,
         summary=_summary(rows, cases, len(runs)),
         conditions=_conditions(cases),
-        answers=ranking.grouped(answers(fields, colours, here, drifts), lambda answer: answer.device),
+        answers=ranking.grouped(answers(content, drawn.colours), lambda answer: answer.device),
         most_answers=MOST_ANSWERS,
-        first_label=partial(winning.first_label_of, parents=ladder),
-        colours=colours,
+        content=content,
+        drawn=drawn,
+        first_label=partial(winning.first_label_of, parents=content.parents),
         runs=runs,
         variants=variants,
         of_variant=ranking.grouped(cases, lambda record: record.variant),
-        groups=groups,
-        limits=limits,
         # Of the GPUs' conditions and of the CPUs', those with most variants.
-        main=[next(alike) for _, alike in groupby(groups, lambda group: group.shared.cpu)],
-        order=order,
-        of_arenas=[(finish(figure), arena) for figure, arena in figures.of_arenas(cases, drifts, here, known)],
-        of_stages=list(map(finish, figures.of_stages(cases, drifts, known))),
-        half_width=partial(_half_width, known),
+        main=[next(alike) for _, alike in groupby(drawn.groups, lambda group: group.shared.cpu)],
+        order=ranking.ladder_order({record.variant for record in cases}, content.parents),
+        tables=[section for build in TABLES if (section := build(content))],
         specs={},
         texts=texts,
         config=charts.dressed({})["config"],
         here=here,
-        table=_table(read, here, texts, chosen),
-        left_out=left_out,
-        notes=columns.notes(rows, here, known),
+        table=_table(read, content, texts),
+        left_out=list(_left_out(content, len(rows))),
+        notes=columns.notes(rows, here, content.known),
     )
+
+
+def _left_out(content: Content, records: int) -> Iterator[str]:
+    """Say what the page has no room for."""
+    if records > MOST_RECORDS:
+        yield (
+            f"The table has the last {MOST_RECORDS:,} of {records:,} records; "
+            "gravbench export RUN --to FILE.csv writes all of them."
+        )
+    tasks = len({ranking.conditions(record) for record in content.cases if ranking.is_ranked(record)})
+    if tasks > figures.MOST_GROUPS:
+        yield (
+            f"Of {tasks:,} sets of conditions, figures are drawn for the {figures.MOST_GROUPS} with the most "
+            f"variants; of arenas, stages and errors for each θ, the first {figures.MOST_GROUPS} are drawn. A page "
+            "with fewer runs shows the others."
+        )
 
 
 def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant], chosen: Chosen = EVERYTHING) -> list[Figure]:
     """Return the figures of the page of these runs, in its order."""
     runs = _together(runs)
-    comparable = latest(chosen.comparable(record for run in runs for record in run.records))
-    cases = chosen.shown(comparable)
-    drifts, known = _drifts(runs), Uncertainties([run.records for run in runs])
-    ladder = parents(variants)
-    groups = figures.groups(comparable, ladder, summaries(variants), Here(variants, cases), drifts, known, chosen)
-    order = ranking.ladder_order({record.variant for record in cases}, ladder)
-    colours = palette(with_wins(winners([run.records for run in runs], ladder), chosen.has), order, ladder)
-    found = [
-        *(group.ladder for group in groups if group.ladder),
-        *(figure for group in groups for figure in group.figures),
-        *(figure for figure, _ in figures.of_arenas(cases, drifts, known=known)),
-        *figures.of_stages(cases, drifts, known),
-        *(figure for run in runs for figure in run.figures()),
-    ]
-    return [coloured(figure, colours) for figure in found]
+    return Drawn.of(content_of(runs, variants, chosen=chosen), runs).figures
 
 
 def _title(runs: Sequence[Run], cases: Sequence[Record]) -> str:
@@ -200,53 +228,10 @@ def _title(runs: Sequence[Run], cases: Sequence[Record]) -> str:
     return f"gravbench: {', '.join([*devices][:3] or ['CPU'])}"
 
 
-def _finish(cases: Sequence[Record], colours: Palette) -> Callable[[Figure], Figure]:
-    """Return a function that gives a figure its colours and a title without UUIDs."""
-
-    def finish(figure: Figure) -> Figure:
-        return replace(coloured(figure, colours), about=_plain(figure.about, cases))
-
-    return finish
-
-
-def _plain(text: str, cases: Sequence[Record]) -> str:
-    """Number the cards of one name instead of telling them by their UUIDs, which stand at the end of the page."""
-    for name, uuids in cards(cases).items():
-        one = "|".join(map(re.escape, uuids))
-        whole = rf"({re.escape(name)}) \(((?:{one})(?:, (?:{one}))*)\)"
-        text = re.sub(whole, lambda found, known=uuids: _numbered(found[1], found[2].split(", "), known), text)  # type: ignore[misc]
-    return text
-
-
-def _numbered(name: str, uuids: Sequence[str], known: Sequence[str]) -> str:
-    places = [str(known.index(uuid) + 1) for uuid in uuids]
-    return f"{name}, card{'s' if len(places) > 1 else ''} {' and '.join(places)}"
-
-
-def cards(cases: Sequence[Record]) -> dict[str, list[str]]:
-    """Return the UUIDs of the cards of each name, those with most cases first."""
-    found: dict[str, list[str]] = {}
-    for (name, uuid), _ in Counter((case.device, case.device_uuid) for case in cases).most_common():
-        if name and uuid:
-            found.setdefault(name, []).extend(uuid.split(", "))  # of cards that share cases, all
-    return found
-
-
 def _together(runs: Sequence[Run]) -> list[Run]:
     """Let cards that share cases be one device."""
     both = zip(runs, together([run.records for run in runs]), strict=True)
     return [replace(run, records=records) for run, records in both]
-
-
-def _drifts(runs: Sequence[Run]) -> DriftsOf:
-    """Return a function that knows the runs by their records themselves: equal ones may stand in two."""
-    place = {id(record): i for i, run in enumerate(runs) for record in run.records}
-
-    def drifts(records: Sequence[Record]) -> list[Drift]:
-        own = {place[id(record)] for record in records}
-        return [drift for i, run in enumerate(runs) if i in own for drift in run.drifts]
-
-    return drifts
 
 
 def _summary(records: Sequence[Record], cases: Sequence[Record], runs: int) -> Iterator[tuple[str, str]]:
@@ -263,20 +248,22 @@ def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     """Say what the end of the page has: everything that only who measures again needs to know."""
     yield "gravbench", joined(case.harness_version for case in cases)
     yield "commits", joined(case.commit for case in cases)
-    for name, uuids in cards(cases).items():
-        yield name, ", ".join(f"card {place}: {uuid}" for place, uuid in enumerate(uuids, 1))
+    by_name = ranking.grouped(names.numbered_cards(cases).items(), lambda card: card[0][0])
+    for name, numbered in by_name.items():
+        yield name, ", ".join(f"card {place}: {uuid}" for (_, uuid), place in numbered)
     yield "softening length", joined(f"{case.eps:g}" for case in cases)
     yield "seeds", joined(str(case.seed) for case in cases)
 
 
-def _table(
-    runs: Sequence[Run], here: Here = NOWHERE, texts: Texts | None = None, chosen: Chosen = EVERYTHING
-) -> dict[str, Any]:
+def _table(runs: Sequence[Run], content: Content, texts: Texts | None = None) -> dict[str, Any]:
+    """Return the columns of all records of the ``runs`` as they were read, cards that share cases one by one."""
     known = Uncertainties([run.records for run in runs])
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
-    rows = [(run, record) for run in runs for record in chosen.shown(run.records)][-MOST_RECORDS:]
+    rows = [(run, record) for run in runs for record in content.chosen.shown(run.records)][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
-    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, here, texts, known)
+    made = columns.columns(
+        [record for _, record in rows], [run.name for run, _ in rows], commands, content.here, texts, known
+    )
     return {
         "count": len(rows),
         "shown": {name: heading for name, heading in columns.SHOWN.items() if name in made},
@@ -302,10 +289,8 @@ def _template() -> Template:
     )
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
-    made.globals.update(rate=kinds.rate, winning=winning)
-    made.globals.update(
-        arenas=arenas, sources=sources, place=_place, signs=signs, differences=differences, device_spread=device_spread
-    )
+    made.globals.update(rate=kinds.rate, winning=winning, sources=sources, place=_place, signs=signs)
+    made.globals.update(cards=cards, ladder_part=ladder.ladder_part, source_section=values_and_claims)
     return made.get_template("page.html")
 
 
@@ -318,11 +303,6 @@ def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
     del spec["config"]  # once for all
     specs[name] = spec | {"datasets": packed.rows(spec["datasets"][charts.ROWS], texts)}
     return name
-
-
-def _half_width(known: Uncertainties, record: Record) -> str:
-    half = known.half_width(record)
-    return UNBOUNDED if half is None else percent(half) + NARROW * known.may_be_narrow(record)
 
 
 def _vega() -> str:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gravbench.model.record import Record
-from gravbench.report.names import WORST_BUT_TENTH, Names
+from gravbench.report.names import WORST_BUT_TENTH
 from gravbench.report.numbers import number, six_digits
 from gravbench.report.page import charts
 from gravbench.report.page.charts import Row
 from gravbench.report.page.kinds import (
     OPEN_SIGN,
-    DriftsOf,
     Figure,
     configuration,
     doubt,
     figure_of,
     marked,
-    no_drifts,
     said_unbounded,
 )
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import fastest_with_stages, over_theta
-from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
 
 ERROR_KINDS = {
     "rms": "error_rms",
@@ -35,10 +33,9 @@ ERROR_KINDS = {
 }
 
 
-def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Figure]:
+def stages(content: Content) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
-    titles = Names(cases)
-    found = fastest_with_stages(cases)
+    found = fastest_with_stages(content.cases)
     told = Counter(shared for shared, _ in found)
 
     def first(item: tuple[tuple[ranking.Conditions, str], list[Record]]) -> tuple[bool, int, float]:
@@ -50,14 +47,14 @@ def stages(cases: Sequence[Record], drifts: DriftsOf = no_drifts) -> Iterator[Fi
         names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
         rows = [row for record in chosen for row in _stage_rows(record, names)]
         sizes = list(dict.fromkeys(row["size"] for row in rows))
-        title = f"{variant}, {titles.title(shared)}"
+        title = f"{variant}, {content.names.title(shared)}"
         said = (
             "The stages of one evaluation, with every stage waiting for the one before it; if stages normally "
             "overlap, the sum exceeds the time of an evaluation. Each row gives an n and the sum of the stages of "
             "the fastest configuration there."
         )
         made = figure_of("stages", "Stages", said, charts.stages(rows, names, sizes), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
+        yield marked(made, content.drifted(chosen, shared))
 
 
 def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
@@ -79,12 +76,9 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
         start += share
 
 
-def thetas(
-    cases: Sequence[Record], drifts: DriftsOf = no_drifts, known: Uncertainties = SAMPLES_ALONE
-) -> Iterator[Figure]:
+def thetas(content: Content) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
-    titles = Names(cases)
-    for (shared, variant, n), chosen in over_theta(cases).items():
+    for (shared, variant, n), chosen in over_theta(content.cases).items():
         rows = [
             {
                 "theta": record.axes["theta"],
@@ -92,7 +86,7 @@ def thetas(
                 "name": "",
                 "error": six_digits(error),
                 "ms": six_digits(1e3 * ranking.seconds(record)),
-                **doubt(record, known),
+                **doubt(record, content.known),
                 "relative error": f"{error:.2e}",
                 "configuration": configuration(record),
             }
@@ -105,7 +99,7 @@ def thetas(
         # Above the largest of its errors, where no other marker of the same time is.
         for alike in ranking.grouped(rows, lambda row: row["theta"]).values():
             max(alike, key=lambda row: row["error"])["name"] = f"θ {alike[0]['theta']}"
-        title = f"{variant}, n = {n:,}, {titles.title(shared)}"
+        title = f"{variant}, n = {n:,}, {content.names.title(shared)}"
         said = (
             "Error against time for each opening angle θ, both axes logarithmic: the rms error, the median over the "
             f"bodies, {WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}the 99th percentile and the "
@@ -113,4 +107,4 @@ def thetas(
         )
         said += said_unbounded(rows, OPEN_SIGN)
         made = figure_of("theta", "Error and time for each θ", said, charts.thetas(rows), title)
-        yield marked(made, ranking.affecting(drifts(chosen), shared))
+        yield marked(made, content.drifted(chosen, shared))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gravbench.config.published import Figure as SourceFigure
-from gravbench.config.published import Source
 from gravbench.model.record import OUTRACED, Record
 from gravbench.model.toolkits import place_of
 from gravbench.report.names import DRIFTED, drift_notes, drift_signs
@@ -21,6 +20,7 @@ from gravbench.report.page.labels import Room, places
 from gravbench.report.provenance import CUT_SHORT, NARROW, NOWHERE, PARTIAL, Here, sign_notes, signs
 from gravbench.report.published import compare
 from gravbench.report.remarks import every_step, step_names
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.question import fastest_of_each
@@ -31,8 +31,6 @@ TUNED = ("p", "q", "unroll")
 """Axes that a heat map is drawn over first; others follow, those with most values first."""
 MOST_POINTS = 400
 """Of one figure at one n; of more configurations the fastest are shown."""
-DriftsOf = Callable[[Sequence[Record]], list[Drift]]
-"""Finds the drifts of the runs that records are from."""
 INCLUDES = f"It includes the scatter between processes that anchors of such work show, unless {NARROW} marks it."
 OPEN_SIGN = "a hollow marker"
 
@@ -56,11 +54,6 @@ class Figure:
         """The title of a figure that stands alone, where nothing can be chosen."""
         shown = self.title if self.n is None else f"{self.title}, n = {self.n:,}"
         return f"{shown}: {self.about}" if self.about else shown
-
-
-def no_drifts(_: Sequence[Record]) -> list[Drift]:
-    """Know of no drift."""
-    return []
 
 
 def marked(figure: Figure, drifts: Sequence[Drift]) -> Figure:
@@ -320,11 +313,11 @@ def _front(records: list[Record], known: Uncertainties) -> Iterator[Row]:
         }
 
 
-def published(
-    name: str, source: Source, figure: SourceFigure, cases: Sequence[Record], drifts: Sequence[Drift] = ()
-) -> Figure | None:
+def published(name: str, figure: SourceFigure, content: Content) -> Figure | None:
     """Draw what a source published beside what was measured; None without two steps, or without any measured."""
-    found = compare(source, figure, cases)
+    source = content.source
+    assert source is not None
+    found = compare(source, figure, content.cases)
     rows: list[Row] = []
     for step, title in zip(found.steps, step_names(found), strict=True):
         pair = {
@@ -349,7 +342,7 @@ def published(
     said += said_unbounded(rows, OPEN_SIGN)
     name = f"published-{slug(name)}-{slug(figure.id)}"
     made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
-    return marked(made, ranking.affecting(drifts, *(column.conditions for column in found.shown)))
+    return marked(made, content.drifted(content.records, *(column.conditions for column in found.shown)))
 
 
 # Parts of rows

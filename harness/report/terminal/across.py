@@ -11,6 +11,7 @@ from gravbench.model.record import Record
 from gravbench.report.compared import comparison_json
 from gravbench.report.names import compact, count
 from gravbench.report.numbers import number, rough_percent
+from gravbench.report.section import Column
 from gravbench.report.terminal.comparison import (
     MOST_ROWS,
     Labels,
@@ -21,7 +22,7 @@ from gravbench.report.terminal.comparison import (
     letters_of,
 )
 from gravbench.report.terminal.printing import heading, say, say_lines, subsection
-from gravbench.report.terminal.table import Column, table
+from gravbench.report.terminal.table import table
 from gravbench.verdicts.across import Across
 from gravbench.verdicts.compare import Pair, Verdict
 

@@ -13,8 +13,9 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.provenance import NOWHERE, Here, sign_notes, signs
+from gravbench.report.section import Column
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
-from gravbench.report.terminal.table import Column, table
+from gravbench.report.terminal.table import table
 from gravbench.report.winning import behind_json, quantile_notes, quantile_words, within_words
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Choice, Selection
@@ -122,7 +123,7 @@ def _columns(
         Column("", _unclear, 0, text=True, style="yellow"),
         Column("ms", lambda choice: _ms(choice.chosen), 0),
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
-        Column("untimed\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
+        Column("untimed,\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
         Column(
             f"{quantile_words(question.quantile)}\nerror",

@@ -13,12 +13,14 @@ from gravbench.model.case import PARTS, Value, stated, word
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.model.work import Work
-from gravbench.report.names import compact, count, escaped, joined
+from gravbench.report.markdown import escaped, markdown_table
+from gravbench.report.names import compact, count, joined
 from gravbench.report.numbers import number, rough_percent
 from gravbench.report.provenance import NARROW, NOWHERE, Here, notes_of_two_methods
+from gravbench.report.section import Column
 from gravbench.report.terminal.differing import differences
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines
-from gravbench.report.terminal.table import Column, markdown_table, table
+from gravbench.report.terminal.table import table
 from gravbench.report.winning import times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.compare import Comparison, Defaults, Pair, Verdict
@@ -213,7 +215,7 @@ def _named(values: set[str]) -> str:
 
 
 def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[Column[Pair]]:
-    """Describe the columns of a terminal; those with another header stand in Markdown too."""
+    """Describe the columns."""
 
     def case(pair: Pair) -> str:
         return labels.words(pair.base, pair.new)
@@ -232,24 +234,23 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
         return ", ".join(f"{sign} {side}" for sign, side in ((base, "BASE"), (new, "NEW")) if sign)
 
     return [
-        Column("verdict", lambda pair: pair.verdict, 0, text=True, markdown="verdict", style=_style),
-        Column("case", case, 0, text=True, breaks=True, markdown="case"),
-        Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0, markdown="NEW/BASE"),
-        Column(f"{CI}\nCI", interval_words, 0, markdown=f"{CI} CI"),
-        Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2, markdown="cycles"),
+        Column("verdict", lambda pair: pair.verdict, 0, text=True, style=_style),
+        Column("case", case, 0, text=True, breaks=True),
+        Column("NEW/\nBASE", lambda pair: number(pair.interval.ratio), 0),
+        Column(f"{CI}\nCI", interval_words, 0),
+        Column("cycles\nNEW/BASE", lambda pair: number(pair.cycles), 2),
         Column(
             "verdict\n(cycles)",
             lambda pair: pair.in_cycles or "",
             1,
             text=True,
-            markdown="verdict (cycles)",
             style=_style,
         ),
-        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0, markdown="BASE ms"),
-        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0, markdown="NEW ms"),
-        Column("untimed\ns", untimed, 1, text=True, breaks=True, markdown="untimed, s"),
-        Column("why", why, 1, text=True, markdown="why"),
-        Column("source", source, 1, text=True, breaks=True, markdown="source"),
+        Column("BASE\nms", lambda pair: number(1e3 * ranking.seconds(pair.base)), 0),
+        Column("NEW\nms", lambda pair: number(1e3 * ranking.seconds(pair.new)), 0),
+        Column("untimed,\ns", untimed, 1, text=True, breaks=True),
+        Column("why", why, 1, text=True),
+        Column("source", source, 1, text=True, breaks=True),
     ]
 
 
@@ -445,7 +446,7 @@ def comparison_markdown(
     if labels.shared:
         lines += [f"All: {labels.shared}. Anchor: {anchor_words(comparison)}.", ""]
     if rows:
-        lines += markdown_table([one for one in _columns(labels, letters, here) if one.markdown], rows)
+        lines += markdown_table(_columns(labels, letters, here), rows)
         lines += ["", *(f"- {letter}: {reason}" for reason, letter in letters.items())]
         # The sign as code: an asterisk there would begin a list.
         lines += [*(f"- {note.replace(f'{NARROW} ', f'`{NARROW}` ', 1)}" for note in _notes(rows, here)), ""]

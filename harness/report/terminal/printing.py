@@ -5,8 +5,7 @@ All is ``Text``, never markup: a bracket in a reason or a name is only a bracket
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -14,14 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.report.names import count
-
-Key = TypeVar("Key")
-Row = TypeVar("Row")
-
 GAP = 2
-MOST_ROWS = 500
-"""Rows of one section: more than anybody reads in a terminal."""
 
 
 def heading(console: Console, title: str) -> None:
@@ -63,29 +55,6 @@ def say_lines(console: Console, title: str, lines: Sequence[str]) -> None:
         say(console, line, indent=GAP)
 
 
-def first_rows(tables: Mapping[Key, list[Row]]) -> dict[Key, list[Row]]:
-    """Keep the first ``MOST_ROWS`` rows of a section's tables."""
-    kept: dict[Key, list[Row]] = {}
-    room = MOST_ROWS
-    for key, rows in tables.items():
-        if room > 0:
-            kept[key] = rows[:room]
-            room -= len(rows)
-    return kept
-
-
-def say_left_out(console: Console, tables: Mapping[Any, Sized]) -> None:
-    """Say how many rows of a section ``first_rows`` leaves out, and where everything is; nothing where it has all."""
-    more = sum(map(len, tables.values())) - MOST_ROWS
-    if more > 0:
-        say(console, f"not shown: {count(more, 'more row')}; gravbench export writes every record")
-
-
-def add_row(table: Table, *cells: str) -> None:
-    """Add a row of text to a table, whose own way takes brackets for markup."""
-    table.add_row(*map(Text, cells))
-
-
 def say_facts(console: Console, facts: Mapping[str, str]) -> None:
     """Print names and what is known of each, those of which nothing is left out."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
@@ -98,15 +67,3 @@ def say_facts(console: Console, facts: Mapping[str, str]) -> None:
 def bare_table(gap: int) -> Table:
     """Make a table without columns: no frame, a line below the headers, ``gap`` blanks between columns."""
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
-
-
-def plain_table(words: Iterable[str], numbers: Iterable[str], last: Iterable[str] = (), gap: int = 1) -> Table:
-    """Make a table of columns of words, of numbers and of words again, by their headers."""
-    made = bare_table(gap)
-    for header in words:
-        made.add_column(Text(header), overflow="fold")
-    for header in numbers:
-        made.add_column(Text(header), justify="right", overflow="fold")
-    for header in last:
-        made.add_column(Text(header))
-    return made

@@ -11,9 +11,10 @@ from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.compared import case_json
 from gravbench.report.names import compact, count
 from gravbench.report.numbers import rough_percent
+from gravbench.report.section import Column
 from gravbench.report.terminal.comparison import MOST_ROWS, Labels, anchor_words
 from gravbench.report.terminal.printing import heading, say
-from gravbench.report.terminal.table import Column, table
+from gravbench.report.terminal.table import table
 from gravbench.verdicts.compare import Verdict
 from gravbench.verdicts.selftest import Repeated, SelfTest
 

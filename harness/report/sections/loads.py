@@ -6,15 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.text import Text
-
 from gravbench.model.record import Record
 from gravbench.report.loads import per_body
-from gravbench.report.terminal.printing import plain_table, say, subsection
+from gravbench.report.section import Column, Part, Section, Table
+from gravbench.report.sections.content import Content
 
-TITLE = "Loads from global memory, as declared by each variant"
-EXPLANATION = (
+READING = (
     "A load is one load instruction of one thread: four bytes in naive and soa_direct, a whole body elsewhere. Caches "
     "serve most of them. `gravbench list NAME` shows the expression."
 )
@@ -49,18 +46,20 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
         names = re.findall(r"\w+", expression)
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
         found[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)
-    return sorted(found.values(), key=lambda one: (order[one.variant], one.n, -one.per_body, one.axes))
+    return sorted(found.values(), key=lambda loads: (order[loads.variant], loads.n, -loads.per_body, loads.axes))
 
 
-def render_loads(records: Sequence[Record], declared: Mapping[str, str | None], console: Console) -> None:
-    """Print the table; nothing where no record's variant declares its loads."""
-    rows = loads_of(records, declared)
-    if not rows:
-        return
-    subsection(console, TITLE)
-    say(console, EXPLANATION)
-    table = plain_table(["variant", "axes"], ["n", "loads per body", "total loads"], gap=2)
-    for row in rows:
-        numbers = (f"{row.n:,}", f"{row.per_body:,.0f}", f"{row.per_evaluation:.3e}")
-        table.add_row(Text(row.variant), Text(row.axes), *numbers)
-    console.print(table)
+def loads(content: Content) -> Section | None:
+    """Show the loads of each variant that declares them, where the source of the run counts them too."""
+    if content.source is None or not content.source.loads:
+        return None
+    rows = loads_of(content.chosen.shown(content.records), content.loads)
+    columns: list[Column[Loads]] = [
+        Column("variant", lambda row: row.variant, text=True),
+        Column("axes", lambda row: row.axes, text=True),
+        Column("n", lambda row: f"{row.n:,}"),
+        Column("loads per body", lambda row: f"{row.per_body:,.0f}"),
+        Column("total loads", lambda row: f"{row.per_evaluation:.3e}"),
+    ]
+    title = "Loads from global memory, as declared by each variant"
+    return Section("loads", title, READING, [Part(table=Table(columns, rows))]) if rows else None

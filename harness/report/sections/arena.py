@@ -1,0 +1,56 @@
+"""The arena: time against error of every method."""
+
+from __future__ import annotations
+
+from gravbench.report.names import count, drift_notes, drift_signs
+from gravbench.report.numbers import milliseconds, relative_error
+from gravbench.report.provenance import CUT_SHORT_NOTE, Here
+from gravbench.report.section import Column, Part, Section, Table
+from gravbench.report.sections.content import Content
+from gravbench.verdicts import ranking
+from gravbench.verdicts.arena import Arena, Point, arenas
+
+READING = (
+    "ms is the time of one evaluation; error is the 99th percentile over the bodies of the relative error against "
+    "float64 direct sums. Smaller is better for both. Each method is shown in its fastest configuration for each of "
+    "its accuracies. Front (*): no other point is at least as fast and as accurate."
+)
+FRONT = "*"
+
+
+def arena(content: Content) -> Section | None:
+    """Show time against error for each n where an approximation has several accuracies."""
+    found = arenas(content.cases)
+    notes: dict[str, None] = {}
+    parts = []
+    for one in found:
+        drifted = content.drifted((point.record for point in one.points), one.shared)
+        title = f"n = {one.n:,}, {content.names.title(one.shared)}{drift_signs(drifted)}"
+        parts.append(arena_part(one, content.here, title))
+        notes |= dict.fromkeys(drift_notes(drifted))
+    return Section("arena", "The arena", READING, parts, list(notes)) if found else None
+
+
+def arena_part(found: Arena, here: Here, title: str) -> Part:
+    """Show one arena: what its table leaves out, and what its signs mean, stands below it."""
+    said = []
+    if found.left_out:
+        said.append(f"left out: {count(found.left_out, 'record')} without a 99th percentile of the error.")
+    if found.dominated:
+        said.append(f"left out: {count(found.dominated, 'direct sum')} no better in time or error than another one.")
+    said += here.notes((point.record for point in found.points), "point")
+    said += [CUT_SHORT_NOTE] * any(point.record.outraced for point in found.points)
+    return Part(title, table=Table(_columns(here), found.points), notes=said)
+
+
+def _columns(here: Here) -> list[Column[Point]]:
+    return [
+        Column("method", lambda point: f"{point.method} {here.sign(point.record)}".rstrip(), text=True),
+        Column("accuracy", lambda point: point.accuracy or "direct sum", text=True),
+        Column("ms", lambda point: milliseconds(ranking.seconds(point.record))),
+        Column("error", lambda point: relative_error(point.record.error_p99)),
+        Column("front", lambda point: FRONT * point.front, text=True),
+        Column("toolkit", lambda point: point.record.toolkit, text=True),
+        # The configuration gives way in a narrow terminal.
+        Column("configuration", lambda point: point.record.configuration, 9, text=True),
+    ]

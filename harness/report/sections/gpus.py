@@ -1,0 +1,51 @@
+"""What several GPUs of one host are worth: speed and efficiency against one."""
+
+from __future__ import annotations
+
+from gravbench.model.record import Record
+from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.numbers import milliseconds, number, times
+from gravbench.report.provenance import CUT_SHORT, CUT_SHORT_NOTE
+from gravbench.report.section import Column, Part, Section, Table
+from gravbench.report.sections.content import Content
+from gravbench.verdicts import ranking
+from gravbench.verdicts.ladder import over_gpus
+
+READING = (
+    "The fastest configuration for each number of GPUs of one host. × one: its speed relative to one GPU. efficiency: "
+    "that divided by the number of GPUs, in %. linked by: how the GPUs reach each other."
+)
+
+
+def gpus(content: Content) -> Section | None:
+    """Show n and numbers of GPUs for each variant that was measured on several."""
+    groups = over_gpus(content.cases)
+    parts: list[Part] = []
+    notes: dict[str, None] = {}
+    for (shared, name), chosen in groups.items():
+        drifted = content.drifted(chosen, shared)
+        title = f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"
+        parts.append(Part(title, table=Table(_columns(chosen), chosen)))
+        cut_short = [CUT_SHORT_NOTE] * any(record.outraced for record in chosen)
+        notes |= dict.fromkeys([*cut_short, *drift_notes(drifted)])
+    return Section("gpus", "Several GPUs", READING, parts, list(notes)) if groups else None
+
+
+def _columns(records: list[Record]) -> list[Column[Record]]:
+    single = {record.n: ranking.seconds(record) for record in records if record.gpus == 1}
+
+    def gain(record: Record) -> float | None:
+        return single[record.n] / ranking.seconds(record) if record.n in single else None
+
+    def efficiency(record: Record) -> str:
+        return "" if (found := gain(record)) is None else f"{100 * found / record.gpus:.1f}"
+
+    return [
+        Column("n", lambda record: f"{record.n:,}"),
+        Column("GPUs", lambda record: str(record.gpus)),
+        Column("ms", lambda record: milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced),
+        Column("1e9 int./s", lambda record: number(times(ranking.speed(record), 1e-9))),
+        Column("× one", lambda record: "" if (found := gain(record)) is None else f"{found:.2f}"),
+        Column("efficiency", efficiency),
+        Column("linked by", lambda record: record.gpus_linked_by or "", text=True),
+    ]
