@@ -53,7 +53,7 @@ def force(
     table: Path | str | None = None,
     return_choice: bool = False,
 ) -> Any:
-    """Sum the pulls of bodies j on bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
+    """Add up what bodies j contribute at bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
     Lengths and masses may have any unit, in which the accelerations are then given: they are computed in units of
     about 1, and scaled back. Positions far from the origin are computed relative to a body among them, so that float32
@@ -79,7 +79,7 @@ def force(
 
     If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
     has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
-    ``dtype``; if the pulls on a body nearly cancel, its error is larger. The first call with a variant, n and
+    ``dtype``; if the contributions on a body nearly cancel, its error is larger. The first call with a variant, n and
     softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
     ``KEPT`` of these are kept. For two different sets there is a single kernel.
 

@@ -73,7 +73,7 @@ def test_every_command_and_option_is_listed():
 
 def test_every_sign_of_a_report_is_explained():
     from gravbench.report import names, provenance
-    from gravbench.report.terminal import ladder
+    from gravbench.report.sections import ladder
 
     listed = set(re.findall(r"^\| `(.)` \|", (ROOT / "docs" / "how-to" / "report.md").read_text("utf-8"), re.MULTILINE))
     signs = {

@@ -102,7 +102,7 @@ FIELDS: dict[str, str] = {
     "error_p90": "90th percentile of the relative errors",
     "error_p99": "99th percentile of the relative errors",
     "error_rows": "bodies that were compared",
-    "error_magnitude_max": "largest error relative to the sum of the magnitudes of the pulls; cases are judged by it",
+    "error_magnitude_max": "largest error relative to the summed magnitudes of contributions; cases are judged by it",
     "error_magnitude_rms": "rms of these errors",
     "error_max_of": "largest relative error of each vector or sum of an interaction that has several",
     "cycle": "evaluations in which an approximation covers all pairs once",

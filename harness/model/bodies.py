@@ -20,7 +20,7 @@ SMALLEST_EPS = 1e-9
 
 
 class Range(NamedTuple):
-    """What a number type can compute with: outside, squares and cubes, and so pulls, overflow or underflow.
+    """What a number type can compute with: outside, squares and cubes, and so contributions, overflow or underflow.
 
     ``length`` is the largest softening length, coordinate and velocity; between ``smallest`` and ``largest`` lies
     mass / (distance^2 + eps^2)^(3/2).

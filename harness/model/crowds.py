@@ -10,7 +10,7 @@ import numpy as np
 from gravbench.model.variant import Axes, Variant, discover
 
 CROWD = 4096
-"""Bodies in one cell of a tree beside which every direct sum is faster: a single warp adds up their n^2 pulls."""
+"""Bodies in one cell of a tree beside which every direct sum is faster: a single warp adds up their n^2 terms."""
 SAMPLE = 4096
 """Positions that are looked at to find a crowd."""
 MOST_BITS = 21

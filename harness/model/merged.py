@@ -218,7 +218,7 @@ def check_tolerances(source: Source) -> None:
 
 
 def _tolerated(record: Record, variant: Variant) -> float:
-    """Return the largest accepted error of a body, relative to the magnitudes of the pulls; infinity if not known."""
+    """Return the largest accepted error of a body, relative to the magnitudes of contributions; infinity if unknown."""
     try:
         if record.interaction_sha256 or record.code_sha256 != sources.code_sha256(record, variant):
             return math.inf

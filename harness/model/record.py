@@ -76,8 +76,8 @@ class Errors(BaseModel, frozen=True):
 
     ``error_p90`` and ``error_p99`` are the 90th and 99th percentiles over the bodies; older records lack ``error_p90``.
 
-    ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the pulls on a
-    body, and a case is judged by them: if the pulls cancel, the other errors are large although the arithmetic is
+    ``error_magnitude_max`` and ``error_magnitude_rms`` are relative to the sum of the magnitudes of the contributions
+    to a body, and a case is judged by them: if these cancel, the other errors are large although the arithmetic is
     right.
 
     If an interaction has several sums, each vector and each scalar has separate errors, and the fields have the largest

@@ -1,4 +1,4 @@
-"""What rounding costs a direct sum: the errors that it is held to, relative to the magnitudes of the pulls."""
+"""What rounding costs a direct sum: the errors that it is held to, relative to the magnitudes of the contributions."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def markdown(told: Story, said: dict[str, str], here: Here) -> str:
         over_first = rung.over_first if same else told.path[0].milliseconds / milliseconds
         rows.append(_cells(Step(name, rung.best.variant, milliseconds, None, None, over_first, rung.best), said, here))
     rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
-    headers = ("variant", "what it changes", "ms", "speed-up over previous step", told.first_label, "max error")
+    headers = ("variant", "what it changes", "ms", "over previous step", told.first_label, "max error")
     columns = [
         Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
         for place, header in enumerate(headers)

@@ -23,7 +23,7 @@ Thing = TypeVar("Thing")
 PRESUPPOSED: Mapping[str, str] = {
     "equal_mass": "equal_mass=1 needs equal masses",
     "gpus": "gpus=N shares an evaluation among N GPUs",
-    "terms": "terms=1 rounds distant pulls to FP16",
+    "terms": "terms=1 rounds distant contributions to FP16",
 }
 """What the values beside a name ask for, or give up."""
 

@@ -37,7 +37,7 @@ ERROR = 1e-3
 """The relative error that is asked for when nobody says: every direct sum has less."""
 
 QUANTILE = 0.99
-"""The fraction of the bodies that an error is asked of when nobody says: one body between two pulls decides nothing."""
+"""The fraction of the bodies that an error is asked of when nobody says: a single body decides nothing."""
 
 ACCEPTED_QUANTILES = ", ".join(f"{quantile:g}" for quantile in QUANTILES)
 
@@ -167,7 +167,7 @@ def error_of(record: Record, quantile: float) -> float:
 def largest_error(record: Record) -> float:
     """Return the largest relative error of all n bodies; where a sample was compared, what it is expected to be.
 
-    Relative errors are largest where pulls nearly cancel. Of accelerations that point anywhere the part shorter than x
+    Relative errors are largest where contributions cancel. Of accelerations that point anywhere the part shorter than x
     grows as x cubed, so that the largest error of k times as many bodies is the cube root of k times as large.
     """
     if record.error_max is None:

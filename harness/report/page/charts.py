@@ -29,6 +29,7 @@ COLOURS = (
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3])
 SPEED = "1e9 interactions/s"
+MILLISECONDS = "ms of one evaluation (smaller is better)"
 WIDTH = 680
 """Of a figure in a file; on a page it is as wide as there is room."""
 ARENA_HEIGHT, ACCURACY_HEIGHT, OVER_N_HEIGHT = 420, 340, 420
@@ -56,9 +57,9 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 
 @debug_mode(arg=False)
 def ladder(rows: Sequence[Row]) -> Spec:
-    """Bars of ``speed`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
+    """Bars of ``time`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
-    An ``open`` row, whose speed nothing bounds, has a dashed line from edge to edge, below its label.
+    An ``open`` row, whose time nothing bounds, has a dashed line from edge to edge, below its label.
 
     The rows of a variant stand together, and in the order of the toolkits.
     """
@@ -76,16 +77,16 @@ def ladder(rows: Sequence[Row]) -> Spec:
         y=alt.Y("bar:N", title=None, axis=names, scale=alt.Scale(domain=places[:-1], paddingInner=0)),
         tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "± %", "untimed", "changed"),
     )
-    # The longest bar leaves room for its label, however wide the view is: of the fastest the speed is looked for most.
+    # The longest bar leaves room for its label, however wide the view is.
     letters = max(len(row["label"]) for row in rows)
     room = f"{letters} * (width < {NARROW} ? {NARROW_LETTER} : {LETTER})"
     end = alt.expr(f"{most} * width / max(width - {room}, width * {SHORTEST_BAR})")
     scale = alt.Scale(domainMin=0, domainMax=end, nice=False)
     drawn = base.mark_bar().encode(
-        x=alt.X("speed:Q", title=SPEED, scale=scale, axis=alt.Axis(tickCount=4)),
+        x=alt.X("time:Q", title=MILLISECONDS, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
     )
-    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=SPEED), x2=alt.X2("high:Q"))
+    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=MILLISECONDS), x2=alt.X2("high:Q"))
     labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
@@ -107,7 +108,7 @@ def over_n(rows: Sequence[Row], variants: list[str], views: list[str]) -> Spec:
         **_signs("variant", variants, "color"),
         tooltip=_tooltip("variant", "toolkit", "n", "configuration", "ms", "± %", "ips"),
     )
-    time = _log(alt.Y, "time", "ms of one evaluation (smaller is better)", rows)
+    time = _log(alt.Y, "time", MILLISECONDS, rows)
     band = base.mark_area(opacity=0.25, clip=True).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     front = chart.transform_filter("datum.front").mark_line(strokeWidth=7, opacity=0.35, color=GREY)
     fastest = front.encode(x=_log(alt.X, "n", "bodies, n", rows), y=time, order=alt.Order("n:Q"))
@@ -238,7 +239,7 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     rows = [{**row, "place": place} for place, row in enumerate(rows)]
     base = CHART.encode(
         x=_log(alt.X, "error", ["99th percentile of the relative error", "(smaller is better)"], rows),
-        y=_log(alt.Y, "ms", "ms of one evaluation (smaller is better)", rows),
+        y=_log(alt.Y, "ms", MILLISECONDS, rows),
         tooltip=_tooltip("method", "accuracy", "time", "± %", "99 % error", "on the front", "configuration"),
     )
     colour = _signs("method", methods, "color")

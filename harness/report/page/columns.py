@@ -32,7 +32,7 @@ SHOWN: Mapping[str, str] = {
     "gflops": "GFLOP/s",
     "occupancy %": "occupancy %",
     "error_max": "max error",
-    "error_magnitude_max": "max error of pulls",
+    "error_magnitude_max": "max error of contributions",
     "status": "status",
     "run": "run",
 }

@@ -82,14 +82,14 @@ def ladder(
     here: Here = NOWHERE,
     known: Uncertainties = SAMPLES_ALONE,
 ) -> Figure:
-    """Draw the rungs of one n as bars, each with its speed and the time of one evaluation."""
+    """Draw the rungs of one n as bars, each with the time of one evaluation and its speed."""
     rows = [
         {
             **(row := _point(record, known)),
             "variant": name,
-            "end": max(row["speed"] or 0, row["high"] or 0),
-            "label": f"{record.toolkit}  {_with_doubt(record, number(rate(record)))}{_signs(record, here, known)} "
-            f"({row['ms']} ms)",
+            "end": max(row["time"], row["high"] or 0),
+            "label": f"{record.toolkit}  {_with_doubt(record, row['ms'] + ' ms')}{_signs(record, here, known)}"
+            + (f" ({number(rate(record))}e9/s)" if rate(record) is not None else ""),
             "changed": summaries.get(record.variant, ""),
             "untimed": here.untimed(record),
         }
@@ -102,9 +102,9 @@ def ladder(
         dict.fromkeys(f"{ranking.named(one)} {here.untimed(one)}" for one in shown if here.untimed(one))
     )
     said = (
-        "The fastest configuration of each variant in each toolkit, in the order of the ladder. The thin line at the "
-        "end of a bar is the 95 % confidence interval of the median; ms is the time of one evaluation. "
-        f"{INCLUDES}"
+        "The time of one evaluation by the fastest configuration of each variant in each toolkit, in the order of the "
+        "ladder: shorter is faster. In brackets: interactions per second. The thin line at the end of a bar is the "
+        f"95 % confidence interval of the median. {INCLUDES}"
     )
     said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     said += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
@@ -155,33 +155,27 @@ def _over_n(view: str, records: Sequence[Record], known: Uncertainties) -> Itera
         if place not in names and (room.put(place, text, left=left) or place in ends):
             names[place] = ("name before" if left else "name after"), text
     for place, record in enumerate(ordered):
-        interval = known.interval(record)
-        low, high = interval if interval and not record.outraced else (None, None)
         field, name = names.get(place, ("name before", ""))
         yield {
-            **_said(record, known),
+            **_point(record, known),
             "variant": ranking.row(record),
             "view": view,
             "front": place in fastest.values(),
-            "time": six_digits(1e3 * ranking.seconds(record)),
-            "low": None if low is None else six_digits(1e3 * low),
-            "high": None if high is None else six_digits(1e3 * high),
             "name before": name if field == "name before" else "",
             "name after": name if field == "name after" else "",
         }
 
 
 def _point(record: Record, known: Uncertainties) -> Row:
-    """Write the speed and the ends of its confidence interval, None without one."""
-    ends: dict[str, float | None] = {"low": None, "high": None}
+    """Write the time in ms and the ends of its confidence interval, None without one."""
     interval = known.interval(record)
-    if interval and not record.outraced and not record.uncounted:
-        shortest, longest = interval
-        ends = {
-            "low": six_digits(record.evaluated / longest / 1e9),
-            "high": six_digits(record.evaluated / shortest / 1e9),
-        }
-    return {**_said(record, known), "speed": None if (found := rate(record)) is None else six_digits(found), **ends}
+    low, high = interval if interval and not record.outraced else (None, None)
+    return {
+        **_said(record, known),
+        "time": six_digits(1e3 * ranking.seconds(record)),
+        "low": None if low is None else six_digits(1e3 * low),
+        "high": None if high is None else six_digits(1e3 * high),
+    }
 
 
 def heat_maps(

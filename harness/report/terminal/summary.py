@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from gravbench.model.record import Record, Status
 from gravbench.report import published, winning
-from gravbench.report.names import count, joined, why_unranked
+from gravbench.report.names import DRIFTED, count, joined, why_unranked
 from gravbench.report.numbers import UNBOUNDED, relative_error
 from gravbench.report.remarks import counted
 from gravbench.report.sections.content import Content
@@ -39,7 +40,7 @@ def render_summary(content: Content, console: Console, *, name: str, then: str =
         say(console, line)
     _fields(content, console)
     if drifted := [drift for drift in content.drifts if drift.beyond]:
-        say(console, f"DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
+        say(console, f"{DRIFTED} DRIFT: {count(len(drifted), 'anchor')} drifted; see --full.", "yellow")
     source = content.source
     if source and source.claims:
         verdicts = counted(
@@ -66,7 +67,9 @@ def _fields(content: Content, console: Console) -> None:
             say(console, f"{count(cases, 'case')}: {reason}")
         say(console, NOTHING if content.cases else NO_RECORDS)
         return
-    render_part(fastest_part(content.fields[0], content), console)
+    part = fastest_part(content.fields[0], content)
+    # What drifted is one line below.
+    render_part(replace(part, notes=[note for note in part.notes if not note.startswith(DRIFTED)]), console)
     further = content.fields[1:]
     # A line that says that more are left out takes the place of one.
     shown = further[: MOST_FIELDS - (len(further) > MOST_FIELDS)]
