@@ -10,6 +10,7 @@ from gravbench.model.variant import discover, parents
 from gravbench.report import winning
 from gravbench.report.page.answer import answers
 from gravbench.report.provenance import Here
+from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
 from gravbench.verdicts.question import QUANTILE, Question, error_of
@@ -95,7 +96,7 @@ def test_which_error_of_the_bodies_a_limit_is_for_is_said(question, said):
     assert winning.quantile_notes([old, new], 0.99) == [
         "1 record without the error of 99 % of bodies: a larger quantile counts"
     ]
-    (answer,) = answers(winners([[old, new]], PARENTS), {}, Here())
+    (answer,) = answers(Content([[old, new]], PARENTS, Here()), {})
     assert answer.bodies == "99 % of bodies"
 
 
@@ -213,7 +214,7 @@ def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name
 
 def test_a_page_begins_with_the_largest_n_at_which_somebody_is_beaten():
     records = [timed("naive", 4e-3, n=2048), timed("tiled", 1e-3, n=2048), timed("tiled", 1e-2, n=65536)]
-    (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
+    (answer,) = answers(Content([records], PARENTS, Here()), {"tiled": "#123456"})
     assert answer.sentence.startswith("At n = 2,048 ")
     assert [n for n, _ in answer.rows] == ["2,048", "65,536"]
 
@@ -223,7 +224,7 @@ def test_the_table_of_a_page_has_powers_of_two_and_joins_cells_that_say_the_same
         timed(name, own, n=n) for n in (1000, 1024, 2048, 4096) for name, own in (("naive", 4e-3), ("tiled", 1e-3))
     ]
     records += [timed("barnes_hut", 1e-4, n=4096, error_p99=5e-3)]
-    (answer,) = answers(winners([records], PARENTS), {"tiled": "#123456"}, Here())
+    (answer,) = answers(Content([records], PARENTS, Here()), {"tiled": "#123456"})
     assert [n for n, _ in answer.rows] == ["1,024", "2,048", "4,096"]
     assert answer.limits == ["1e-2", "1e-4"]  # 1e-3 says what 1e-4 says
     assert [(cell.win.record.variant, cell.span, cell.limit, cell.colour) for cell in answer.rows[0][1]] == [
