@@ -8,6 +8,7 @@ computes, not how fast.
 import os
 import sys
 import time
+from importlib.util import find_spec
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # has to be set before Numba is imported
 
@@ -28,6 +29,8 @@ def simulate(name, n=100):
     if variant is None or "numba" not in variant.toolkits:
         known = ", ".join(name for name, one in discover().items() if "numba" in one.toolkits)
         raise InputError(f"{name} has no Numba kernel; accepted: {known}")
+    if find_spec("numba_cuda") is None:  # Numba's own simulator has another cuda.shared.array
+        raise InputError("the simulator is part of numba-cuda; install it with: pip install numba-cuda")
     bodies = plummer(n, 1, 0.025)
     gpu = open_toolkit("numba", variant, "float32")
     axes = variant.complete({axis: value for axis, value in SMALL.items() if axis in variant.axes})

@@ -55,74 +55,38 @@ def force(
 ) -> Any:
     """Add up what bodies j contribute at bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    Lengths and masses may have any unit, in which the accelerations are then given: they are computed in units of
-    about 1, and scaled back. Positions far from the origin are computed relative to a body among them, so that float32
-    loses none of their digits; it cannot restore digits that an array of float32 does not have.
+    Lengths and masses may have any unit. Several threads may call it, and wait for one another (with PyCUDA, only the
+    thread that called first may call it). A body in both sets does not pull itself.
 
-    For NumPy arrays, and for all else that ``np.asarray`` makes real numbers of, the result is a NumPy array. A body
-    that is pulled so little that numbers underflow in float32 is computed again in float64.
-
-    CuPy arrays stay on their device, and the result is a CuPy array, returned before it is computed, as by CuPy's own
-    functions. Their values are therefore not checked first: masses count as unequal, accuracy alone decides the number
-    type, and all accelerations are NaN if a number is not finite, or if positions differ by more than 5e14 softening
-    lengths in float32. Those of a body are NaN if it is pulled so little that numbers underflow, or if the result is
-    beyond the number type.
-
-    Neither trees nor tensor cores suit negative masses, and no tree suits thousands of bodies at one place, such as all
-    bodies seen beside one that is very far away. Before one of these is first used for an n and a softening, CuPy
-    arrays are downloaded and checked, which waits for the device. If they need another variant, it is used, and the
-    next call checks again. Otherwise later calls with this n and softening do not check: with a negative mass all
-    accelerations are NaN, and a million bodies at one place occupy the GPU for an hour or more. Host arrays are checked
-    in every call. ``barnes_hut``, which the packaged table does not have for CuPy, downloads the bodies in every call.
-
-    A body in both sets does not pull itself.
-
-    If j and i are the same bodies (``xi`` is None, or is ``xj``), the fastest variant is chosen from ``table``, which
-    has measured times and errors. These errors were measured for the bodies that the table names, after rounding to
-    ``dtype``; if the contributions on a body nearly cancel, its error is larger. The first call with a variant, n and
-    softening, in units of about 1, compiles its kernels and allocates its arrays, and waits for the device; the last
-    ``KEPT`` of these are kept. For two different sets there is a single kernel.
-
-    Several threads may call it and wait for one another (with PyCUDA, only the thread that called first may call it).
-    Calls in different CuPy streams use separate arrays. CuPy arrays have to be on the current device.
+    For all that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy arrays stay on their device,
+    and the result is a CuPy array, returned before it is computed: where a number is not finite or leaves the number
+    type, it is NaN. What is checked when, and what a first call waits for, is in docs/how-to/choose.md.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
         mj: their masses, shape (n_j,).
         xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
         eps2: softening length squared, more than zero.
-        error: the largest acceptable relative error of the acceleration of a body.
-        quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them. The
-            errors of a tree have a long tail: with 0.99, the largest may be many times as large as ``error``. A table
-            has the quantiles of its records; the packaged one lacks 0.9.
+        error: the largest acceptable relative error of the acceleration of a body, for the bodies of the table.
+        quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them.
         toolkit: cupy, pycuda, numba or cpu. The default is the first of cupy and numba that is installed if there is a
             GPU, otherwise cpu; for CuPy arrays it is cupy.
         dtype: number type of the computation and the result: float32 or float64, as text or NumPy's type. The default
-            is the faster one that is accurate enough and holds the numbers; for two different sets, float32 if it is
-            accurate enough. A result of float32 that leaves its range is given as float64.
+            is the faster one that is accurate enough and holds the numbers.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
         return_choice: return what was used too.
 
     Returns:
-        Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``: the
-        variant, its axes, the number types, and by the table its error and its seconds at this n.
+        Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``.
 
     Raises:
-        InputError: a shape, a type or a value is not accepted, there is no such toolkit, no variant is accurate enough,
-            the number type cannot hold the numbers, or the table cannot be read or lacks the quantile.
+        InputError: an argument is not accepted, no variant is accurate enough, or no number type holds the numbers.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
-    dtype = _number_type(dtype)
-    _check_word("dtype", dtype, DTYPES)
-    eps2 = _softening(eps2)
-    if not _is_number(error) or not error > 0:
-        raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
-    if not _is_number(quantile) or quantile not in QUANTILES:
-        raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
-    given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
-    arrays = {name: real_array(name, values) for name, values in given.items()}
-    _check_together(arrays)
+    dtype, eps2 = _number_type(dtype), _softening(eps2)
+    _check_accuracy(error, quantile)
+    arrays = _arrays(xj, mj, xi)
     on_device = is_cupy(arrays["xj"])
     with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
         by = _toolkit(toolkit, on_device=on_device)
@@ -132,6 +96,21 @@ def force(
     scaled = units.scaled(arrays, eps2, on_device=on_device)
     result, used = _there(scaled, wanted) if on_device else _here(scaled, wanted)
     return (result, used) if return_choice else result
+
+
+def _check_accuracy(error: Any, quantile: Any) -> None:
+    if not _is_number(error) or not error > 0:
+        raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
+    if not _is_number(quantile) or quantile not in QUANTILES:
+        raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
+
+
+def _arrays(xj: Any, mj: Any, xi: Any) -> dict[str, Any]:
+    """Return the arrays of numbers by their names; no ``xi`` if it is the same bodies as ``xj``."""
+    given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
+    arrays = {name: real_array(name, values) for name, values in given.items()}
+    _check_together(arrays)
+    return arrays
 
 
 def _here(scaled: units.Scaled, wanted: Wanted) -> tuple[Any, Used]:
@@ -373,10 +352,11 @@ def _real(value: Any) -> float:
 
 
 def _number_type(dtype: Any) -> Any:
-    """Return the name of a number type that is given as NumPy's; anything else as it is."""
+    """Return the name of a number type, which may be given as NumPy's; None as it is."""
     if isinstance(dtype, type | np.dtype):
         with suppress(TypeError):
-            return np.dtype(dtype).name
+            dtype = np.dtype(dtype).name
+    _check_word("dtype", dtype, DTYPES)
     return dtype
 
 

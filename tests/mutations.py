@@ -235,7 +235,7 @@ MUTATIONS = (
         "record.protocol[name] == usual", "test_page.py", "command",
     ),
     Mutation(
-        "label-overlap", "harness/report/labels.py", "other.left < self.right and self.top", "self.top",
+        "story-text-too-long", "harness/report/story_figure.py", "return min(size, room / ", "return max(size, room / ",
         "test_story.py",
     ),
     # explain

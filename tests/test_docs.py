@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from conftest import ROOT
 
 HOOKS = ROOT / "docs" / "hooks"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +29,8 @@ def test_code_that_is_shown_is_that_of_the_file_it_names(path):
 
 
 def test_the_tutorial_has_ten_steps_with_their_kernels():
-    text = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
-    assert re.findall(r"^## (\d+)\. ", text, re.MULTILINE) == [str(step) for step in range(1, 11)]
-    assert len(re.findall("<!-- code: ", text)) >= 10
+    assert re.findall(r"^## (\d+)\. ", TUTORIAL, re.MULTILINE) == [str(step) for step in range(1, 11)]
+    assert len(re.findall("<!-- code: ", TUTORIAL)) >= 10
 
 
 def test_every_field_of_a_record_is_described_and_no_other():
@@ -128,10 +129,11 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_kernel_is_simulated(tmp_path):
-    pytest.importorskip("numba.cuda.cudadrv")
+@pytest.mark.parametrize("name", re.findall(r"^python examples/simulate.py (\w+)", TUTORIAL, re.MULTILINE))
+def test_a_kernel_is_simulated(name, tmp_path):
+    pytest.importorskip("numba_cuda")
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "simulate.py", "naive"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, ROOT / "examples" / "simulate.py", name], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[-1]) < 1e-5
@@ -214,4 +216,28 @@ def test_every_printed_block_can_be_refreshed():
         found[3] for path in [ROOT / "README.md", *PAGES] for found in refresh.BLOCK.finditer(path.read_text("utf-8"))
     ]
     assert len(blocks) >= 3
-    assert all(command.startswith(("gravbench ", "python -m gravbench.")) for command in blocks)
+    assert all(command.startswith(("gravbench ", "python -m gravbench.", STEP)) for command in blocks)
+
+
+STEP = "python docs/hooks/step_table.py "
+STEPS = re.findall(r"<!-- step: (.*?) -->\n\n(.*?)\n\n<!-- end of step -->", TUTORIAL, re.DOTALL)
+
+
+def test_each_step_on_a_gpu_shows_what_it_took_and_costs():
+    for step in range(4, 10):
+        (text,) = re.findall(
+            rf"^## {step}\. `(.*?)`.*?<!-- step: {re.escape(STEP)}(.*?) -->", TUTORIAL, re.DOTALL | re.MULTILINE
+        )
+        assert text[0] == text[1].split()[-1]
+
+
+@pytest.mark.parametrize(("command", "text"), STEPS, ids=[command.removeprefix(STEP) for command, _ in STEPS])
+def test_the_table_of_a_step_is_that_of_its_records_and_its_ledger(command, text):
+    import step_table
+
+    from gravbench.explain.assembling import missing
+    from gravbench.toolkits import nvrtc
+
+    if missing() or nvrtc.version() not in TUTORIAL:
+        pytest.skip("the tables of the tutorial are by another compiler than this machine has")
+    assert step_table.main(shlex.split(command.removeprefix(STEP))) == text, f"docs/hooks/refresh.py prints {command}"

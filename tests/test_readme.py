@@ -48,7 +48,10 @@ def test_the_picture_is_drawn_from_the_records_of_the_table(tmp_path, monkeypatc
     (command,) = (command for command, _ in LADDERS if command.startswith(STORY))
     assert story.main([*shlex.split(command.removeprefix(STORY)), "--figures", str(tmp_path)]) == 0
     drawn = sorted(tmp_path.iterdir())
-    assert [path.name for path in drawn] == ["story-dark.svg", "story-light.svg"]
+    assert [path.name for path in drawn] == [
+        f"story-{layout}{theme}.svg"
+        for layout, theme in (("", "dark"), ("", "light"), ("narrow-", "dark"), ("narrow-", "light"))
+    ]
     for path in drawn:
         assert (ROOT / "docs" / "figures" / path.name).read_text("utf-8") == path.read_text("utf-8"), (
             f"{command} --figures docs/figures draws it again"

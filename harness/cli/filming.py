@@ -34,67 +34,85 @@ USUAL = (1280, 720)
 """The size of a picture, and the shape of what a page shows at first."""
 
 
+VariantArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="VARIANT", help="The variant that computes the accelerations.", autocompletion=completion.variants
+    ),
+]
+Axes = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="Set an axis, e.g. p=128."),
+]
+Toolkit = Annotated[
+    str | None,
+    typer.Option("--toolkit", help="Toolkit (default: the first that works).", autocompletion=completion.toolkits),
+]
+FilmedDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        help="cpu, cuda:0, ... (default: the first GPU, if the variant runs there).",
+        autocompletion=completion.devices,
+    ),
+]
+FilmedBodies = Annotated[
+    str, typer.Option("--bodies", help="Initial conditions: collision, plummer, uniform, or a file of bodies.")
+]
+NumberOfBodies = Annotated[
+    str | None,
+    typer.Option(
+        "-n", "--n", help="Number of bodies (default: all of a file; otherwise 16384 on a CPU, 65536 on a GPU)."
+    ),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed for generated bodies (default: 1).")]
+NumberType = Annotated[str, typer.Option("--dtype", help="float32 or float64.")]
+Softening = Annotated[float, typer.Option("--eps", help="Softening length.")]
+TimeStep = Annotated[float, typer.Option("--dt", help="Time step of the leapfrog.")]
+Frames = Annotated[int, typer.Option("--frames", help="Frames of the movie.", min=2, max=100_000)]
+Steps = Annotated[int, typer.Option("--steps-per-frame", help="Time steps per frame.", min=1, max=1_000_000)]
+Fps = Annotated[int, typer.Option("--fps", help="Playback speed in frames per second.", min=1, max=60)]
+Colour = Annotated[
+    str | None,
+    typer.Option("--colour", help="origin or speed (default: origin if the bodies form two groups, otherwise speed)."),
+]
+Size = Annotated[
+    str | None,
+    typer.Option("--size", metavar="WxH", help="Width and height of an MP4 or a GIF in pixels (default: 1280x720)."),
+]
+Zoom = Annotated[
+    float, typer.Option("--zoom", help="Zoom factor: 2 shows half the width, 0.5 twice the width.", min=0.01, max=100)
+]
+MovieFile = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="A .mp4, .gif or .html file (default: BODIES.mp4).")
+]
+
+
 @app.command(rich_help_panel=MEASURE)
 def movie(
-    variant: Annotated[
-        str,
-        typer.Argument(
-            metavar="VARIANT", help="The variant that computes the accelerations.", autocompletion=completion.variants
-        ),
-    ],
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--parameter", metavar="AXIS=VALUE", help="Set an axis, e.g. p=128."),
-    ] = None,
-    toolkit: Annotated[
-        str | None,
-        typer.Option(help="Toolkit (default: the first that works).", autocompletion=completion.toolkits),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="cpu, cuda:0, ... (default: the first GPU, if the variant runs there).",
-            autocompletion=completion.devices,
-        ),
-    ] = None,
-    bodies: Annotated[
-        str, typer.Option(help="Initial conditions: collision, plummer, uniform, or a file of bodies.")
-    ] = "collision",
+    variant: VariantArgument,
+    parameter: Axes = None,
+    toolkit: Toolkit = None,
+    device: FilmedDevice = None,
+    bodies: FilmedBodies = "collision",
     subset: options.Subset = None,
-    n: Annotated[
-        str | None,
-        typer.Option(
-            "-n", "--n", help="Number of bodies (default: all of a file; otherwise 16384 on a CPU, 65536 on a GPU)."
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed for generated bodies (default: 1).")] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
-    eps: Annotated[float, typer.Option(help="Softening length.")] = 0.1,
-    dt: Annotated[float, typer.Option(help="Time step of the leapfrog.")] = 0.05,
-    frames: Annotated[int, typer.Option(help="Frames of the movie.", min=2, max=100_000)] = 200,
-    steps: Annotated[int, typer.Option("--steps-per-frame", help="Time steps per frame.", min=1, max=1_000_000)] = 5,
-    fps: Annotated[int, typer.Option(help="Playback speed in frames per second.", min=1, max=60)] = 25,
-    colour: Annotated[
-        str | None,
-        typer.Option(help="origin or speed (default: origin if the bodies form two groups, otherwise speed)."),
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(metavar="WxH", help="Width and height of an MP4 or a GIF in pixels (default: 1280x720)."),
-    ] = None,
-    zoom: Annotated[
-        float, typer.Option(help="Zoom factor: 2 shows half the width, 0.5 twice the width.", min=0.01, max=100)
-    ] = 1.0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .mp4, .gif or .html file (default: BODIES.mp4).")
-    ] = None,
+    n: NumberOfBodies = None,
+    seed: Seed = None,
+    dtype: NumberType = "float32",
+    eps: Softening = 0.1,
+    dt: TimeStep = 0.05,
+    frames: Frames = 200,
+    steps: Steps = 5,
+    fps: Fps = 25,
+    colour: Colour = None,
+    size: Size = None,
+    zoom: Zoom = 1.0,
+    out: MovieFile = None,
 ) -> None:
     """Make a movie of bodies in motion: an MP4, a GIF, or an interactive HTML file.
 
     At the end it prints the frames per second, with and without drawing. Needs the extra `movie`.
     """
-    from gravbench.measuring.progress import duration
-    from gravbench.model.variant import CPU
     from gravbench.movie import files, film
 
     path = out or Path(f"{Path(bodies).name.partition('.')[0]}.mp4")
@@ -106,25 +124,43 @@ def movie(
         raise InputError(f"--colour {colour}: no such colouring; {nearest(colour or '', list(COLOURS))}")
     look = film.Look(_pixels(size, path), fps, zoom)
     by, place = _where(variants, variant, toolkit, device)
-    said = {"bodies": bodies, "subset": subset, "n": n, "seed": seed, "dtype": dtype, "eps": eps, "dt": dt}
-    case = _case(variants[variant], by, place, parameter or [], said)
+    given = {"bodies": bodies, "subset": subset, "n": n, "seed": seed, "dtype": dtype, "eps": eps, "dt": dt}
+    case = _case(variants[variant], by, place, parameter or [], given)
     colouring = film.colouring_of(case, colour)
     if place.is_gpu:
         _show_alone(place, case)
     with working("compiling and verifying the accelerations"):
         simulation = _prepared(variants[variant], case)
-    where = by if by == CPU else f"{by} on {place.name}"
-    method = f"leapfrog with dt = {case.dt:g} and eps = {case.eps:g}"
-    title = f"{case.n:,} bodies of {Path(bodies).name}, {variant} ({where}, {dtype}), {method}"
+    title = _title(case, place)
     with writing(path), _progress(frames) as tell:
         rates = film.make(simulation, colouring, look, frames, steps, title, path, tell)
     with working("adding up the energy"):
         drift = simulation.energy_drift()
     terminal = console()
     terminal.print("wrote ", linked(str(path), path), f", {path.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True)
-    played = f"{frames:,} frames, {duration(frames / fps)} at {fps} frames/s, t = 0 to {simulation.steps * dt:g}"
-    _tell(terminal, f"{played}: {title}")
+    _tell(terminal, f"{_played(frames, fps, simulation.steps * dt)}: {title}")
     _show_rates(terminal, rates, steps)
+    _show_errors(terminal, simulation, drift)
+
+
+def _title(case: Case, device: Device) -> str:
+    """Say what moves, what computes it, and how."""
+    from gravbench.model.variant import CPU
+
+    where = case.toolkit if case.toolkit == CPU else f"{case.toolkit} on {device.name}"
+    method = f"leapfrog with dt = {case.dt:g} and eps = {case.eps:g}"
+    return f"{case.n:,} bodies of {Path(case.bodies).name}, {case.variant} ({where}, {case.dtype}), {method}"
+
+
+def _played(frames: int, fps: int, end: float) -> str:
+    """Say how long the movie is, in frames, seconds and units of time."""
+    from gravbench.measuring.progress import duration
+
+    return f"{frames:,} frames, {duration(frames / fps)} at {fps} frames/s, t = 0 to {end:g}"
+
+
+def _show_errors(terminal: Console, simulation: Simulation, drift: float | None) -> None:
+    """Say how much energy the movie lost or gained, and how right its first accelerations were."""
     changed = "is not computed for this many bodies" if drift is None else f"is {drift:+.1e}"
     _tell(terminal, f"the relative change of the energy over the movie {changed}")
     errors = simulation.errors

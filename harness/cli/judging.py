@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +29,11 @@ from gravbench.cli.options import (
 from gravbench.cli.selecting import ErrorOption, QuantileOption, asked
 from gravbench.errors import InputError
 
+if TYPE_CHECKING:
+    from gravbench.model.record import Record
+    from gravbench.model.variant import AxisValue, Variant
+    from gravbench.verdicts.compare import Comparison, Run
+
 NOT_JUDGED = ("power_watts", "temperature_celsius")
 """Readings of a record by which no verdict is decided."""
 
@@ -39,48 +45,52 @@ class FailOn(StrEnum):
     SLOWER_CYCLES = "slower-cycles"
 
 
+BaseRun = Annotated[
+    str, typer.Argument(metavar="BASE", help="Folder or name of a run.", autocompletion=completion.runs)
+]
+NewRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NEW", help="Another run; optional with --by, which pools the runs.", autocompletion=completion.runs
+    ),
+]
+ComparedField = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="FIELD", help="Compare the values of this field: toolkit, device, dtype, variant, an axis, ..."
+    ),
+]
+ComparedValues = Annotated[
+    str | None,
+    typer.Option("--values", metavar="A,B", help="Compare only these values of --by, each with the first."),
+]
+FailOns = Annotated[
+    list[FailOn] | None,
+    typer.Option(
+        "--fail-on",
+        help="Exit with code 1 if any case is SLOWER in seconds or in clock cycles, or if none was compared; "
+        "repeat the option for both.",
+    ),
+]
+ForPullRequests = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for pull requests.")]
+
+
 @app.command(rich_help_panel=READ)
 def compare(
-    base: Annotated[
-        str, typer.Argument(metavar="BASE", help="Folder or name of a run.", autocompletion=completion.runs)
-    ],
-    new: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NEW",
-            help="Another run; optional with --by, which pools the runs.",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD", help="Compare the values of this field: toolkit, device, dtype, variant, an axis, ..."
-        ),
-    ] = None,
-    values: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Compare only these values of --by, each with the first.")
-    ] = None,
+    base: BaseRun,
+    new: NewRun = None,
+    by: ComparedField = None,
+    values: ComparedValues = None,
     threshold: ThresholdOption = "2%",
-    fail_on: Annotated[
-        list[FailOn] | None,
-        typer.Option(
-            "--fail-on",
-            help="Exit with code 1 if any case is SLOWER in seconds or in clock cycles, or if none was compared; "
-            "repeat the option for both.",
-        ),
-    ] = None,
+    fail_on: FailOns = None,
     everything: Everything = False,
     as_json: AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for pull requests.")] = False,
+    markdown: ForPullRequests = False,
 ) -> None:
     """Compare two runs, or two values of a field: FASTER, SLOWER, SAME or UNCLEAR for every case.
 
     There is one verdict on seconds and, if the device reports its clock, one on clock cycles.
     """
-    from gravbench.report.compared import comparison_json
-    from gravbench.report.provenance import Here
-    from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
     from gravbench.verdicts import compare as judged
 
     if as_json and markdown:
@@ -91,36 +101,118 @@ def compare(
         raise InputError("compare needs two runs, or one and --by FIELD; for example: --by toolkit")
     limit = judged.threshold(threshold)
     variants = known_variants(warn)
-    sides = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
-    defaults = {name: variant.defaults for name, variant in variants.items()}
-    if by is None:
-        if sides[0].records and sides[0].records == sides[1].records:
-            raise InputError(
-                f"compare {base} {new}: both have the same records; accepted: two runs, or one and --by FIELD"
-            )
-        found = [judged.compare_runs(sides[0], sides[1], limit)]
-    else:
-        name = " and ".join(side.name for side in sides)
-        lengths = tuple(len(side.records) for side in sides)
-        together = judged.Run(name, [one for side in sides for one in side.records], lengths)
-        chosen = [word.strip() for word in values.split(",")] if values else []
-        found = judged.compare_values(together, by, defaults, chosen, limit)
-    here = Here(variants, [record for side in sides for record in side.records])
+    runs = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
+    comparisons = _of_runs(runs[0], runs[1], limit) if by is None else _of_values(runs, by, values, variants, limit)
+    records = [record for run in runs for record in run.records]
     if as_json:
-        typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in found]}, indent=2))
-    elif markdown:
-        made = [comparison_markdown(one, everything=everything, here=here, defaults=defaults) for one in found]
-        typer.echo("\n".join(made), nl=False)
+        _print_comparisons_as_json(comparisons, records, variants)
     else:
-        for one in found:
-            render_comparison(one, console(), everything=everything, partners=by is None, here=here, defaults=defaults)
-    pairs = [pair for one in found for pair in one.pairs]
-    for question in fail_on or []:
-        answers = [pair.verdict if question is FailOn.SLOWER else pair.in_cycles for pair in pairs]
-        # Where no clock was recorded nothing is known of cycles: that passes no gate on them.
-        verdicts = set(filter(None, answers))
-        if not verdicts or judged.Verdict.SLOWER in verdicts:
-            raise typer.Exit(1)
+        _print_comparisons(
+            comparisons, records, variants, everything=everything, partners=by is None, markdown=markdown
+        )
+    if any(_fails(comparisons, question) for question in fail_on or []):
+        raise typer.Exit(1)
+
+
+def _of_runs(base: Run, new: Run, limit: float) -> list[Comparison]:
+    """Compare two runs.
+
+    Raises:
+        InputError: they are the same.
+    """
+    from gravbench.verdicts.compare import compare_runs
+
+    if base.records and base.records == new.records:
+        raise InputError(
+            f"compare {base.name} {new.name}: both have the same records; accepted: two runs, or one and --by FIELD"
+        )
+    return [compare_runs(base, new, limit)]
+
+
+def _of_values(
+    runs: Sequence[Run], field: str, values: str | None, variants: Mapping[str, Variant], limit: float
+) -> list[Comparison]:
+    """Compare the values of a field in the records of all runs together."""
+    from gravbench.verdicts import compare as judged
+
+    name = " and ".join(run.name for run in runs)
+    lengths = tuple(len(run.records) for run in runs)
+    together = judged.Run(name, [record for run in runs for record in run.records], lengths)
+    chosen = [word.strip() for word in values.split(",")] if values else []
+    return judged.compare_values(together, field, defaults_of(variants), chosen, limit)
+
+
+def _print_comparisons_as_json(
+    comparisons: Sequence[Comparison], records: Sequence[Record], variants: Mapping[str, Variant]
+) -> None:
+    from gravbench.report.compared import comparison_json
+    from gravbench.report.provenance import Here
+
+    here = Here(variants, records)
+    typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in comparisons]}, indent=2))
+
+
+def _print_comparisons(
+    comparisons: Sequence[Comparison],
+    records: Sequence[Record],
+    variants: Mapping[str, Variant],
+    *,
+    everything: bool,
+    partners: bool,
+    markdown: bool,
+) -> None:
+    """Print the tables; ``partners``: cases of one run may lack their partners in the other."""
+    from gravbench.report.provenance import Here
+    from gravbench.report.terminal.comparison import comparison_markdown, render_comparison
+
+    here, defaults = Here(variants, records), defaults_of(variants)
+    if markdown:
+        tables = [comparison_markdown(one, everything=everything, here=here, defaults=defaults) for one in comparisons]
+        typer.echo("\n".join(tables), nl=False)
+        return
+    for comparison in comparisons:
+        render_comparison(comparison, console(), everything=everything, partners=partners, here=here, defaults=defaults)
+
+
+def _fails(comparisons: Sequence[Comparison], question: FailOn) -> bool:
+    """Tell whether a case is SLOWER, or nothing is known of any."""
+    from gravbench.verdicts.compare import Verdict
+
+    pairs = [pair for comparison in comparisons for pair in comparison.pairs]
+    answers = [pair.verdict if question is FailOn.SLOWER else pair.in_cycles for pair in pairs]
+    # Where no clock was recorded nothing is known of cycles: that passes no gate on them.
+    verdicts = set(filter(None, answers))
+    return not verdicts or Verdict.SLOWER in verdicts
+
+
+def defaults_of(variants: Mapping[str, Variant]) -> dict[str, Mapping[str, AxisValue]]:
+    """Return the defaults of the axes of each variant."""
+    return {name: variant.defaults for name, variant in variants.items()}
+
+
+ConsideredDevice = Annotated[
+    str | None, typer.Option("--device", help="Consider only this device: cpu, gpu, or part of a name or UUID.")
+]
+ConsideredType = Annotated[
+    str | None, typer.Option("--dtype", help="Consider only float32 or float64 (default: both).")
+]
+UnequalMasses = Annotated[
+    bool, typer.Option("--unequal-masses", help="Leave out configurations that are fast only for equal masses.")
+]
+FullChoices = Annotated[
+    bool, typer.Option("--full", help="Explain the columns and name the configurations that are UNCLEAR.")
+]
+AllChoices = Annotated[
+    bool, typer.Option("--all", help="Like --full, and list every configuration that is equally good.")
+]
+SavedTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Save the choices for every n, error and quantile as a table for gravbench.force.",
+    ),
+]
 
 
 @app.command(rich_help_panel=READ)
@@ -128,37 +220,20 @@ def best(
     run_names: RunsArgument,
     error: ErrorOption = None,
     quantile: QuantileOption = None,
-    device: Annotated[
-        str | None, typer.Option(help="Consider only this device: cpu, gpu, or part of a name or UUID.")
-    ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Consider only float32 or float64 (default: both).")] = None,
-    unequal_masses: Annotated[
-        bool, typer.Option("--unequal-masses", help="Leave out configurations that are fast only for equal masses.")
-    ] = False,
+    device: ConsideredDevice = None,
+    dtype: ConsideredType = None,
+    unequal_masses: UnequalMasses = False,
     threshold: ThresholdOption = "2%",
-    full: Annotated[
-        bool, typer.Option("--full", help="Explain the columns and name the configurations that are UNCLEAR.")
-    ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Like --full, and list every configuration that is equally good.")
-    ] = False,
+    full: FullChoices = False,
+    everything: AllChoices = False,
     as_json: AsJson = False,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Save the choices for every n, error and quantile as a table for gravbench.force."
-        ),
-    ] = None,
+    save: SavedTable = None,
 ) -> None:
     """Recommend a configuration for each N: the simplest of those that are as good as the fastest."""
-    from gravbench.model.runs import latest
-    from gravbench.report.names import count
     from gravbench.report.provenance import Here
     from gravbench.report.terminal.choices import choices_json, render_choices
-    from gravbench.verdicts import fastest
     from gravbench.verdicts.best import best as choose
     from gravbench.verdicts.compare import threshold as parsed
-    from gravbench.verdicts.question import EQUAL_MASS
 
     if save and unequal_masses:
         raise InputError("--save covers equal and unequal masses; it cannot be combined with --unequal-masses")
@@ -168,32 +243,46 @@ def best(
         raise InputError("--save writes all number types, so it cannot be combined with --dtype; accepted: one of them")
     question = replace(asked(error, quantile), dtype=dtype, unequal_masses=unequal_masses)
     limit = parsed(threshold)
-    read = read_runs(run_names, NOT_JUDGED)
-    runs = [one.records for one in read]
-    records = [record for own in runs for record in own]
+    runs = read_runs(run_names, NOT_JUDGED)
+    records = [record for run in runs for record in run.records]
     variants = known_variants(warn)
-    defaults = {name: variant.defaults for name, variant in variants.items()}
     if save:
-        fastest.write(fastest.make(read, variants, device=device, threshold=limit), save)
-        if late := sum(record.outraced for one in read for record in latest(one.records)):
-            warn(f"{save}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
-    if unequal_masses and records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
-        raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
-    found = choose(runs, defaults, question, device=device, threshold=limit)
+        _save_choices(runs, variants, device, limit, save)
+    if unequal_masses:
+        _check_unequal_masses(records)
+    defaults = defaults_of(variants)
+    choices = choose([run.records for run in runs], defaults, question, device=device, threshold=limit)
     here = Here(variants, records)
     if as_json:
-        typer.echo(json.dumps(choices_json(found, limit, here, question), indent=2))
-    else:
-        render_choices(
-            found,
-            console(),
-            limit,
-            question,
-            full=full or everything,
-            everything=everything,
-            here=here,
-            defaults=defaults,
-        )
+        typer.echo(json.dumps(choices_json(choices, limit, here, question), indent=2))
+        return
+    shown = {"full": full or everything, "everything": everything}
+    render_choices(choices, console(), limit, question, **shown, here=here, defaults=defaults)
+
+
+def _save_choices(
+    runs: list[Run], variants: Mapping[str, Variant], device: str | None, limit: float, path: Path
+) -> None:
+    """Write the table for ``gravbench.force``, and say how many records it leaves out."""
+    from gravbench.model.runs import latest
+    from gravbench.report.names import count
+    from gravbench.verdicts import fastest
+
+    fastest.write(fastest.make(runs, variants, device=device, threshold=limit), path)
+    if late := sum(record.outraced for run in runs for record in latest(run.records)):
+        warn(f"{path}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
+
+
+def _check_unequal_masses(records: Sequence[Record]) -> None:
+    """Check that not all records are for equal masses.
+
+    Raises:
+        InputError: all are.
+    """
+    from gravbench.verdicts.question import EQUAL_MASS
+
+    if records and all(record.axes.get(EQUAL_MASS) == 1 for record in records):
+        raise InputError(f"--unequal-masses: every record has {EQUAL_MASS}=1; accepted: runs with others, too")
 
 
 @app.command(rich_help_panel=READ)

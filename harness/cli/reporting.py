@@ -39,43 +39,49 @@ EXAMPLE = ("h200/gems3", "the steps of GPU Gems 3 on an H200")
 """A run that a clone brings with it, for readers without a GPU, and what it is."""
 
 
+ReportedRuns = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="RUN...",
+        help="A run's folder or name (default: the newest run); several with --html or --figures.",
+        autocompletion=completion.runs,
+    ),
+]
+FullReport = Annotated[bool, typer.Option("--full", help="Print every table, not only the summary.")]
+TablesAsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Print the ladder and the arena as Markdown; with --full, every table.")
+]
+PublishedSource = Annotated[
+    str | None,
+    typer.Option(
+        "--published",
+        metavar="NAME",
+        help="Compare with the numbers of this source (default: the source that the sweep names).",
+        autocompletion=completion.sources,
+    ),
+]
+PageFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file that works offline.")
+]
+FiguresFolder = Annotated[
+    Path | None, typer.Option("--figures", metavar="FOLDER", help="Write the figures as SVG and PNG.")
+]
+
+
 @app.command(rich_help_panel=READ)
 def report(
-    run_names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RUN...",
-            help="A run's folder or name (default: the newest run); several with --html or --figures.",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Print every table, not only the summary.")] = False,
+    run_names: ReportedRuns = None,
+    full: FullReport = False,
     n: SizesOption = None,
     variant: VariantsOption = None,
     device: DeviceOption = None,
     error: ErrorOption = None,
     quantile: QuantileOption = None,
     as_json: AsJson = False,
-    markdown: Annotated[
-        bool,
-        typer.Option(
-            "--markdown", help="Print the tables of the ladder and the arena as Markdown; all tables with --full."
-        ),
-    ] = False,
-    published: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Compare with the numbers of this source (default: the source that the sweep names).",
-            autocompletion=completion.sources,
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file that works offline.")
-    ] = None,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="FOLDER", help="Write the figures as SVG and PNG.")
-    ] = None,
+    markdown: TablesAsMarkdown = False,
+    published: PublishedSource = None,
+    html: PageFile = None,
+    figures: FiguresFolder = None,
 ) -> None:
     """Summarize a run on one screen: what is fastest at each n, and by how much. --full prints the rest.
 

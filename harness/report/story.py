@@ -111,9 +111,8 @@ def main(words: Sequence[str] | None = None) -> int:
             sys.stdout.write(markdown(told, said, here))
         else:
             asked.figures.mkdir(parents=True, exist_ok=True)
-            for theme in story_figure.THEMES:
-                path = asked.figures / f"story-{theme}.svg"
-                path.write_text(story_figure.draw(told, said, theme), "utf-8")
+            for name, picture in story_figure.pictures(told, said).items():
+                (asked.figures / name).write_text(picture, "utf-8")
 
     return exit_code_of(parser.prog, work)
 
