@@ -20,13 +20,14 @@ from gravbench.errors import InputError, shortened
 from gravbench.explain.changes import Change, changes
 from gravbench.explain.model import Problem, costs_of, predict_launch
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.shape import Shape, UnmodelledError, shape_of
-from gravbench.explain.work import counting, work_of_text
+from gravbench.explain.shape import Shape, shape_of
+from gravbench.explain.work import work_of_text
 from gravbench.measuring.protocol import measure
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Reading
 from gravbench.model.interaction import Interaction
+from gravbench.model.kernel_parts import Evaluation, UnmodelledError
 from gravbench.model.limits import Amount, Moment, Name, Prose, Text
 from gravbench.model.regular import read_bytes, write_whole
 from gravbench.model.statistics import interval_of
@@ -276,10 +277,10 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     variant, ceilings = subject.variant, subject.ceilings
     options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
     for asked in made.asked:
-        own = variant.complete({**subject.axes, **change.axes})
-        count = counting(asked, lambda: subject.bodies, own, made.shape)
+        axes = variant.complete({**subject.axes, **change.axes})
+        evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(
-            variant, change.text, asked, made.architecture, options, made.kernels, change.roots, count
+            variant, change.text, asked, made.architecture, options, made.kernels, evaluation, change.roots
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from gravbench.errors import InputError
 from gravbench.explain.model import architecture_of
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.shape import UnmodelledError
 from gravbench.explain.validation import distinct, modelled, of_this_checkout
 from gravbench.explain.waterfall import UNEXPLAINED, Part, waterfall
 from gravbench.model.bottlenecks import Limit
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 
 ISSUED = ("arithmetic", "other instructions")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from gravbench.explain.assembling import Assembled, assemble, hasty_ptx, naming
 from gravbench.explain.dependency_chains import bank_conflicts, longest_chain
-from gravbench.explain.machine_code import Instruction, Loop, around, innermost
+from gravbench.explain.machine_code import Instruction, Loop, around, innermost, outside
 from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.pipes import PIPES, WORK, is_root, passes_of, pipe_of, work_of
 from gravbench.explain.source_lines import Places, places
@@ -178,23 +178,23 @@ def _counted(
         for (file, line), own in by_line.items()
     ]
     outer = around(loops, loop)
-    outside = [] if outer is None else _outside(code, outer, loops)
+    around_it = [] if outer is None else [code[place] for place in outside(loops, outer.places, outer)]
     turns = None if outer is None else trips(code, loop)
     tile = staging = None
     if outer is None:
         staging = 0.0
     elif turns is not None:
         # Turns of the inner loop may stand before it, so that its loads are on their way.
-        peeled = sum(is_root(one.opcode, one.operands) for one in outside) // roots
+        peeled = sum(is_root(one.opcode, one.operands) for one in around_it) // roots
         tile = turn * (turns + peeled)
-        staging = max(0.0, (len(outside) + turns * len(body)) / tile - len(body) / turn)
+        staging = max(0.0, (len(around_it) + turns * len(body)) / tile - len(body) / turn)
     file, line = _beginning(code, loop, where)
     return Inner(
         turn=turn,
         slots=len(body) / turn,
         pipes=_each(Counter(pipe_of(one.opcode) for one in body), turn, PIPES),
         lines=tuple(sorted(lines, key=lambda line: (-line.slots, line.file, line.number))),
-        per_tile=len(outside),
+        per_tile=len(around_it),
         chain=longest_chain(body),
         conflicts=bank_conflicts(body),
         function=where.functions.get((file, line), ""),
@@ -223,13 +223,3 @@ def _beginning(code: Sequence[Instruction], loop: Loop, where: Places) -> tuple[
 def _each(counts: Counter[str], turn: int, names: Sequence[str]) -> dict[str, float]:
     """Divide counts among the interactions of a turn, in the order of the names."""
     return {name: counts[name] / turn for name in names if counts[name]}
-
-
-def _outside(code: Sequence[Instruction], outer: Loop, loops: Sequence[Loop]) -> list[Instruction]:
-    """List the instructions of a loop that no loop within it holds."""
-    held = [loop for loop in loops if outer.holds(loop)]
-    return [
-        code[place]
-        for place in range(outer.first, outer.last + 1)
-        if not any(loop.first <= place <= loop.last for loop in held)
-    ]

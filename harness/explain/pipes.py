@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-PIPES = ("FMA", "ALU", "XU", "load-store", "tensor", "FP64", "uniform", "control", "other")
+TENSOR = "tensor"
+PIPES = ("FMA", "ALU", "XU", "load-store", TENSOR, "FP64", "uniform", "control", "other")
 """In the order of tables. The XU computes roots and conversions; uniform instructions are those of a whole warp."""
 
 _OF = {
@@ -23,7 +24,7 @@ _OF = {
     "XU": "MUFU F2F F2I I2F I2FP F2IP FRND POPC",
     "load-store": "LDS STS LDG STG LDL STL LD ST LDSM STSM LDC ATOM ATOMS ATOMG RED REDG SHFL MOVM LDGSTS CCTL MEMBAR "
     "ERRBAR S2R S2UR LDTM STTM UBLKCP UTMALDG SYNCS QSPC",
-    "tensor": "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA QMMA OMMA UTCHMMA UTCQMMA",
+    TENSOR: "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA QMMA OMMA UTCHMMA UTCQMMA",
     "FP64": "DFMA DMUL DADD DSETP DMNMX",
     "control": "BRA BRX JMP JMX BSSY BSYNC BREAK EXIT RET CALL BAR WARPSYNC YIELD NANOSLEEP NOP DEPBAR BMOV BPT KILL "
     "WARPGROUP ENDCOLLECTIVE ELECT ACQBULK PREEXIT RPCMOV",
@@ -74,7 +75,7 @@ def work_of(opcode: str, operands: str = "") -> str:
     # FLO finds the highest bit, and a product of two zeros sets a register.
     sets = name == "HFMA2" and "-RZ, RZ" in operands
     real = name.startswith(("F", "H", "D", "MUFU")) and name != "FLO" and not sets
-    return WORK[0] if pipe in ("tensor", "FP64") or (real and pipe != "control") else WORK[2]
+    return WORK[0] if pipe in (TENSOR, "FP64") or (real and pipe != "control") else WORK[2]
 
 
 GUESS = "0x5f3759df"

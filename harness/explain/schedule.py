@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from gravbench.explain.dependency_chains import widths_of_matrices
 from gravbench.explain.machine_code import Instruction
-from gravbench.explain.pipes import pipe_of
+from gravbench.explain.pipes import TENSOR, pipe_of
 
 SCHEDULERS = 4
 SECTOR = 32
@@ -33,7 +33,9 @@ PREDICATE = re.compile(r"!?U?P(?:T|\d+)")
 ADDRESS = re.compile(r"(?<!desc)\[U?R(\d+)(?:\.\w+)*(?:\+U?R\w+)?(?:\+(-?0x[0-9a-f]+))?\]")
 WITHOUT_RESULT = ("ST", "RED", "BAR", "BRA")
 SHARED = "load-store"
-XU, TENSOR = "XU", "tensor"
+XU = "XU"
+SMALL_PRODUCT = f"{TENSOR}.8"
+"""A matrix product with half as many numbers in a row."""
 WIDENED = "widened"
 L2, FROM_L2 = "L2", "from L2"
 """To the cache that all multiprocessors share, and from it: what waits for it keeps no other load or store waiting.
@@ -129,7 +131,7 @@ def kind_of(one: Instruction) -> str:
     if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
         return WIDENED
     if pipe == TENSOR and ".1688" in one.opcode:
-        return "tensor.8"
+        return SMALL_PRODUCT
     return "SHFL" if pipe == SHARED else pipe
 
 

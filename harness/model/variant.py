@@ -28,6 +28,11 @@ from gravbench.model import files, identity, importing
 from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
+from gravbench.model.kernel_parts import Divided as Divided
+from gravbench.model.kernel_parts import KernelPart as KernelPart
+from gravbench.model.kernel_parts import KernelParts as KernelParts
+from gravbench.model.kernel_parts import Loop as Loop
+from gravbench.model.kernel_parts import UnmodelledError as UnmodelledError
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
 from gravbench.model.ranges import Range as Range
@@ -154,6 +159,7 @@ class Declaration:
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
         on_host: whether what it prepares for a GPU is ``on_host``, as in ``Prepared``: the host works in each launch.
         tolerance: the accepted errors for each number type, or a function of the axes that returns them.
+        kernel_parts: for ``gravbench explain``, how the work of a kernel is divided that depends on the bodies.
     """
 
     parent: str | None
@@ -172,6 +178,7 @@ class Declaration:
     mutual: bool | str = False
     on_host: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
+    kernel_parts: KernelParts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
