@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError, shortened
-from gravbench.explain.changes import Change, changes
+from gravbench.explain.changes import CHANGING_RESULTS, Change, changes
 from gravbench.explain.model import Problem, costs_of, predict_launch
 from gravbench.explain.peaks import Peaks
 from gravbench.explain.shape import Shape, shape_of
@@ -180,12 +180,10 @@ def ablate(
     _prepare(original, variant, axes, bodies, opens)
     if original.prepared is None:
         raise InputError(f"{variant.name}: {original.reason}")
-    todo, left = changes(variant, axes, source, original.registers or 0)
+    todo, left = changes(variant, axes, interaction, original.registers or 0)
     if original.prepared.insight is not None:  # what is computed depends on results
-        left |= {
-            change.name: "its results determine what it computes next" for change in todo if change.changes_results
-        }
-        todo = [change for change in todo if not change.changes_results]
+        left |= dict.fromkeys(CHANGING_RESULTS, "its results determine what it computes next")
+        todo = [change for change in todo if change.name not in CHANGING_RESULTS]
     candidates = [original, *map(_Candidate, todo)]
     for one in candidates[1:]:
         say(one.change.name)
@@ -280,7 +278,7 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
         axes = variant.complete({**subject.axes, **change.axes})
         evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(
-            variant, change.text, asked, made.architecture, options, made.kernels, evaluation, change.roots
+            variant, change.text, asked, made.architecture, options, made.kernels, evaluation, change.rsqrts
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)

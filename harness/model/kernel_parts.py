@@ -1,7 +1,8 @@
-"""How a variant divides the work of a kernel whose machine code alone does not tell how often each part of it runs.
+"""What a variant says of its kernels to ``gravbench.explain``, which knows nothing else of one variant.
 
-A variant declares ``KernelParts``: the kernel, and a function that is given its machine code and an evaluation, and
-returns what each warp runs. ``gravbench.explain`` calls that function, and knows nothing else of the variant.
+It declares ``Operations``, places in its CUDA C that ablations change. Where the machine code alone does not tell how
+often each part of a kernel runs, it declares ``KernelParts`` too: the kernel, and a function that is given its machine
+code and an evaluation, and returns what each warp runs.
 """
 
 from __future__ import annotations
@@ -136,3 +137,19 @@ class KernelParts:
     kernel: str
     stage: str
     divide: Callable[[MachineCode, Evaluation], Divided | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Operations of a kernel, each as it stands in the CUDA C, that an ablation removes or repeats.
+
+    ``rsqrts`` are calls of ``inverse_sqrt`` beside those of the interaction, ``staging`` the statements that fill a
+    tile, ``additions`` those that add atomically in global memory, each with the number that it adds, and
+    ``contributions`` the calls, with ``eps2`` as their last argument, that add interactions to sums. The kernel has the
+    number of bodies as ``n``.
+    """
+
+    rsqrts: tuple[str, ...] = ()
+    staging: tuple[str, ...] = ()
+    additions: Mapping[str, str] = field(default_factory=dict)
+    contributions: tuple[str, ...] = ()

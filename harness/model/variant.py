@@ -32,6 +32,7 @@ from gravbench.model.kernel_parts import Divided as Divided
 from gravbench.model.kernel_parts import KernelPart as KernelPart
 from gravbench.model.kernel_parts import KernelParts as KernelParts
 from gravbench.model.kernel_parts import Loop as Loop
+from gravbench.model.kernel_parts import Operations as Operations
 from gravbench.model.kernel_parts import UnmodelledError as UnmodelledError
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
@@ -159,6 +160,7 @@ class Declaration:
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
         on_host: whether what it prepares for a GPU is ``on_host``, as in ``Prepared``: the host works in each launch.
         tolerance: the accepted errors for each number type, or a function of the axes that returns them.
+        operations: for ``gravbench ablate``, the operations in the CUDA C that ablations change.
         kernel_parts: for ``gravbench explain``, how the work of a kernel is divided that depends on the bodies.
     """
 
@@ -178,6 +180,7 @@ class Declaration:
     mutual: bool | str = False
     on_host: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
+    operations: Operations = field(default_factory=Operations)
     kernel_parts: KernelParts | None = None
 
 

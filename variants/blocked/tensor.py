@@ -55,6 +55,7 @@ from gravbench.variants.common import ranges
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
     kernel_parts=tensor_parts.PARTS,
 )
 def prepare(gpu, bodies, **axes):

@@ -23,6 +23,7 @@ from gravbench.variants.common.collected import P
     dtypes=("float32",),
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
     kernel_parts=tensor_parts.PARTS,
     loads="n / (64 * (4 if n > 50000 else 2))",
 )

@@ -19,6 +19,7 @@ from gravbench.variants.blocked import tensor_parts, tensor_share
     tolerance={"float32": Tolerance(max=2e-4, rms=2e-5)},
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
     kernel_parts=tensor_parts.PARTS,
     loads="n / (64 * (4 if n > 50000 else 2))",
 )

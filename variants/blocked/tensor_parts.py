@@ -4,10 +4,23 @@ A turn of its loop over the other blocks takes one of several ways: matrix produ
 or the loops in float32. Which is decided by the bodies, and counted from them.
 """
 
-from gravbench.model.variant import Divided, KernelPart, KernelParts
-from gravbench.variants.blocked import near_pairs
+from gravbench.model.variant import Divided, KernelPart, KernelParts, Operations
+from gravbench.variants.blocked import near_pairs, operations
 from gravbench.variants.blocked.near_pairs import MEET
 
+OPERATIONS = Operations(
+    rsqrts=("inverse_sqrt(a)", "inverse_sqrt(b)"),
+    additions={
+        **operations.ADDITIONS,
+        "atomicAdd(to + 64 * tile, up - positions[24 * tile] * up_mass);": "up - positions[24 * tile] * up_mass",
+        "atomicAdd(to + 64 * tile + 8, down - positions[24 * tile + 3] * down_mass);": (
+            "down - positions[24 * tile + 3] * down_mass"
+        ),
+        "atomicAdd(to, far.x - x_up * up_mass);": "far.x - x_up * up_mass",
+        "atomicAdd(to + 32, far.y - x_down * down_mass);": "far.y - x_down * down_mass",
+    },
+)
+"""Most of its interactions are products of matrices, which are not repeated."""
 LANES = 32
 """Threads of a warp."""
 
