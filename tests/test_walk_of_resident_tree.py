@@ -10,7 +10,7 @@ from gravbench.explain.assembling import assemble, missing
 from gravbench.explain.kernel_code import KernelCode
 from gravbench.explain.machine_code import Code
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shape import shape_of
 from gravbench.explain.waterfall import waterfall
@@ -54,7 +54,7 @@ def built(**axes):
     (one,) = [one for one in asked_of(VARIANT, axes, "float32", GRAVITY) if one.stem == "resident_tree"]
     defined = [f"-D{name}={value}" for name, value in one.constants]
     code = assemble(VARIANT.cuda_source(GRAVITY), one.stem, "sm_90", [*FLAGS, *defined]).code
-    roots = [at for at, each in enumerate(code.instructions) if is_root(each.opcode)]
+    roots = [at for at, each in enumerate(code.instructions) if is_rsqrt(each.opcode)]
     return code, KernelCode(code, roots, dict(one.constants))
 
 
@@ -85,7 +85,7 @@ def test_each_interaction_of_the_walk_has_a_root(axes):
     def roots_of(name):
         done, times = found[name]
         own = [*done.before, *[each for _ in range(done.turns) for each in done.inner], *done.after]
-        return sum(is_root(each.opcode) for each in own) * times
+        return sum(is_rsqrt(each.opcode) for each in own) * times
 
     assert roots_of("cells") == pytest.approx(1000 / 1400)
     assert roots_of("bodies") == pytest.approx(400 / 1400)
@@ -96,7 +96,7 @@ def test_each_interaction_of_the_walk_has_a_root(axes):
 
 def test_code_without_the_two_loops_has_no_parts():
     code, kernel = built()
-    without = KernelCode(Code(code.instructions), kernel.roots, kernel.constants)
+    without = KernelCode(Code(code.instructions), kernel.rsqrts, kernel.constants)
     assert without.loops == []
     assert loops_of(kernel) is not None
     assert loops_of(without) is None
@@ -172,7 +172,8 @@ def test_what_each_warp_runs_adds_up_to_the_parts():
     found = passes(kernel, divided)
     assert [name for name, *_ in found] == ["cells", "cells", *["bodies"] * 3, "steps", "before and after"]
     roots_of = sum(
-        each.sum() * divided.interactions * sum(is_root(one.opcode) for one in [*done.before, *done.inner, *done.after])
+        (each * divided.interactions).sum()
+        * sum(is_rsqrt(one.opcode) for one in [*done.before, *done.inner, *done.after])
         for name, done, each in found
         if name in ("cells", "bodies")
     )

@@ -13,7 +13,7 @@ from gravbench.explain.kernel_code import KernelCode
 from gravbench.explain.machine_code import Code, Instruction, Loop
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shape import Shape, shape_of
 from gravbench.explain.work import work_of, work_of_text
@@ -194,7 +194,7 @@ def test_the_parts_of_tensor_have_a_root_for_each_pair(axes):
     meetings = 64 * met.width / met.interactions
     far = 2 * meetings * (met.one_term + met.two_terms).sum()
     assert 0.8 < far < 1
-    roots = sum(times for one, times in work.weighted if is_root(one.opcode))
+    roots = sum(times for one, times in work.weighted if is_rsqrt(one.opcode))
     # One for the two interactions of a pair on tensor cores, and one for each in float32; distances of blocks are few.
     assert roots == pytest.approx(far / 2 + 1 - far, rel=0.05)
     products = sum(times for one, times in work.weighted if one.name == "HMMA")

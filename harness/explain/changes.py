@@ -96,7 +96,7 @@ def _edits(operations: Operations) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Give the name of each change of the text, what it is, and what stands in the place of each operation after it."""
     yield (
         NO_RSQRT,
-        "each inverse square root is replaced by one multiplication",
+        "each reciprocal square root is replaced by one multiplication",
         {call: f"({REPLACED}{call.removeprefix(RSQRT)})" for call in operations.rsqrts},
     )
     yield (

@@ -16,12 +16,12 @@ class KernelCode:
     """What ``MachineCode`` of ``gravbench.model.kernel_parts`` is, for code with reciprocal square roots at places."""
 
     def __init__(
-        self, code: Code, roots: Sequence[int] = (), constants: Mapping[str, int] | None = None, roots_each: int = 1
+        self, code: Code, rsqrts: Sequence[int] = (), constants: Mapping[str, int] | None = None, rsqrts_each: int = 1
     ) -> None:
         self._code = code
         self.loops = code.loops()
-        self.roots = roots
-        self.roots_each = roots_each
+        self.rsqrts = rsqrts
+        self.rsqrts_each = rsqrts_each
         self.constants = constants or {}
         self.products = [at for at, one in enumerate(code.instructions) if pipe_of(one.opcode) == TENSOR]
         self.length = len(code.instructions)

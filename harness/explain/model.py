@@ -28,8 +28,8 @@ from gravbench.model.record import Record
 
 WORD = 4
 LOADED = "mma_mufu"
-"""The ceiling of a kernel with matrix products and roots, during which a multiprocessor counted its clock."""
-PRODUCTS_A_ROOT = 3 / 4
+"""The ceiling of a kernel with matrix products and rsqrts, during which a multiprocessor counted its clock."""
+PRODUCTS_A_RSQRT = 3 / 4
 """In that kernel."""
 MULTIPROCESSORS = 132
 """Of an H200, where the ceilings are of no device."""
@@ -107,8 +107,8 @@ def costs_of(ceilings: Peaks) -> Costs:
         miss=ceilings.value("latency_l2"),
         # Of three operands, two are of one bank.
         operand=busy("fma_3") / 2,
-        # What four roots with three products take more than without any.
-        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_ROOT if ceilings.measured(LOADED) else 0.0,
+        # What four reciprocal square roots with three products take more than without any.
+        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_RSQRT if ceilings.measured(LOADED) else 0.0,
     )
 
 

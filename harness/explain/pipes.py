@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 TENSOR = "tensor"
 PIPES = ("FMA", "ALU", "XU", "load-store", TENSOR, "FP64", "uniform", "control", "other")
-"""In the order of tables. The XU computes roots and conversions; uniform instructions are those of a whole warp."""
+"""In the order of tables. The XU computes reciprocal square roots and conversions; uniform instructions are those of a
+whole warp."""
 
 _OF = {
     "FMA": "FFMA FMUL FADD FFMA32I FMUL32I FADD32I FFMA2 FMUL2 FADD2 IMAD HFMA2 HMUL2 HADD2 HFMA2_32I HADD2_32I "
@@ -31,8 +32,8 @@ _OF = {
 }
 _PIPE = {opcode: pipe for pipe, opcodes in _OF.items() for opcode in opcodes.split()}
 
-ROOT = re.compile(r"MUFU\.RSQ\w*")
-"""An inverse square root; in float64 its approximation, which is refined."""
+RSQRT = re.compile(r"MUFU\.RSQ\w*")
+"""A reciprocal square root; in float64 its approximation, which is refined."""
 
 WORK = ("arithmetic", "loads and stores", "addressing and control")
 """What an instruction is there for: the numbers of an interaction, getting and keeping them, or anything else."""
@@ -92,6 +93,6 @@ def pipe_of(opcode: str) -> str:
     return "uniform" if name.startswith("U") or name in ("R2UR", "CREDUX", "LDCU") else "other"
 
 
-def is_root(opcode: str, operands: str = "") -> bool:
-    """Tell whether it is the inverse square root of an interaction, or begins one that other pipes compute."""
-    return ROOT.fullmatch(opcode.replace(".FTZ", "")) is not None or (opcode == "IADD3" and GUESS in operands)
+def is_rsqrt(opcode: str, operands: str = "") -> bool:
+    """Tell whether it is the reciprocal square root of an interaction, or begins one that other pipes compute."""
+    return RSQRT.fullmatch(opcode.replace(".FTZ", "")) is not None or (opcode == "IADD3" and GUESS in operands)

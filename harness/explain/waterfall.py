@@ -25,7 +25,7 @@ from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
 
 NEEDED = ("FMA", "XU", "FP64", TENSOR)
-"""The pipes that do the arithmetic of an interaction: its products, sums and roots."""
+"""The pipes that do the arithmetic of an interaction: its products, sums and reciprocal square roots."""
 PICO = 1e12
 UNEXPLAINED = "unexplained"
 """The name of the last part of a waterfall: the measured time less that of all other parts."""

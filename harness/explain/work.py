@@ -15,7 +15,7 @@ from gravbench.explain.assembling import Assembled, assemble
 from gravbench.explain.changes import REPLACED
 from gravbench.explain.kernel_code import KernelCode
 from gravbench.explain.machine_code import Instruction, Loop, around, outside
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import LANES, Shape
 from gravbench.explain.shared_memory import with_wavefronts
@@ -125,19 +125,19 @@ def work_of_text(
     options: tuple[str, ...],
     launches: int,
     evaluation: Evaluation,
-    roots_each: int = 1,
+    rsqrts_each: int = 1,
 ) -> Work | None:
     """Find the work of one kernel of a text that is a variant's, or was made from it; None where it has no such loop.
 
-    ``roots_each`` are the roots of an interaction, of one body or of two.
+    ``rsqrts_each`` are the rsqrts of an interaction, of one body or of two.
 
     Raises:
         UnmodelledError: the variant divides this kernel into parts, and cannot here.
         InputError: it cannot be compiled or read here.
     """
     built = _assembled(source, asked.stem, asked.constants, architecture, options)
-    work = _divided(variant, source, asked, built, launches, evaluation, roots_each)
-    work = work or _of_one_loop(variant, source, asked, built, launches, roots_each)
+    work = _divided(variant, source, asked, built, launches, evaluation, rsqrts_each)
+    work = work or _of_one_loop(variant, source, asked, built, launches, rsqrts_each)
     return work and replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
 
 
@@ -148,14 +148,14 @@ def _divided(
     built: Assembled,
     launches: int,
     evaluation: Evaluation,
-    roots_each: int,
+    rsqrts_each: int,
 ) -> Work | None:
     """Return the parts into which a variant divides a kernel; None where it does not."""
     declared = variant.kernel_parts
     if declared is None or declared.kernel != asked.stem:
         return None
     keep()
-    code = KernelCode(built.code, sorted(_centres(built, places(source))), dict(asked.constants), roots_each)
+    code = KernelCode(built.code, sorted(_rsqrts_of(built, places(source))), dict(asked.constants), rsqrts_each)
     divided = declared.divide(code, evaluation)
     if divided is None:
         return None
@@ -183,13 +183,13 @@ def shared_of(
 
 
 def _of_one_loop(
-    variant: Variant, source: str, asked: RecordedKernel, built: Assembled, launches: int, roots_each: int
+    variant: Variant, source: str, asked: RecordedKernel, built: Assembled, launches: int, rsqrts_each: int
 ) -> Work | None:
     """Return the loop over interactions of a kernel with what is around it; None where it has none."""
     code, loops = built.code.instructions, built.code.loops()
     constants, where = dict(asked.constants), places(source)
-    centres = _centres(built, where)
-    loop = _main_loop(loops, centres)
+    rsqrts = _rsqrts_of(built, where)
+    loop = _main_loop(loops, rsqrts)
     if loop is None:
         return None
 
@@ -201,7 +201,7 @@ def _of_one_loop(
         where.functions.get((each.file, each.line)) == variant.mutual for each in inner
     )
     served = 2 if mutual else 1
-    turn = max(1, served * _count(loop, centres) // roots_each)
+    turn = max(1, served * _count(loop, rsqrts) // rsqrts_each)
     rows = LANES if mutual else constants.get("P")
     block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
 
@@ -217,41 +217,41 @@ def _of_one_loop(
     before = instructions(outer.first, loop.first - 1, outer)
     after = instructions(loop.last + 1, outer.last, outer)
     # Turns of the inner loop may stand before it, so that its loads are on their way.
-    peeled = served * len([at for at in outside(loops, outer.places, outer) if at in centres]) // roots_each // turn
+    peeled = served * len([at for at in outside(loops, outer.places, outer) if at in rsqrts]) // rsqrts_each // turn
     return alone(Pass(inner, turns, before, after), turn * (turns + peeled))
 
 
-def _main_loop(loops: Sequence[Loop], roots: set[int]) -> Loop | None:
-    """Return the loop in which most interactions are computed; None where none has a root."""
-    holding = [loop for loop in loops if _count(loop, roots)]
+def _main_loop(loops: Sequence[Loop], rsqrts: set[int]) -> Loop | None:
+    """Return the loop in which most interactions are computed; None where none has a rsqrt."""
+    holding = [loop for loop in loops if _count(loop, rsqrts)]
     candidates = [loop for loop in holding if not any(loop.holds(other) for other in holding)]
     # A tile that is unrolled as a whole: the loop within is what is left at the end of the bodies.
     candidates = [
-        outer if (outer := around(loops, loop)) and _count(outer, roots) >= 16 * _count(loop, roots) else loop
+        outer if (outer := around(loops, loop)) and _count(outer, rsqrts) >= 16 * _count(loop, rsqrts) else loop
         for loop in candidates
     ]
-    most = max((_count(loop, roots) for loop in candidates), default=0)
+    most = max((_count(loop, rsqrts) for loop in candidates), default=0)
     # Of several such loops, such as one for bodies of equal mass, the cheaper is the one made for most of them.
     return min(
-        (loop for loop in candidates if 2 * _count(loop, roots) >= most),
-        key=lambda loop: len(loop.places) / _count(loop, roots),
+        (loop for loop in candidates if 2 * _count(loop, rsqrts) >= most),
+        key=lambda loop: len(loop.places) / _count(loop, rsqrts),
         default=None,
     )
 
 
-def _count(loop: Loop, roots: set[int]) -> int:
-    return sum(place in roots for place in loop.places)
+def _count(loop: Loop, rsqrts: set[int]) -> int:
+    return sum(place in rsqrts for place in loop.places)
 
 
-def _centres(built: Assembled, where: Places) -> set[int]:
-    """Return the places of the roots, and of what stands for them in a text from which they were taken."""
+def _rsqrts_of(built: Assembled, where: Places) -> set[int]:
+    """Return the places of the rsqrts, and of what stands for them in a text from which they were taken."""
     replaced = {at for at, text in where.lines.items() if REPLACED in text}
 
     def stands_for_one(one: Instruction) -> bool:
         return one.name in ("FMUL", "DMUL") and (one.file, one.line) in replaced
 
     code = built.code.instructions
-    return {place for place, one in enumerate(code) if is_root(one.opcode, one.operands) or stands_for_one(one)}
+    return {place for place, one in enumerate(code) if is_rsqrt(one.opcode, one.operands) or stands_for_one(one)}
 
 
 @lru_cache(maxsize=4096)

@@ -43,8 +43,8 @@ class Loop:
 class MachineCode(Protocol):
     """The machine code of a kernel, as a variant may ask about it. A place is the index of an instruction.
 
-    ``constants`` are those the kernel was compiled with, ``loops`` its loops by their first places. ``roots`` are the
-    places of its reciprocal square roots, of which an interaction has ``roots_each``, and ``products`` those of its
+    ``constants`` are those the kernel was compiled with, ``loops`` its loops by their first places. ``rsqrts`` are the
+    places of its reciprocal square roots, of which an interaction has ``rsqrts_each``, and ``products`` those of its
     matrix products.
     """
 
@@ -55,10 +55,10 @@ class MachineCode(Protocol):
     def loops(self) -> Sequence[Loop]: ...  # noqa: D102
 
     @property
-    def roots(self) -> Sequence[int]: ...  # noqa: D102
+    def rsqrts(self) -> Sequence[int]: ...  # noqa: D102
 
     @property
-    def roots_each(self) -> int: ...  # noqa: D102
+    def rsqrts_each(self) -> int: ...  # noqa: D102
 
     @property
     def products(self) -> Sequence[int]: ...  # noqa: D102

@@ -115,8 +115,9 @@ class Prepared:
 class Tolerance:
     """Accepted errors of the accelerations: the largest of any body, and the rms over all.
 
-    They are relative to the sum of the magnitudes of the pulls on a body, which does not become small where pulls
-    cancel. With ``of_rounding``, a direct sum is judged more strictly, by the error of a plain sum of the same pulls.
+    They are relative to the sum of the magnitudes of the contributions to a body, which does not become small
+    where these cancel. With ``of_rounding``, a direct sum is judged more strictly, by the error of a plain sum of the
+    same contributions.
     """
 
     max: float
@@ -127,7 +128,7 @@ class Tolerance:
 Tolerances = Mapping[str, Tolerance]
 
 # Single precision: 2^-24 per rounding. At a million bodies added up one by one the largest error measured
-# elsewhere is 4.4e-5; a body near the centre, whose pulls nearly cancel, magnifies it further.
+# elsewhere is 4.4e-5; a body near the centre, whose contributions nearly cancel, magnifies it further.
 # Double precision: the same reasoning with 2^-53, and room for the reference's own rounding.
 DIRECT_SUM: Tolerances = {
     "float32": Tolerance(max=1e-3, rms=5e-5, of_rounding=True),

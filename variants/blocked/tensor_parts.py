@@ -58,7 +58,7 @@ def meetings_of(bodies, constants, axes, warps):
 
 
 def _ways_of_turn(code):
-    """Return the loop over the other blocks, its ways through matrix products, and the roots on none of these."""
+    """Return the loop over the other blocks, its ways through matrix products, and the rsqrts on none of these."""
     holding = [loop for loop in code.loops if code.products and all(at in loop.places for at in code.products)]
     for turned in sorted(holding, key=lambda loop: loop.last - loop.first):
         ways = []
@@ -66,7 +66,7 @@ def _ways_of_turn(code):
             if not any(at in way for way in ways):
                 ways.append(code.way_through(turned, at))
         # Those of the loops in float32, which the loop over the other blocks is the smallest to have, too.
-        rest = [at for at in code.roots if at in turned.places and not any(at in way for way in ways)]
+        rest = [at for at in code.rsqrts if at in turned.places and not any(at in way for way in ways)]
         if rest and len(ways) <= 2:
             return turned, ways, rest
     return None, [], []
@@ -97,8 +97,8 @@ def _far(code, turned, way, name, times, counts):
         return KernelPart(name, times, (), before=around_it)
     loop = within[0]
     before, after = ([at for at in around_it if (at < loop.first) == first] for first in (True, False))
-    # Each lane has a root for every 32nd pair of a meeting.
-    turns = max(1, MEET * counts.width // LANES // max(1, _interactions(code, loop, code.roots)))
+    # Each lane has a rsqrt for every 32nd pair of a meeting.
+    turns = max(1, MEET * counts.width // LANES // max(1, _interactions(code, loop, code.rsqrts)))
     return KernelPart(name, times, loop.places, turns, before, after)
 
 
@@ -106,21 +106,21 @@ def _has_products(code, loop):
     return any(at in loop.places for at in code.products)
 
 
-def _interactions(code, loop, roots):
-    """Return of how many interactions a turn of a loop computes the roots."""
-    return sum(at in loop.places for at in roots) // code.roots_each
+def _interactions(code, loop, rsqrts):
+    """Return of how many interactions a turn of a loop computes the rsqrts."""
+    return sum(at in loop.places for at in rsqrts) // code.rsqrts_each
 
 
-def _near_loops(code, turned, roots, counts):
+def _near_loops(code, turned, rsqrts, counts):
     """Return the loops in float32: the first lets the other bodies act on the block, the second the reverse."""
-    holding = [loop for loop in code.loops if turned.holds(loop) and any(at in loop.places for at in roots)]
+    holding = [loop for loop in code.loops if turned.holds(loop) and any(at in loop.places for at in rsqrts)]
     inner = [loop for loop in holding if not any(loop.holds(other) for other in holding)]
     found = []
     for loop, others, owners, times in zip(
         inner, (MEET, counts.width), (counts.width, MEET), (counts.near + counts.within, counts.near), strict=False
     ):
         # Two bodies per lane at a time, each of which meets all others.
-        turns = max(1, 2 * others // _interactions(code, loop, roots))
+        turns = max(1, 2 * others // _interactions(code, loop, rsqrts))
         outer = code.around(loop)  # the loop over the other blocks, at least
         rest = [] if outer == turned else code.outside(outer.places, outer)
         before, after = ([at for at in rest if (at < loop.first) == first] for first in (True, False))

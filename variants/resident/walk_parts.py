@@ -66,7 +66,7 @@ def loops_of(code):
     """Return the loops of a walk, None where the code has not those."""
 
     def at_once(loop):
-        return sum(at in loop.places for at in code.roots) // code.constants["R"]
+        return sum(at in loop.places for at in code.rsqrts) // code.constants["R"]
 
     holding = [loop for loop in code.loops if at_once(loop)]
     inner = [loop for loop in holding if not any(loop.holds(other) for other in holding)]
